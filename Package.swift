@@ -11,7 +11,8 @@ let strict: [SwiftSetting] = [
 
 // The rooms are small and call each other on the hot paths: without this, generic code stays unspecialised across them. Who builds the
 // program for use says NIGHTJAR_RELEASE=1, as the scripts in examples do. Otherwise no target of the library has a flag that SwiftPM calls
-// unsafe, as it refuses those of packages that are depended on by version.
+// unsafe, as it refuses those of packages that are depended on by version. The optimiser looks across at what is public only (Swift 6.3): what
+// others call on hot paths is public, and the rest `package` where it serves the neighbouring rooms.
 var acrossRooms: [SwiftSetting] {
     Context.environment["NIGHTJAR_RELEASE"] == nil ? [] : [.unsafeFlags(["-cross-module-optimization"], .when(configuration: .release))]
 }

@@ -1,4 +1,4 @@
-import NIOCore
+public import NIOCore
 
 /// One BLIP 3 connection, without its socket: frames in, events out; messages in, frames out. It does nothing by itself
 /// and knows no clock; the owner calls it from one place (an event loop).
@@ -9,7 +9,7 @@ import NIOCore
 /// Long messages are held back by acknowledgements (``acknowledgesReceived``), short ones are not: an owner that gets too
 /// many requests (``unansweredRequests``), owes too much (``queuedReplyBytes``) or holds too much (``bufferedBytes``) must stop
 /// reading from its socket.
-package struct BLIPConnection: ~Copyable, Sendable {
+public struct BLIPConnection: ~Copyable, Sendable {
     let limits: BLIPLimits
     var isFailed = false
 
@@ -49,44 +49,44 @@ package struct BLIPConnection: ~Copyable, Sendable {
     var inflatedScratch = ByteBuffer()
 
     /// Bytes of messages queued and not yet put into frames, before compression; those that wait for acknowledgements count.
-    package internal(set) var queuedBytes = 0
+    public internal(set) var queuedBytes = 0
     /// What those messages take beside these bytes.
     var spentBytes = 0
     /// Bytes of frames taken so far, after inflation.
-    package internal(set) var takenBytes = 0
+    public internal(set) var takenBytes = 0
     #if DEBUG
     /// Bytes of unfinished messages that were copied so far, because their memory had to grow or was shared. For tests: it stays below
     /// twice ``takenBytes``, however many frames a message has.
     package internal(set) var copiedBytes = 0
     #endif
     /// Those of them that are replies: what the peer has asked for and not taken.
-    package internal(set) var queuedReplyBytes = 0
+    public internal(set) var queuedReplyBytes = 0
     /// Requests queued whose last frame was not produced yet.
-    package internal(set) var queuedRequests = 0
+    public internal(set) var queuedRequests = 0
     private var queuedTokens = 0
 
     /// Whether incoming data is acknowledged. While false, acknowledgements are withheld and the peer stops each long message
     /// at its window (128 kB); setting it true sends those due.
-    package var acknowledgesReceived = true {
+    public var acknowledgesReceived = true {
         didSet {
             if acknowledgesReceived && !oldValue { collectDueAcknowledgements() }
         }
     }
 
     /// While false, new messages are sent plain even if they ask for compression, unless the memory for it is taken already.
-    package var allowsCompression = true
+    public var allowsCompression = true
 
     /// What the first compressed frame will take, in bytes; 0 once it is taken.
-    package var compressionBytes: Int { deflater.exists ? 0 : deflater.bytes }
+    public var compressionBytes: Int { deflater.exists ? 0 : deflater.bytes }
 
     /// How much memory compression takes. Changes have no effect once it is taken, with the first compressed frame.
-    package var deflaterSize: DeflaterSize {
+    public var deflaterSize: DeflaterSize {
         get { deflater.size }
         set { deflater.size = newValue }
     }
 
     /// - Parameter compressionLevel: 1 to 9, 1 to 3 the same and much faster; 0 sends everything plain, whatever messages ask for.
-    package init(limits: BLIPLimits = .init(), compressionLevel: Int32 = 6) {
+    public init(limits: BLIPLimits = .init(), compressionLevel: Int32 = 6) {
         var limits = limits
         limits.maximumFrame = min(max(limits.maximumFrame, BLIPLimits.smallestFrame), BLIPLimits.largestFrame)
         limits.maximumFrameBeforeUrgent = min(max(limits.maximumFrameBeforeUrgent, BLIPLimits.smallestFrame), limits.maximumFrame)
@@ -103,31 +103,31 @@ package struct BLIPConnection: ~Copyable, Sendable {
     }
 
     /// Whether ``nextFrame(_:)`` would give a frame.
-    package var hasPendingOutput: Bool { !isFailed && !(dueAcknowledgements.isEmpty && outbox.isEmpty) }
+    public var hasPendingOutput: Bool { !isFailed && !(dueAcknowledgements.isEmpty && outbox.isEmpty) }
 
     /// Requests of ours that await a reply, those still queued included.
-    package var awaitedReplies: Int { awaited.count + queuedTokens }
+    public var awaitedReplies: Int { awaited.count + queuedTokens }
 
     /// Complete requests of the peer that were not answered yet.
-    package var unansweredRequests: Int { unanswered.count }
+    public var unansweredRequests: Int { unanswered.count }
 
     /// Memory held for the peer, in bytes: messages unfinished, streamed bytes not consumed, messages queued, table entries, and
     /// zlib's state once there was something compressed. Messages told to the owner are its own.
-    package var bufferedBytes: Int { messageBytes + inflater.heldBytes + spareBytes }
+    public var bufferedBytes: Int { messageBytes + inflater.heldBytes + spareBytes }
 
     /// Of ``bufferedBytes``, messages and table entries: what goes away when messages are ended, read or answered.
-    package var messageBytes: Int {
+    public var messageBytes: Int {
         let entries = unfinishedRequests.count + unfinishedReplies.count + outbox.count + flows.count
         return unfinishedCapacity + incomingStreams.unconsumedBytes + queuedBytes + spentBytes
             + entries * Self.bytesPerEntry + (unanswered.count + awaited.count) * Self.bytesPerNumber
     }
 
     /// Of ``bufferedBytes``, what ``trim()`` gives back.
-    package var spareBytes: Int { deflater.heldBytes + inflatedScratch.storageCapacity + plainScratch.storageCapacity }
+    public var spareBytes: Int { deflater.heldBytes + inflatedScratch.storageCapacity + plainScratch.storageCapacity }
 
     /// Lets go of zlib's state for sending and of what was used in between. The next compressed frame begins it anew: it refers to nothing
     /// that was sent before, and any receiver can read on.
-    package mutating func trim() {
+    public mutating func trim() {
         deflater.release()
         (inflatedScratch, plainScratch) = (ByteBuffer(), ByteBuffer())
     }
@@ -137,12 +137,12 @@ package struct BLIPConnection: ~Copyable, Sendable {
     private static let bytesPerNumber = 32
 
     /// Bytes told as `.replyBytes` that were not consumed.
-    package var unconsumedBytes: Int { incomingStreams.unconsumedBytes }
+    public var unconsumedBytes: Int { incomingStreams.unconsumedBytes }
 
     /// Whether the owner should give no more frames to ``receive(_:into:)``, and not read, until it has consumed some: a streamed
     /// reply has more than four times `BLIPLimits.streamWindow` unconsumed. Acknowledgements count bytes as transmitted, so they
     /// hold back data that compresses well only late. Check after each frame: one may grow to `maximumInflatedFrame`.
-    package var shouldPauseReading: Bool { incomingStreams.isCrowded }
+    public var shouldPauseReading: Bool { incomingStreams.isCrowded }
 
     /// Queues a request. The token comes back with `.reply`. Nil if no reply is wanted, or if the connection has failed.
     ///
@@ -152,7 +152,7 @@ package struct BLIPConnection: ~Copyable, Sendable {
     /// ever held than `streamWindow` and what 128,000 bytes and one frame, as transmitted, become: 275 KiB if plain. Of any
     /// other no more than `maximumStreamUnconsumed` and `maximumInflatedFrame`.
     @discardableResult
-    package mutating func send(_ request: OutgoingRequest, streamsReply: Bool = false) -> RequestToken? {
+    public mutating func send(_ request: OutgoingRequest, streamsReply: Bool = false) -> RequestToken? {
         guard !isFailed else { return nil }
         var flags: BLIPFlags = []
         if request.isCompressed { flags.insert(.compressed) }
@@ -180,7 +180,7 @@ package struct BLIPConnection: ~Copyable, Sendable {
     /// Queues the reply to request `number`. Ignored (false) if that request is unknown, not complete, wants no reply or was
     /// answered: each would end the connection at the peer. `isUrgent` nil: as the request was.
     @discardableResult
-    package mutating func reply(to number: UInt64, isUrgent: Bool? = nil, _ reply: OutgoingReply) -> Bool {
+    public mutating func reply(to number: UInt64, isUrgent: Bool? = nil, _ reply: OutgoingReply) -> Bool {
         guard !isFailed, let requestWasUrgent = unanswered.removeValue(forKey: number) else { return false }
         var flags: BLIPFlags = []
         if reply.isCompressed { flags.insert(.compressed) }
@@ -203,7 +203,7 @@ package struct BLIPConnection: ~Copyable, Sendable {
     /// Begins the reply to request `number`; its body is `reply.body`, which may be empty, and what is supplied after. Ask for
     /// more with ``nextFrame(_:into:)``, which gives `.wantsMore`. Nil where ``reply(to:isUrgent:_:)`` would give false, and for
     /// an error reply, which is sent whole.
-    package mutating func reply(to number: UInt64, isUrgent: Bool? = nil, streaming reply: OutgoingReply) -> StreamID? {
+    public mutating func reply(to number: UInt64, isUrgent: Bool? = nil, streaming reply: OutgoingReply) -> StreamID? {
         guard !isFailed, reply.error == nil else {
             self.reply(to: number, isUrgent: isUrgent, reply)
             return nil
@@ -226,7 +226,7 @@ package struct BLIPConnection: ~Copyable, Sendable {
     /// `.wantsMore` with one piece: then the piece and `BLIPLimits.streamLowWater` is all that waits. Ignored (false) if the
     /// stream has ended or the connection has failed.
     @discardableResult
-    package mutating func supply(_ stream: StreamID, _ bytes: ByteBuffer, isLast: Bool) -> Bool {
+    public mutating func supply(_ stream: StreamID, _ bytes: ByteBuffer, isLast: Bool) -> Bool {
         guard !isFailed, outgoingStreams.isOpen(stream) else { return false }
         queued(bytes.readableBytes, isReply: true)
         if let message = outgoingStreams.supply(stream, bytes, isLast: isLast) { resume(message) }
@@ -240,7 +240,7 @@ package struct BLIPConnection: ~Copyable, Sendable {
     /// until it changes. An owner that may serve the blob later should close the connection with 4001 instead (or drop it): that
     /// is transient to the peer, and the document comes again. Ignored (false) if the stream has ended.
     @discardableResult
-    package mutating func cut(_ stream: StreamID) -> Bool {
+    public mutating func cut(_ stream: StreamID) -> Bool {
         guard !isFailed, outgoingStreams.isOpen(stream) else { return false }
         let (forgotten, message) = outgoingStreams.cut(stream)
         queued(-forgotten, isReply: true)
@@ -250,21 +250,21 @@ package struct BLIPConnection: ~Copyable, Sendable {
 
     /// The owner is done with `bytes` bytes of a streamed reply. Send what ``nextFrame(_:into:)`` gives after: an acknowledgement
     /// that was withheld may be due.
-    package mutating func consumed(_ token: RequestToken, bytes: Int) {
+    public mutating func consumed(_ token: RequestToken, bytes: Int) {
         guard !isFailed, let number = incomingStreams.consumed(token, bytes: bytes) else { return }
         acknowledgeIfDue(replyTo: number)
     }
 
     /// The owner wants no more of a streamed reply, begun or not: nothing of it is told from now on, an error neither, and
     /// ``fail()`` does not give its token. The peer sends it all the same, so it is received, acknowledged and dropped.
-    package mutating func abandon(_ token: RequestToken) {
+    public mutating func abandon(_ token: RequestToken) {
         guard !isFailed, let number = incomingStreams.abandon(token) else { return }
         dropUnfinishedReply(number)
         acknowledgeIfDue(replyTo: number)
     }
 
     /// Takes one WebSocket binary message. Events are appended in order; those appended before an error stand.
-    package mutating func receive(_ frame: ByteBuffer, into events: inout [BLIPEvent]) throws(BLIPError) {
+    public mutating func receive(_ frame: ByteBuffer, into events: inout [BLIPEvent]) throws(BLIPError) {
         guard !isFailed else { throw .connectionFailed }
         do {
             try accept(frame, &events)
@@ -276,13 +276,13 @@ package struct BLIPConnection: ~Copyable, Sendable {
 
     /// The next frame to put on the wire; nil when nothing may be sent now: nothing is queued, all of it waits for
     /// acknowledgements, or the connection has failed.
-    package mutating func nextFrame(_ allocator: ByteBufferAllocator = ByteBufferAllocator()) -> ByteBuffer? {
+    public mutating func nextFrame(_ allocator: ByteBufferAllocator = ByteBufferAllocator()) -> ByteBuffer? {
         var completed: RequestToken?
         return produceFrame(allocator, &completed)
     }
 
     /// The same, and tells of a request whose last frame this is (`.sent`) and of streams to supply (`.wantsMore`).
-    package mutating func nextFrame(
+    public mutating func nextFrame(
         _ allocator: ByteBufferAllocator = ByteBufferAllocator(), into events: inout [BLIPEvent]
     ) -> ByteBuffer? {
         var completed: RequestToken?
@@ -296,7 +296,7 @@ package struct BLIPConnection: ~Copyable, Sendable {
 
     /// The connection is gone: gives all tokens that will never get a reply, in order of sending, and lets go of everything
     /// queued. Nothing works afterwards.
-    package mutating func fail() -> [RequestToken] {
+    public mutating func fail() -> [RequestToken] {
         isFailed = true
         var tokens: [RequestToken] = Array(awaited.values)
         while let message = outbox.dequeue() {

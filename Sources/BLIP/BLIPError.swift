@@ -1,6 +1,6 @@
 /// A violation of the protocol by the peer. Fatal: checksum and compression run over the whole connection, so nothing
 /// after it can be trusted. Close the WebSocket with ``closeCode``.
-package enum BLIPError: Error, Sendable, Equatable {
+public enum BLIPError: Error, Sendable, Equatable {
     /// The frame ends inside a number of its header, or an acknowledgement inside its count.
     case truncatedNumber
     /// A variable-length number does not fit 64 bits (32 for the length of properties).
@@ -22,7 +22,7 @@ package enum BLIPError: Error, Sendable, Equatable {
     /// The connection had ended before: by an earlier error or by `fail()`.
     case connectionFailed
 
-    package enum PropertiesFault: String, Sendable, Equatable {
+    public enum PropertiesFault: String, Sendable, Equatable {
         case longerThanMessage = "the block is longer than the message"
         case unterminated = "the last string has no final NUL"
         case oddStrings = "a key without a value"
@@ -30,11 +30,11 @@ package enum BLIPError: Error, Sendable, Equatable {
     }
 
     /// WebSocket close code to send: 1011, as LiteCore does after a BLIP error.
-    package var closeCode: UInt16 { 1011 }
+    public var closeCode: UInt16 { 1011 }
 }
 
 extension BLIPError: CustomStringConvertible {
-    package var description: String {
+    public var description: String {
         switch self {
         case .truncatedNumber:
             "BLIP: a frame ends inside a number; the peer or something between cuts WebSocket messages"

@@ -1,31 +1,31 @@
-import NIOCore
+public import NIOCore
 
 /// Body of a message: bytes, usually JSON or a blob.
-package typealias BLIPMessageBody = ByteBuffer
+public typealias BLIPMessageBody = ByteBuffer
 
 /// Bits 3 to 6 of a frame's flags.
-package struct BLIPFlags: OptionSet, Sendable {
-    package let rawValue: UInt8
-    package init(rawValue: UInt8) { self.rawValue = rawValue }
-    package static let compressed = BLIPFlags(rawValue: 0x08)
-    package static let urgent = BLIPFlags(rawValue: 0x10)
-    package static let noReply = BLIPFlags(rawValue: 0x20)
+public struct BLIPFlags: OptionSet, Sendable {
+    public let rawValue: UInt8
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+    public static let compressed = BLIPFlags(rawValue: 0x08)
+    public static let urgent = BLIPFlags(rawValue: 0x10)
+    public static let noReply = BLIPFlags(rawValue: 0x20)
     static let moreComing = BLIPFlags(rawValue: 0x40)
 }
 
 /// A request to send.
-package struct OutgoingRequest: Sendable {
+public struct OutgoingRequest: Sendable {
     /// Name of the request, sent as property `Profile` unless empty. Ends at its first NUL, if any.
-    package var profile: String
+    public var profile: String
     /// The other properties; a `Profile` among them is not sent.
-    package var properties: BLIPProperties
-    package var body: ByteBuffer
-    package var isCompressed: Bool
+    public var properties: BLIPProperties
+    public var body: ByteBuffer
+    public var isCompressed: Bool
     /// May overtake normal messages.
-    package var isUrgent: Bool
-    package var isNoReply: Bool
+    public var isUrgent: Bool
+    public var isNoReply: Bool
 
-    package init(
+    public init(
         profile: String, properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(),
         isCompressed: Bool = false, isUrgent: Bool = false, isNoReply: Bool = false
     ) {
@@ -39,26 +39,26 @@ package struct OutgoingRequest: Sendable {
 }
 
 /// A complete request of the peer.
-package struct IncomingRequest: Sendable {
+public struct IncomingRequest: Sendable {
     /// To be given to `BLIPConnection.reply(to:)`.
-    package var number: UInt64
+    public var number: UInt64
     /// Property `Profile`; empty if the request has none (answer `BLIP`/404).
-    package var profile: String
+    public var profile: String
     /// The properties without `Profile`.
-    package var properties: BLIPProperties
-    package var body: ByteBuffer
+    public var properties: BLIPProperties
+    public var body: ByteBuffer
     /// Must not be answered; the machine ignores replies to it.
-    package var isNoReply: Bool
-    package var isUrgent: Bool
+    public var isNoReply: Bool
+    public var isUrgent: Bool
     /// Whether its first frame was compressed.
-    package var isCompressed: Bool
+    public var isCompressed: Bool
     /// Whether the request exceeded `BLIPLimits.maximumMessage(of:)` and its body was dropped: `body` is empty then. An owner
     /// must look here before it takes an empty body for what the peer meant; the answer is `HTTP`/413.
-    package var isTruncated: Bool
+    public var isTruncated: Bool
     /// Length of all that the peer sent, in bytes, uncompressed, properties included: what the limits count.
-    package var totalBytes: Int
+    public var totalBytes: Int
 
-    package init(
+    public init(
         number: UInt64, profile: String, properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(),
         isNoReply: Bool = false, isUrgent: Bool = false, isCompressed: Bool = false, isTruncated: Bool = false, totalBytes: Int = 0
     ) {
@@ -75,20 +75,20 @@ package struct IncomingRequest: Sendable {
 }
 
 /// A reply to send. It takes its urgency from the request.
-package struct OutgoingReply: Sendable {
-    package var properties: BLIPProperties
-    package var body: ByteBuffer
-    package var isCompressed: Bool
+public struct OutgoingReply: Sendable {
+    public var properties: BLIPProperties
+    public var body: ByteBuffer
+    public var isCompressed: Bool
     /// Makes it an error reply: `properties` are then preceded by the error's, and the body is its message.
-    package var error: BLIPErrorReply?
+    public var error: BLIPErrorReply?
 
-    package init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), isCompressed: Bool = false) {
+    public init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), isCompressed: Bool = false) {
         self.properties = properties
         self.body = body
         self.isCompressed = isCompressed
     }
 
-    package init(error: BLIPErrorReply) {
+    public init(error: BLIPErrorReply) {
         self.properties = [:]
         self.body = ByteBuffer()
         self.isCompressed = false
@@ -97,32 +97,32 @@ package struct OutgoingReply: Sendable {
 }
 
 /// An error reply. Domain `HTTP` is the one every client survives; LiteCore takes code 0 for a success.
-package struct BLIPErrorReply: Error, Sendable, Equatable, CustomStringConvertible {
+public struct BLIPErrorReply: Error, Sendable, Equatable, CustomStringConvertible {
     /// `HTTP`, `BLIP`, `LiteCore` …
-    package var domain: String
-    package var code: Int
-    package var message: String
+    public var domain: String
+    public var code: Int
+    public var message: String
 
-    package init(domain: String, code: Int, message: String = "") {
+    public init(domain: String, code: Int, message: String = "") {
         self.domain = domain
         self.code = code
         self.message = message
     }
 
     /// The answer to an unknown profile, in the exact words LiteCore looks for.
-    package static let noHandler = BLIPErrorReply(domain: "BLIP", code: 404, message: "no handler for message")
+    public static let noHandler = BLIPErrorReply(domain: "BLIP", code: 404, message: "no handler for message")
 
-    package var description: String { message.isEmpty ? "\(domain)/\(code)" : "\(domain)/\(code) \(message)" }
+    public var description: String { message.isEmpty ? "\(domain)/\(code)" : "\(domain)/\(code) \(message)" }
 }
 
 /// A complete reply of the peer.
-package struct IncomingReply: Sendable {
-    package var properties: BLIPProperties
-    package var body: ByteBuffer
+public struct IncomingReply: Sendable {
+    public var properties: BLIPProperties
+    public var body: ByteBuffer
     /// Set if it is an error reply. A missing domain reads as `BLIP`, a missing or malformed code as 0.
-    package var error: BLIPErrorReply?
+    public var error: BLIPErrorReply?
 
-    package init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), error: BLIPErrorReply? = nil) {
+    public init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), error: BLIPErrorReply? = nil) {
         self.properties = properties
         self.body = body
         self.error = error
@@ -131,18 +131,18 @@ package struct IncomingReply: Sendable {
 
 /// Stands for a request that was sent and awaits its reply. (Request numbers are no use here: a request gets its number
 /// only when its first frame is produced.)
-package struct RequestToken: Hashable, Sendable {
+public struct RequestToken: Hashable, Sendable {
     let serial: UInt64
 }
 
 /// Stands for a reply of ours that is sent as it is supplied.
-package struct StreamID: Hashable, Sendable {
+public struct StreamID: Hashable, Sendable {
     /// Of the request that it answers.
     let number: UInt64
 }
 
 /// What the connection has to say to its owner.
-package enum BLIPEvent: Sendable {
+public enum BLIPEvent: Sendable {
     /// A request of the peer is complete.
     case request(IncomingRequest)
     /// The reply to a request of ours is complete.

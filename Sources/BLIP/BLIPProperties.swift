@@ -1,22 +1,22 @@
 import Glibc
-import NIOCore
+public import NIOCore
 
 /// Properties of a message: ordered pairs of strings.
 ///
 /// They are kept as the bytes that travel (`key NUL value NUL …`), so receiving allocates nothing and sending copies once.
 /// Keys are compared as bytes; of equal keys the first counts.
-package struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLiteral {
+public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLiteral {
     /// Longest block that ``append(_:_:)`` builds: LiteCore's bound of 102,400, less room for the profile.
-    package static let maximumBytes = 102_400 - 256
+    public static let maximumBytes = 102_400 - 256
 
     /// Always a whole number of pairs.
     var block: ByteBuffer
 
-    package init() {
+    public init() {
         block = ByteBuffer()
     }
 
-    package init(dictionaryLiteral elements: (String, String)...) {
+    public init(dictionaryLiteral elements: (String, String)...) {
         self.init()
         for (key, value) in elements { append(key, value) }
     }
@@ -26,14 +26,14 @@ package struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLiter
         self.block = block
     }
 
-    package var isEmpty: Bool { block.readableBytes == 0 }
+    public var isEmpty: Bool { block.readableBytes == 0 }
 
     /// Length on the wire, in bytes.
-    package var byteCount: Int { block.readableBytes }
+    public var byteCount: Int { block.readableBytes }
 
     /// The value of `key`. Malformed UTF-8 from a peer is repaired; ``bytes(of:)`` gives it as it came.
     /// Setting replaces in place, `nil` removes; a value that ``append(_:_:)`` would refuse removes as well.
-    package subscript(_ key: String) -> String? {
+    public subscript(_ key: String) -> String? {
         get {
             withBytes(of: key) { String(decoding: $0, as: UTF8.self) }
         }
@@ -59,7 +59,7 @@ package struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLiter
     /// Adds a pair at the end. Refused (false) are a key that is there already, a NUL in key or value, and growth beyond
     /// ``maximumBytes``: real peers drop the whole block or the connection for those.
     @discardableResult
-    package mutating func append(_ key: String, _ value: String) -> Bool {
+    public mutating func append(_ key: String, _ value: String) -> Bool {
         var key = key
         var value = value
         return key.withUTF8 { key in
@@ -84,19 +84,19 @@ package struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLiter
     }
 
     /// The value's bytes as they came, sharing memory with the message.
-    package func bytes(of key: String) -> ByteBuffer? {
+    public func bytes(of key: String) -> ByteBuffer? {
         guard let range = find(key) else { return nil }
         return block.slice(range.lowerBound, range.count)
     }
 
     /// Lends the value's bytes.
-    package func withBytes<R>(of key: String, _ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
+    public func withBytes<R>(of key: String, _ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
         guard let range = find(key) else { return nil }
         return try block.withUnsafeReadableBytes { try body(UnsafeRawBufferPointer(rebasing: $0[range])) }
     }
 
     /// All pairs in order, duplicates included.
-    package var pairs: [(key: String, value: String)] {
+    public var pairs: [(key: String, value: String)] {
         block.withUnsafeReadableBytes { bytes in
             var result: [(key: String, value: String)] = []
             var position = 0

@@ -14,7 +14,7 @@ private let fullWindowBits: Int32 = -15
 /// give the same size; memory levels 7 and 6 save 64 and 96 KiB for 0.0 and 0.1 % of size but 8 and 15 % of time; a window of
 /// 16 KiB costs 14 % of size on revisions, because the IDs told in `changes` have left it; `.small` costs 15 to 17 % on revisions,
 /// wins 1 % on the longer documents and is 3 to 24 % faster.
-package enum DeflaterSize: Sendable {
+public enum DeflaterSize: Sendable {
     /// 262 KiB.
     case full
     /// 70 KiB.

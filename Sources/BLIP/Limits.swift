@@ -1,55 +1,55 @@
 /// Bounds of one BLIP connection. Everything a peer can make grow has one here, and ``BLIPError/limitExceeded(_:value:maximum:)``
 /// names the one that was hit. Only requests that are too long
 /// do not end the connection.
-package struct BLIPLimits: Sendable, Equatable {
+public struct BLIPLimits: Sendable, Equatable {
     /// Largest frame sent, in bytes, header and checksum included. LiteCore sends no more than this; Sync Gateway closes
     /// above 32 KiB and LiteCore hangs above 64 KiB. Values outside 64 … 32,000 are moved to the nearer end.
-    package var maximumFrame: Int = 16_384
+    public var maximumFrame: Int = 16_384
     /// Frame size while an urgent message waits behind a normal one, so that it waits for little.
-    package var maximumFrameBeforeUrgent: Int = 4_096
+    public var maximumFrameBeforeUrgent: Int = 4_096
     /// Largest frame accepted, in bytes: LiteCore's own bound for a WebSocket frame.
-    package var maximumIncomingFrame: Int = 1_048_576
+    public var maximumIncomingFrame: Int = 1_048_576
     /// Longest property block accepted, in bytes: LiteCore's bound, both ways.
-    package var maximumProperties: Int = 102_400
+    public var maximumProperties: Int = 102_400
     /// Properties of one message: real peers send a dozen. Each is looked at once for every key that is asked for.
-    package var maximumPropertyCount: Int = 256
+    public var maximumPropertyCount: Int = 256
     /// Most bytes that the data of one frame may become when inflated: what LiteCore's largest frame, 16,384 bytes, becomes at
     /// deflate's best ratio, 1032. Small frames that grow without end are a bomb.
-    package var maximumInflatedFrame: Int = 17 * 1_048_576
+    public var maximumInflatedFrame: Int = 17 * 1_048_576
     /// Longest request kept, in bytes, uncompressed, properties included: 20 MiB of document and room around it. The body of a
     /// longer one is dropped as it comes (``IncomingRequest/isTruncated``).
-    package var maximumMessage: Int = 25 * 1_048_576
+    public var maximumMessage: Int = 25 * 1_048_576
     /// The same for single profiles; what is above ``maximumMessage`` has no effect.
-    package var maximumMessageByProfile: [String: Int] = [:]
+    public var maximumMessageByProfile: [String: Int] = [:]
     /// Longest reply accepted that is not streamed, in bytes, uncompressed.
-    package var maximumReply: Int = 64 * 1_048_576
+    public var maximumReply: Int = 64 * 1_048_576
     /// Longest error reply accepted to a request whose reply is streamed, in bytes, uncompressed.
-    package var maximumErrorReply: Int = 65_536
+    public var maximumErrorReply: Int = 65_536
     /// Messages begun and not ended by the peer at one time. Each costs a table entry.
-    package var maximumUnfinishedMessages: Int = 4_096
+    public var maximumUnfinishedMessages: Int = 4_096
     /// Bytes held for messages begun and not ended, all together: without it every message could grow to its own limit.
-    package var maximumUnfinishedBytes: Int = 32 * 1_048_576
+    public var maximumUnfinishedBytes: Int = 32 * 1_048_576
     /// While more bytes of a streamed reply than this were told and not consumed, uncompressed, it is not acknowledged: the
     /// peer then stops at its own window, 128,000 bytes as transmitted.
-    package var streamWindow: Int = 131_072
+    public var streamWindow: Int = 131_072
     /// Bytes of a streamed reply, as transmitted, that may come beyond the last acknowledgement: four times what peers allow
     /// themselves. More is a peer that ignores acknowledgements.
-    package var maximumStreamUnacknowledged: Int = 512_000
+    public var maximumStreamUnacknowledged: Int = 512_000
     /// A frame of a streamed reply is refused while more bytes of it than this are unconsumed, uncompressed. Peers that keep to
     /// their window get here with data that compresses well; see ``BLIPConnection/shouldPauseReading``.
-    package var maximumStreamUnconsumed: Int = 4 * 1_048_576
+    public var maximumStreamUnconsumed: Int = 4 * 1_048_576
     /// More is wanted for a streamed reply of ours when fewer bytes of it than this are queued.
-    package var streamLowWater: Int = 32_768
+    public var streamLowWater: Int = 32_768
     /// Complete requests of the peer that wait for our reply. The owner should stop reading long before.
-    package var maximumOpenRequests: Int = 65_536
+    public var maximumOpenRequests: Int = 65_536
     /// A message is acknowledged each time this many more of its bytes have arrived (compressed, checksums included).
     /// Peers stop at 128,000, so it must stay well below.
-    package var ackThreshold: Int = 50_000
+    public var ackThreshold: Int = 50_000
     /// A message stops being sent at this many unacknowledged bytes (LiteCore's value).
-    package var sendWindow: Int = 128_000
+    public var sendWindow: Int = 128_000
 
     /// Bytes of an error reply's body that become its message; the rest is cut.
-    package var maximumErrorText: Int = 4_096
+    public var maximumErrorText: Int = 4_096
 
     #if DEBUG
     /// A planted fault of the simulation: streamed replies are gathered to their end, and copied with each frame.
@@ -61,10 +61,10 @@ package struct BLIPLimits: Sendable, Equatable {
     /// Sync Gateway's bound for a WebSocket message, less some.
     static let largestFrame = 32_000
 
-    package init() {}
+    public init() {}
 
     /// The limit that holds for requests of `profile`, in bytes, uncompressed, properties included.
-    package func maximumMessage(of profile: String) -> Int {
+    public func maximumMessage(of profile: String) -> Int {
         min(maximumMessageByProfile[profile] ?? maximumMessage, maximumMessage)
     }
 

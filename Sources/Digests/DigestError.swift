@@ -1,5 +1,5 @@
 /// What can go wrong in this target because of a value from outside.
-package enum DigestError: Error, Equatable, Sendable, CustomStringConvertible {
+public enum DigestError: Error, Equatable, Sendable, CustomStringConvertible {
     /// A password hash not of the form `$scrypt$ln=15,r=8,p=1$<base64 salt>$<base64 key>`. `reason` says which part.
     case malformedPasswordHash(reason: String)
     /// A password longer than `DigestLimits.passwordBytes`.
@@ -9,7 +9,7 @@ package enum DigestError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The system's source of randomness failed.
     case randomnessUnavailable
 
-    package var description: String {
+    public var description: String {
         switch self {
         case .malformedPasswordHash(let reason):
             "the password hash is malformed: \(reason); expected $scrypt$ln=15,r=8,p=1$<base64 salt>$<base64 key>: make a new one"

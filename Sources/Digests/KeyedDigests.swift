@@ -1,7 +1,7 @@
 import COpenSSL
 
 /// HMAC-SHA-256.
-package func hmacSHA256(key: [UInt8], message: [UInt8]) -> [UInt8] {
+public func hmacSHA256(key: [UInt8], message: [UInt8]) -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: SHA256.byteCount) { out, count in
         // OpenSSL takes a null key for "the previous key", so an empty one gets an address.
         let keyBytes = key.isEmpty ? [0] : key
@@ -13,7 +13,7 @@ package func hmacSHA256(key: [UInt8], message: [UInt8]) -> [UInt8] {
 
 /// scrypt (RFC 7914): `n` a power of two, `length` in bytes.
 /// Throws `.scryptParameters` if the parameters pass `DigestLimits` or OpenSSL refuses them.
-package func scrypt(password: [UInt8], salt: [UInt8], n: UInt64, r: UInt32, p: UInt32, length: Int) throws(DigestError) -> [UInt8] {
+public func scrypt(password: [UInt8], salt: [UInt8], n: UInt64, r: UInt32, p: UInt32, length: Int) throws(DigestError) -> [UInt8] {
     guard n >= 2, n & (n - 1) == 0 else { throw .scryptParameters(reason: "n is \(n), which is not a power of two above 1") }
     guard r >= 1, p >= 1, length >= 1, length <= 1024 else {
         throw .scryptParameters(reason: "r = \(r), p = \(p), length = \(length): r and p are at least 1, length is 1 to 1024")
@@ -46,7 +46,7 @@ package func scrypt(password: [UInt8], salt: [UInt8], n: UInt64, r: UInt32, p: U
 }
 
 /// `count` bytes from OpenSSL's generator, fit for keys and salts.
-package func randomBytes(_ count: Int) throws(DigestError) -> [UInt8] {
+public func randomBytes(_ count: Int) throws(DigestError) -> [UInt8] {
     guard count > 0 else { return [] }
     var done = false
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { out, initialized in
@@ -58,6 +58,6 @@ package func randomBytes(_ count: Int) throws(DigestError) -> [UInt8] {
 }
 
 /// Whether two byte strings are equal, in a time that depends on their lengths only.
-package func constantTimeEquals(_ a: [UInt8], _ b: [UInt8]) -> Bool {
+public func constantTimeEquals(_ a: [UInt8], _ b: [UInt8]) -> Bool {
     a.count == b.count && (a.isEmpty || CRYPTO_memcmp(a, b, a.count) == 0)
 }

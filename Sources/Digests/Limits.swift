@@ -1,16 +1,16 @@
 /// Bounds on what this target accepts from outside, each with its reason.
-package enum DigestLimits {
+public enum DigestLimits {
     /// Largest memory, in bytes, that one scrypt derivation may use. The default parameters
     /// (2^15, r 8) need 32 MiB; four times that leaves room to raise them once, and keeps a
     /// hash text from a configuration file from taking the machine's memory.
-    package static let scryptMemory: UInt64 = 128 << 20
+    public static let scryptMemory: UInt64 = 128 << 20
     /// Largest parallelisation parameter of scrypt: time grows with it and memory does not,
     /// so the memory limit alone would not bound the work.
-    package static let scryptParallelization: UInt32 = 16
+    public static let scryptParallelization: UInt32 = 16
     /// Longest password, in bytes. Longer ones are refused so that a request cannot buy hashing time.
-    package static let passwordBytes = 1024
+    public static let passwordBytes = 1024
     /// Salt and key lengths, in bytes, accepted in a password hash.
-    package static let passwordHashFieldBytes = 8...128
+    public static let passwordHashFieldBytes = 8...128
     /// Longest text of a password hash, in bytes: both fields at their longest, and the parameters.
-    package static let passwordHashTextBytes = 512
+    public static let passwordHashTextBytes = 512
 }

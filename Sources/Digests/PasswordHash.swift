@@ -1,14 +1,14 @@
 import Encodings
 
 /// Password hashes as text: `$scrypt$ln=15,r=8,p=1$<base64 salt>$<base64 key>`.
-package enum PasswordHash {
+public enum PasswordHash {
     /// log2 of scrypt's n for new hashes: about 60 ms and 32 MiB, against guessing from a stolen configuration.
     static let logN: UInt32 = 15
     static let saltBytes = 16
     static let keyBytes = 32
 
     /// A hash of the password with a new random salt. Throws `.passwordTooLong`, `.randomnessUnavailable`.
-    package static func make(password: String) throws(DigestError) -> String {
+    public static func make(password: String) throws(DigestError) -> String {
         let salt = try randomBytes(saltBytes)
         let key = try derive(password, Parts(logN: logN, r: 8, p: 1, salt: salt, key: []), length: keyBytes)
         return "$scrypt$ln=\(logN),r=8,p=1$\(Base64.encode(salt))$\(Base64.encode(key))"
@@ -16,14 +16,14 @@ package enum PasswordHash {
 
     /// Whether the password gives this hash. Takes tens of milliseconds: never on an event loop.
     /// Throws `.malformedPasswordHash` or `.scryptParameters` for a bad hash text; a password that is too long is merely wrong.
-    package static func verify(password: String, hash: String) throws(DigestError) -> Bool {
+    public static func verify(password: String, hash: String) throws(DigestError) -> Bool {
         let parts = try parse(hash)
         guard password.utf8.count <= DigestLimits.passwordBytes else { return false }
         return constantTimeEquals(try derive(password, parts, length: parts.key.count), parts.key)
     }
 
     /// Checks the text of a hash without deriving anything, for configuration checks. Throws as `verify`.
-    package static func validate(_ hash: String) throws(DigestError) { _ = try parse(hash) }
+    public static func validate(_ hash: String) throws(DigestError) { _ = try parse(hash) }
 
     private struct Parts {
         var logN: UInt32

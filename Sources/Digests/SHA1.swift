@@ -1,16 +1,16 @@
 import COpenSSL
 
 /// SHA-1, the digest of revisions and blobs on the wire (replication.md sections 7 and 10). Not for secrets.
-package enum SHA1 {
+public enum SHA1 {
     /// Digest length in bytes.
-    package static let byteCount = 20
+    public static let byteCount = 20
 
-    package static func hash(_ bytes: UnsafeRawBufferPointer) -> [UInt8] { DigestEngine.sha1.hash(bytes) }
+    public static func hash(_ bytes: UnsafeRawBufferPointer) -> [UInt8] { DigestEngine.sha1.hash(bytes) }
 
-    package static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.sha1.hash($0) } }
+    public static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.sha1.hash($0) } }
 
     /// Digest of two pieces one after the other, written to `out` (at least `byteCount` bytes) without allocating.
-    package static func hash(
+    public static func hash(
         _ first: UnsafeRawBufferPointer,
         _ second: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         into out: UnsafeMutableRawBufferPointer
@@ -20,34 +20,34 @@ package enum SHA1 {
 }
 
 /// SHA-256.
-package enum SHA256 {
+public enum SHA256 {
     /// Digest length in bytes.
-    package static let byteCount = 32
+    public static let byteCount = 32
 
-    package static func hash(_ bytes: UnsafeRawBufferPointer) -> [UInt8] { DigestEngine.sha256.hash(bytes) }
+    public static func hash(_ bytes: UnsafeRawBufferPointer) -> [UInt8] { DigestEngine.sha256.hash(bytes) }
 
-    package static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.sha256.hash($0) } }
+    public static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.sha256.hash($0) } }
 }
 
 /// SHA-1 over pieces that come one after the other (a blob being received). One owner at a time.
-package final class SHA1Hasher {
+public final class SHA1Hasher {
     private let context = DigestEngine.sha1.makeContext()
 
-    package init() { DigestEngine.sha1.start(context) }
+    public init() { DigestEngine.sha1.start(context) }
 
     deinit { EVP_MD_CTX_free(context) }
 
-    package func update(_ bytes: UnsafeRawBufferPointer) {
+    public func update(_ bytes: UnsafeRawBufferPointer) {
         if bytes.count > 0 { DigestEngine.sha1.update(context, bytes) }
     }
 
-    package func update(_ bytes: some Collection<UInt8>) {
+    public func update(_ bytes: some Collection<UInt8>) {
         let done: Void? = bytes.withContiguousStorageIfAvailable { update(UnsafeRawBufferPointer($0)) }
         if done == nil { Array(bytes).withUnsafeBytes { update($0) } }
     }
 
     /// The digest of all so far; the hasher starts anew afterwards.
-    package func finalize() -> [UInt8] {
+    public func finalize() -> [UInt8] {
         let digest = [UInt8](unsafeUninitializedCapacity: SHA1.byteCount) { out, count in
             DigestEngine.sha1.finish(context, into: UnsafeMutableRawBufferPointer(out))
             count = SHA1.byteCount
@@ -58,19 +58,19 @@ package final class SHA1Hasher {
 }
 
 /// SHA-256 over pieces that come one after the other. One owner at a time.
-package final class SHA256Hasher {
+public final class SHA256Hasher {
     private let context = DigestEngine.sha256.makeContext()
 
-    package init() { DigestEngine.sha256.start(context) }
+    public init() { DigestEngine.sha256.start(context) }
 
     deinit { EVP_MD_CTX_free(context) }
 
-    package func update(_ bytes: [UInt8]) {
+    public func update(_ bytes: [UInt8]) {
         if !bytes.isEmpty { bytes.withUnsafeBytes { DigestEngine.sha256.update(context, $0) } }
     }
 
     /// The digest of all so far; the hasher starts anew afterwards.
-    package func finalize() -> [UInt8] {
+    public func finalize() -> [UInt8] {
         let digest = [UInt8](unsafeUninitializedCapacity: SHA256.byteCount) { out, count in
             DigestEngine.sha256.finish(context, into: UnsafeMutableRawBufferPointer(out))
             count = SHA256.byteCount
@@ -81,25 +81,25 @@ package final class SHA256Hasher {
 }
 
 /// For clients that know attachments by it, as CouchDB's do; it proves nothing of who made the bytes.
-package enum MD5 {
-    package static let byteCount = 16
+public enum MD5 {
+    public static let byteCount = 16
 
-    package static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.md5.hash($0) } }
+    public static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.md5.hash($0) } }
 }
 
 /// MD5 of bytes that come in pieces.
-package final class MD5Hasher {
+public final class MD5Hasher {
     private let context = DigestEngine.md5.makeContext()
 
-    package init() { DigestEngine.md5.start(context) }
+    public init() { DigestEngine.md5.start(context) }
 
     deinit { EVP_MD_CTX_free(context) }
 
-    package func update(_ bytes: [UInt8]) {
+    public func update(_ bytes: [UInt8]) {
         if !bytes.isEmpty { bytes.withUnsafeBytes { DigestEngine.md5.update(context, $0) } }
     }
 
-    package func finalize() -> [UInt8] {
+    public func finalize() -> [UInt8] {
         let digest = [UInt8](unsafeUninitializedCapacity: MD5.byteCount) { out, count in
             DigestEngine.md5.finish(context, into: UnsafeMutableRawBufferPointer(out))
             count = MD5.byteCount

@@ -1,7 +1,7 @@
 import CLua
 
 /// A document that a filter can be asked about.
-package protocol LuaFilterable {
+public protocol LuaFilterable {
     /// The JSON bytes of one object; at most 64 MiB.
     var luaBody: [UInt8] { get }
     var luaFlags: LuaFlags { get }
@@ -10,9 +10,9 @@ package protocol LuaFilterable {
 }
 
 extension LuaDocument: LuaFilterable {
-    package var luaBody: [UInt8] { body }
-    package var luaFlags: LuaFlags { isDeleted ? .deleted : [] }
-    package var luaNames: (id: String, revision: String) { (id, revision) }
+    public var luaBody: [UInt8] { body }
+    public var luaFlags: LuaFlags { isDeleted ? .deleted : [] }
+    public var luaNames: (id: String, revision: String) { (id, revision) }
 }
 
 /// How documents are gathered for one entry into Lua.
@@ -30,7 +30,7 @@ extension LuaPluginState {
     ///   - documents: not empty. The first is always judged; how many of the others depends on their sizes and on the time taken.
     ///   - answers: gets one answer for each document that was judged.
     /// - Throws: the failure of the first document without an answer.
-    package func callFilter<Document: LuaFilterable>(
+    public func callFilter<Document: LuaFilterable>(
         _ hook: LuaHook, about documents: UnsafeBufferPointer<Document>, use: LuaUse, limits: LuaCallLimits = .filter,
         answers: inout [Bool]
     ) throws(LuaFailure) {
@@ -94,7 +94,7 @@ extension LuaPluginState {
     }
 
     /// Asks about one document.
-    package func callFilter(
+    public func callFilter(
         _ hook: LuaHook, document: LuaDocument, use: LuaUse, flags: LuaFlags = [], limits: LuaCallLimits = .filter
     ) throws(LuaFailure) -> Bool {
         var answers: [Bool] = []

@@ -1,52 +1,52 @@
 import CLua
 
 /// What one plugin state may use. Every value can be set per plugin; the host sets the ceiling.
-package struct LuaLimits: Sendable, Equatable {
+public struct LuaLimits: Sendable, Equatable {
     /// Memory of the whole state (`memory`). 16 MiB holds the largest document a peer may send and a copy of it.
-    package var memoryBytes = 16 << 20
+    public var memoryBytes = 16 << 20
     /// The largest single string or table block (`block`). What one Lua instruction can cost is bounded by it, and by the 8,192 keys that a
     /// table may have besides its sequence: keys that collide on purpose take the square of their number (0.05 s).
-    package var blockBytes = 1 << 20
+    public var blockBytes = 1 << 20
     /// Keys of one table besides its sequence (`keys of a table`).
-    package static let tableKeys = Int(NJ_MOST_KEYS)
+    public static let tableKeys = Int(NJ_MOST_KEYS)
     /// The longest source of a plugin or module (`source`). Compiling runs no hook, so its size is its only bound: 128 KiB take 0.03 s.
-    package var sourceBytes = 128 << 10
+    public var sourceBytes = 128 << 10
     /// Load-time code of a plugin with its modules, and reading the returned table (`load`).
-    package var load = LuaCallLimits(cpuMilliseconds: 250, instructions: 50_000_000)
+    public var load = LuaCallLimits(cpuMilliseconds: 250, instructions: 50_000_000)
     /// Nesting of a value that a plugin returns, encodes, decodes or copies (`result depth`).
-    package var resultDepth = 32
+    public var resultDepth = 32
     /// Values in one returned, encoded, decoded or copied value (`result nodes`).
-    package var resultNodes = 50_000
+    public var resultNodes = 50_000
     /// JSON bytes of one returned value (`result bytes`). A merged document may be as large as the largest document accepted.
-    package var resultBytes = 20 << 20
+    public var resultBytes = 20 << 20
     /// One line given to `nightjar.log` or `print` (`log line`); the rest is cut.
-    package var logLineBytes = 4096
+    public var logLineBytes = 4096
     /// JSON of one line's fields (`log fields`); longer ones are left out, because a line must not fail a policy.
-    package var logFieldBytes = 16 << 10
+    public var logFieldBytes = 16 << 10
     /// Log lines of one call (`log lines of one call`); further ones are dropped and counted. The host limits lines per second.
-    package var logLinesPerCall = 100
+    public var logLinesPerCall = 100
     /// `nightjar.get` in one call (`lookups`): each holds its document until the call ends.
-    package var lookupsPerCall = 32
+    public var lookupsPerCall = 32
 
-    package init() {}
+    public init() {}
 }
 
 /// What one call may use. A filter's defaults; `.resolver` for resolvers and sync functions.
-package struct LuaCallLimits: Sendable, Equatable {
+public struct LuaCallLimits: Sendable, Equatable {
     /// CPU milliseconds of the calling thread.
-    package var cpuMilliseconds: Int
+    public var cpuMilliseconds: Int
     /// Lua instructions; expensive library functions are charged here too.
-    package var instructions: Int
+    public var instructions: Int
 
-    package init(cpuMilliseconds: Int = 50, instructions: Int = 10_000_000) {
+    public init(cpuMilliseconds: Int = 50, instructions: Int = 10_000_000) {
         self.cpuMilliseconds = cpuMilliseconds
         self.instructions = instructions
     }
 
     /// Filters and authenticators: asked for every document, so they must be short.
-    package static let filter = LuaCallLimits()
+    public static let filter = LuaCallLimits()
     /// Resolvers and sync functions: rarer, and they build documents.
-    package static let resolver = LuaCallLimits(cpuMilliseconds: 250, instructions: 50_000_000)
+    public static let resolver = LuaCallLimits(cpuMilliseconds: 250, instructions: 50_000_000)
 }
 
 extension LuaLimits {

@@ -1,26 +1,26 @@
 /// The part of `ctx` that stays the same for one use of a plugin. Given to `makeUse`, which builds the read-only
 /// table once; a call then only sets what differs (`LuaCallContext`).
-package struct LuaContext: Sendable, Equatable {
+public struct LuaContext: Sendable, Equatable {
     /// An object; the checked parameters of this use.
-    package var params: LuaValue
-    package var database: String?
-    package var scope: String?
-    package var collection: String?
+    public var params: LuaValue
+    public var database: String?
+    public var scope: String?
+    public var collection: String?
     /// "push" or "pull".
-    package var direction: String?
-    package var replicator: String?
-    package var listener: String?
+    public var direction: String?
+    public var replicator: String?
+    public var listener: String?
     /// URL or peer address.
-    package var remote: String?
+    public var remote: String?
     /// Authenticated name.
-    package var user: String?
+    public var user: String?
     /// What is spoken with the peer, for instance "CBMobile_4".
-    package var subprotocol: String?
-    package var plugin: String
+    public var subprotocol: String?
+    public var plugin: String
     /// Short content hash.
-    package var version: String
+    public var version: String
 
-    package init(
+    public init(
         params: LuaValue = .object([]), database: String? = nil, scope: String? = nil, collection: String? = nil,
         direction: String? = nil, replicator: String? = nil, listener: String? = nil, remote: String? = nil,
         user: String? = nil, subprotocol: String? = nil, plugin: String, version: String
@@ -41,16 +41,16 @@ package struct LuaContext: Sendable, Equatable {
 }
 
 /// The flags of one call: `ctx.flags.deleted`, `ctx.flags.access_removed`.
-package struct LuaFlags: OptionSet, Sendable {
-    package let rawValue: UInt32
-    package init(rawValue: UInt32) { self.rawValue = rawValue }
+public struct LuaFlags: OptionSet, Sendable {
+    public let rawValue: UInt32
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    package static let deleted = LuaFlags(rawValue: 1)
-    package static let accessRemoved = LuaFlags(rawValue: 2)
+    public static let deleted = LuaFlags(rawValue: 1)
+    public static let accessRemoved = LuaFlags(rawValue: 2)
 }
 
 /// A prepared `ctx`, valid for the state that made it (another state refuses it) until it is released.
-package struct LuaUse: Sendable, Equatable {
+public struct LuaUse: Sendable, Equatable {
     let reference: Int32
     let stateSerial: UInt64
 }

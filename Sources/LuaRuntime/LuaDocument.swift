@@ -1,13 +1,13 @@
 /// A revision as a hook sees it. Lua reads the bytes lazily; nothing is parsed before.
-package struct LuaDocument: Sendable {
-    package var id: String
-    package var revision: String
-    package var isDeleted: Bool
+public struct LuaDocument: Sendable {
+    public var id: String
+    public var revision: String
+    public var isDeleted: Bool
     /// UTF-8 JSON text of one object, without `_id` and `_rev`. Taken as validated when it was stored; bytes that are
     /// no JSON give an error in the plugin, never a read out of bounds. At most 64 MiB.
-    package var body: [UInt8]
+    public var body: [UInt8]
 
-    package init(id: String, revision: String, isDeleted: Bool = false, body: [UInt8]) {
+    public init(id: String, revision: String, isDeleted: Bool = false, body: [UInt8]) {
         self.id = id
         self.revision = revision
         self.isDeleted = isDeleted
@@ -16,19 +16,19 @@ package struct LuaDocument: Sendable {
 }
 
 /// Two or three revisions to decide between. A side is nil where it is deleted or its body is gone.
-package struct LuaConflict: Sendable {
-    package var id: String
-    package var local: LuaDocument?
-    package var remote: LuaDocument?
-    package var base: LuaDocument?
-    package var localRevision: String
-    package var remoteRevision: String
-    package var baseRevision: String?
+public struct LuaConflict: Sendable {
+    public var id: String
+    public var local: LuaDocument?
+    public var remote: LuaDocument?
+    public var base: LuaDocument?
+    public var localRevision: String
+    public var remoteRevision: String
+    public var baseRevision: String?
     /// What peers of version vectors call both sides, where they have versions.
-    package var localVersion: String?
-    package var remoteVersion: String?
+    public var localVersion: String?
+    public var remoteVersion: String?
 
-    package init(
+    public init(
         id: String, local: LuaDocument?, remote: LuaDocument?, base: LuaDocument?,
         localRevision: String, remoteRevision: String, baseRevision: String?,
         localVersion: String? = nil, remoteVersion: String? = nil
@@ -45,7 +45,7 @@ package struct LuaConflict: Sendable {
 }
 
 /// What a resolver decided.
-package enum LuaResolution: Sendable, Equatable {
+public enum LuaResolution: Sendable, Equatable {
     /// It returned `conflict.local_doc` itself: the document keeps its bytes.
     case local
     /// It returned `conflict.remote_doc` itself.
@@ -57,7 +57,7 @@ package enum LuaResolution: Sendable, Equatable {
 }
 
 /// What an authenticator decided.
-package enum LuaPrincipal: Sendable, Equatable {
+public enum LuaPrincipal: Sendable, Equatable {
     case refused
     /// `missing` for `true`; else the principal table as an object.
     case accepted(LuaValue)

@@ -1,5 +1,5 @@
 /// Why a call or a load failed. Decided by the host's own flags, never by the text of an error.
-package enum LuaFailureKind: String, Sendable {
+public enum LuaFailureKind: String, Sendable {
     /// The plugin raised an error, or the host was used wrongly (the message says so).
     case error = "plugin_error"
     /// CPU time or instructions are spent.
@@ -13,12 +13,12 @@ package enum LuaFailureKind: String, Sendable {
 }
 
 /// A failed call or load. Nothing of it is shown to peers; it is for the operator.
-package struct LuaFailure: Error, Sendable, Equatable {
-    package var kind: LuaFailureKind
+public struct LuaFailure: Error, Sendable, Equatable {
+    public var kind: LuaFailureKind
     /// `by-owner.lua:3: …` where the line is known. One line, valid UTF-8, control characters escaped, at most 2 KiB.
-    package var message: String
+    public var message: String
 
-    package init(kind: LuaFailureKind, message: String) {
+    public init(kind: LuaFailureKind, message: String) {
         self.kind = kind
         self.message = message
     }

@@ -1,5 +1,5 @@
 /// A function that a plugin's table may hold. The raw value is the name in Lua.
-package enum LuaHook: String, Sendable, Hashable, CaseIterable {
+public enum LuaHook: String, Sendable, Hashable, CaseIterable {
     case pushFilter = "push_filter"
     case pullFilter = "pull_filter"
     case resolve

@@ -1,7 +1,7 @@
 import Environment
 
 /// Levels of `nightjar.log`.
-package enum LuaLogLevel: Int32, Sendable {
+public enum LuaLogLevel: Int32, Sendable {
     case debug = 0
     case info
     case warning
@@ -9,13 +9,13 @@ package enum LuaLogLevel: Int32, Sendable {
 }
 
 /// A refusal of a host service; the text becomes the Lua error at the plugin's line.
-package struct LuaHostRefusal: Error, Sendable, Equatable {
-    package var message: String
-    package init(_ message: String) { self.message = message }
+public struct LuaHostRefusal: Error, Sendable, Equatable {
+    public var message: String
+    public init(_ message: String) { self.message = message }
 }
 
 /// Metrics a plugin may write.
-package enum LuaMetricKind: Int32, Sendable {
+public enum LuaMetricKind: Int32, Sendable {
     case count = 0
     case gauge
 }
@@ -23,7 +23,7 @@ package enum LuaMetricKind: Int32, Sendable {
 /// The services behind `nightjar.*` that need the outside world. Called on the plugin's thread while Lua waits: must
 /// not block for long, must not call the same state. What is not implemented is refused with an error in Lua.
 /// Lua errors never pass through these functions; the C side raises after they have returned.
-package protocol LuaHost: Sendable {
+public protocol LuaHost: Sendable {
     /// Where the time and the randomness of `nightjar.time` and `nightjar.uuid` come from.
     var environment: Environment { get }
     /// `nightjar.log.*` and `print` (info). One line, escaped and cut already. `fields` is `missing` or an object.
@@ -50,13 +50,13 @@ package protocol LuaHost: Sendable {
 }
 
 /// A host with nothing beyond the defaults: drops log lines and refuses what needs the outside world.
-package struct LuaBareHost: LuaHost {
-    package let environment: Environment
-    package init(_ environment: Environment) { self.environment = environment }
+public struct LuaBareHost: LuaHost {
+    public let environment: Environment
+    public init(_ environment: Environment) { self.environment = environment }
 }
 
 /// What a module loader answers to `require`.
-package enum LuaModule: Sendable {
+public enum LuaModule: Sendable {
     /// The source and the name that errors show, like "lib/geo.lua".
     case source([UInt8], chunkName: String)
     /// Why not; becomes the Lua error.
@@ -64,12 +64,12 @@ package enum LuaModule: Sendable {
 }
 
 /// Finds modules for `require`. The name has been checked: dotted words of letters, digits, `_` and `-`, at most 100 bytes.
-package protocol LuaModuleLoader: Sendable {
+public protocol LuaModuleLoader: Sendable {
     func module(named name: String) -> LuaModule
 }
 
 /// No modules.
-package struct LuaNoModules: LuaModuleLoader {
-    package init() {}
-    package func module(named name: String) -> LuaModule { .refused("no modules are available here") }
+public struct LuaNoModules: LuaModuleLoader {
+    public init() {}
+    public func module(named name: String) -> LuaModule { .refused("no modules are available here") }
 }

@@ -1,10 +1,10 @@
 import Encodings
 
 extension LuaHost {
-    package func log(level: LuaLogLevel, message: String, fields: LuaValue) {}
-    package func logDropped(_ lines: Int) {}
+    public func log(level: LuaLogLevel, message: String, fields: LuaValue) {}
+    public func logDropped(_ lines: Int) {}
 
-    package func uuid() -> String {
+    public func uuid() -> String {
         var bytes = environment.random.bytes(16)
         bytes[6] = bytes[6] & 0x0F | 0x40
         bytes[8] = bytes[8] & 0x3F | 0x80
@@ -18,39 +18,39 @@ extension LuaHost {
         return String(decoding: text, as: UTF8.self)
     }
 
-    package func now() -> Double { Double(environment.time.wallNanoseconds()) / 1e9 }
+    public func now() -> Double { Double(environment.time.wallNanoseconds()) / 1e9 }
 
-    package func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
+    public func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
         throw LuaHostRefusal("sha1 is not available here")
     }
 
-    package func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
+    public func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
         throw LuaHostRefusal("sha256 is not available here")
     }
 
-    package func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
+    public func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
         throw LuaHostRefusal("hmac_sha256 is not available here")
     }
 
-    package func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String {
+    public func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String {
         throw LuaHostRefusal("password.hash is not available here")
     }
 
-    package func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
+    public func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
         throw LuaHostRefusal("password.verify is not available here")
     }
 
-    package func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument? {
+    public func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument? {
         throw LuaHostRefusal("get is not available here: there is no database")
     }
 
-    package func metric(_ kind: LuaMetricKind, name: String, value: Double, labels: LuaValue) throws(LuaHostRefusal) {}
+    public func metric(_ kind: LuaMetricKind, name: String, value: Double, labels: LuaValue) throws(LuaHostRefusal) {}
 
-    package func readState(key: String) throws(LuaHostRefusal) -> LuaValue {
+    public func readState(key: String) throws(LuaHostRefusal) -> LuaValue {
         throw LuaHostRefusal("state is not available here: there is no database")
     }
 
-    package func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) {
+    public func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) {
         throw LuaHostRefusal("state is not available here: there is no database")
     }
 }

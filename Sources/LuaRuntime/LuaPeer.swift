@@ -4,7 +4,7 @@ extension LuaPluginState {
     /// Asks `authenticate_certificate`.
     ///
     /// - Parameter chain: an array of objects, the peer's own certificate first; `nightjar.d.lua` names their members.
-    package func callCertificate(
+    public func callCertificate(
         chain: LuaValue, use: LuaUse, limits: LuaCallLimits = .filter
     ) throws(LuaFailure) -> LuaPrincipal {
         var verdict: Int32 = 0

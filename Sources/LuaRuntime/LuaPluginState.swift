@@ -4,18 +4,18 @@ import CLua
 ///
 /// Not Sendable: confined to one thread at a time, which must have at least 1 MB of stack (Lua uses up to 0.4 MB).
 /// A call from inside a `LuaHost` function of the same state is refused.
-package final class LuaPluginState {
+public final class LuaPluginState {
     /// The plugin's name.
-    package let name: String
+    public let name: String
     /// `description` of the returned table.
-    package let description: String?
+    public let description: String?
     /// The hooks the returned table holds; kept as they were at load, whatever the plugin does to its table later.
-    package let hooks: Set<LuaHook>
+    public let hooks: Set<LuaHook>
     /// `params` of the returned table as declared, an object (unchecked beyond being a table with string keys) or `missing`.
-    package let parameterDeclarations: LuaValue
+    public let parameterDeclarations: LuaValue
     /// `limits` of the returned table as declared, or `missing`.
-    package let limitDeclarations: LuaValue
-    package let limits: LuaLimits
+    public let limitDeclarations: LuaValue
+    public let limits: LuaLimits
 
     let state: OpaquePointer
     let bridge: HostBridge
@@ -26,7 +26,7 @@ package final class LuaPluginState {
     /// - Parameters:
     ///   - chunkName: what errors show, like "by-owner.lua"; no path.
     /// - Throws: `load` for what is wrong with the plugin, else `timeout` or `memory`.
-    package init(
+    public init(
         name: String, chunkName: String, source: [UInt8], modules: any LuaModuleLoader = LuaNoModules(),
         host: any LuaHost, limits: LuaLimits = LuaLimits()
     ) throws(LuaFailure) {
@@ -68,20 +68,20 @@ package final class LuaPluginState {
     }
 
     /// Prepares `ctx` for one use. Costs some 10 µs and a few KB of the state's memory; release it when the use ends.
-    package func makeUse(_ context: LuaContext) throws(LuaFailure) -> LuaUse {
+    public func makeUse(_ context: LuaContext) throws(LuaFailure) -> LuaUse {
         var reference: Int32 = -1
         try check(withBytes(context.value.jsonBytes) { nj_make_use(state, $0, &reference) }, state)
         return LuaUse(reference: reference, stateSerial: serial)
     }
 
     /// Frees a use; releasing twice does nothing.
-    package func release(_ use: LuaUse) {
+    public func release(_ use: LuaUse) {
         guard use.stateSerial == serial else { return }
         nj_release_use(state, use.reference)
     }
 
     /// Asks `resolve`.
-    package func callResolve(
+    public func callResolve(
         _ conflict: borrowing LuaConflict, use: LuaUse, limits: LuaCallLimits = .resolver
     ) throws(LuaFailure) -> LuaResolution {
         var decision: Int32 = 0
@@ -124,7 +124,7 @@ package final class LuaPluginState {
     }
 
     /// Asks `authenticate_password`. The bytes are given to Lua as they are.
-    package func callPassword(
+    public func callPassword(
         username: [UInt8], password: [UInt8], use: LuaUse, limits: LuaCallLimits = .filter
     ) throws(LuaFailure) -> LuaPrincipal {
         var verdict: Int32 = 0
@@ -156,7 +156,7 @@ package final class LuaPluginState {
     // MARK: Plugin tests (`NAME.test.lua`)
 
     /// Compiles a test file in this state and returns its case names, ascending by bytes.
-    package func loadTests(chunkName: String, source: [UInt8]) throws(LuaFailure) -> [String] {
+    public func loadTests(chunkName: String, source: [UInt8]) throws(LuaFailure) -> [String] {
         var budget = limits.load.budget
         try check(withBytes(chunkName) { name in withBytes(source) { nj_load_tests(state, name, $0, &budget) } }, state)
         guard case .object(let names)? = LuaValue(json: nj_output(state).array) else { return [] }
@@ -167,7 +167,7 @@ package final class LuaPluginState {
     /// `t.authenticate_password(username, password, ctx?)`, `t.authenticate_certificate(chain, ctx?)`, `t.sync(doc, old_doc?, ctx?)`
     /// call this plugin's hooks; `t.accept`, `t.reject`, `t.equal(a, b)`, `t.fails(function)` check. A failed check
     /// is a failure of kind `error` with the line of the check.
-    package func runTest(_ name: String, context: LuaContext, limits: LuaCallLimits = .resolver) throws(LuaFailure) {
+    public func runTest(_ name: String, context: LuaContext, limits: LuaCallLimits = .resolver) throws(LuaFailure) {
         var budget = limits.budget
         let status = withBytes(name) { name in
             withBytes(context.value.jsonBytes) { nj_run_test(state, name, $0, &budget) }
@@ -176,7 +176,7 @@ package final class LuaPluginState {
     }
 
     /// What the last test that failed in `t.equal` compared: an object of `got` and `expected`, each missing for nil.
-    package var lastDifference: LuaValue? {
+    public var lastDifference: LuaValue? {
         let bytes = nj_difference(state)
         return bytes.length > 0 ? LuaValue(json: bytes.array) : nil
     }
@@ -184,21 +184,21 @@ package final class LuaPluginState {
     // MARK: What it uses
 
     /// Bytes the state holds now.
-    package var memoryBytes: Int { nj_memory(state) }
+    public var memoryBytes: Int { nj_memory(state) }
     /// The most it has held.
-    package var peakMemoryBytes: Int { nj_peak_memory(state) }
+    public var peakMemoryBytes: Int { nj_peak_memory(state) }
     /// After a `memory` failure, or with more than 7/8 of the memory held between calls: build a new state and drop this one.
-    package var needsRebuild: Bool { nj_needs_rebuild(state) }
+    public var needsRebuild: Bool { nj_needs_rebuild(state) }
     /// Modules that `require` has been asked for so far (a reload watches their files).
-    package var requiredModules: [String] { bridge.requiredModules }
+    public var requiredModules: [String] { bridge.requiredModules }
     /// Lua instructions of the last call, in steps of 100, with library charges.
-    package var lastInstructions: Int { Int(nj_last_instructions(state)) }
+    public var lastInstructions: Int { Int(nj_last_instructions(state)) }
 
     /// For benchmarks: protected calls of an empty function in this state, to compare a filter's cost with.
-    package func callEmptyFunction(times: Int, isLua: Bool) { nj_measure_empty_call(state, Int64(times), isLua) }
+    public func callEmptyFunction(times: Int, isLua: Bool) { nj_measure_empty_call(state, Int64(times), isLua) }
 
     /// For benchmarks: from now on neither memory nor time of this state is limited, to see what the limits cost.
-    package func measureWithoutLimits() { nj_measure_without_limits(state) }
+    public func measureWithoutLimits() { nj_measure_without_limits(state) }
 
     @inline(__always)
     func reference(of use: LuaUse) -> Int32 { use.stateSerial == serial ? use.reference : -1 }

@@ -1,16 +1,16 @@
 import CLua
 
 /// Who writes the document that `sync` looks at; what `require_user` and its like ask for.
-package struct LuaCaller: Sendable, Equatable {
+public struct LuaCaller: Sendable, Equatable {
     /// Nil for a peer that nobody authenticated.
-    package var name: String?
-    package var roles: [String]
+    public var name: String?
+    public var roles: [String]
     /// Channels the peer may pull, by name; `*` among them stands for itself only, as in Sync Gateway.
-    package var channels: [String]
+    public var channels: [String]
     /// The agent itself: every `require_…` passes.
-    package var isAdmin: Bool
+    public var isAdmin: Bool
 
-    package init(name: String? = nil, roles: [String] = [], channels: [String] = [], isAdmin: Bool = false) {
+    public init(name: String? = nil, roles: [String] = [], channels: [String] = [], isAdmin: Bool = false) {
         self.name = name
         self.roles = roles
         self.channels = channels
@@ -26,21 +26,21 @@ package struct LuaCaller: Sendable, Equatable {
 }
 
 /// What `sync` assigned to a revision.
-package struct LuaAssignment: Sendable, Equatable {
+public struct LuaAssignment: Sendable, Equatable {
     /// In the order of the calls, each once.
-    package var channels: [String] = []
+    public var channels: [String] = []
     /// Channels by user; a user that begins with `role:` is a role.
-    package var access: [String: [String]] = [:]
+    public var access: [String: [String]] = [:]
     /// Roles by user, without `role:` in front.
-    package var roles: [String: [String]] = [:]
+    public var roles: [String: [String]] = [:]
     /// Seconds since 1970, UTC.
-    package var expiry: Int64?
+    public var expiry: Int64?
 
-    package init() {}
+    public init() {}
 }
 
 /// How `sync` ended.
-package enum LuaSyncOutcome: Sendable, Equatable {
+public enum LuaSyncOutcome: Sendable, Equatable {
     case accepted(LuaAssignment)
     /// The write must not be stored; one line for the peer.
     case rejected(reason: String)
@@ -48,12 +48,12 @@ package enum LuaSyncOutcome: Sendable, Equatable {
 
 extension LuaPluginState {
     /// Channels and grants that one call may assign (`sync_entries`).
-    package static let syncEntries = Int(NJ_MAX_SYNC_ENTRIES)
+    public static let syncEntries = Int(NJ_MAX_SYNC_ENTRIES)
 
     /// Asks `sync`.
     ///
     /// - Parameter old: the revision that is replaced; nil where there is none or it is a deletion.
-    package func callSync(
+    public func callSync(
         document: borrowing LuaDocument, old: LuaDocument?, caller: LuaCaller, use: LuaUse, limits: LuaCallLimits = .resolver
     ) throws(LuaFailure) -> LuaSyncOutcome {
         var verdict: Int32 = 0

@@ -4,7 +4,7 @@ extension LuaPluginState {
     /// Asks `transform`.
     ///
     /// - Returns: the JSON of the document as it is to travel; nil where it stays as it is.
-    package func callTransform(
+    public func callTransform(
         document: borrowing LuaDocument, use: LuaUse, limits: LuaCallLimits = .resolver
     ) throws(LuaFailure) -> [UInt8]? {
         var decision: Int32 = 0

@@ -1,6 +1,6 @@
 /// A JSON-like value that crosses between Lua and the host: parameters, principals, log fields.
 /// `missing` is Lua's nil; `null` is JSON's (`nightjar.null`).
-package enum LuaValue: Sendable, Equatable {
+public enum LuaValue: Sendable, Equatable {
     case missing
     case null
     case bool(Bool)
@@ -15,11 +15,11 @@ package enum LuaValue: Sendable, Equatable {
 }
 
 /// One member of an object.
-package struct LuaMember: Sendable, Equatable {
-    package var key: String
-    package var value: LuaValue
+public struct LuaMember: Sendable, Equatable {
+    public var key: String
+    public var value: LuaValue
 
-    package init(key: String, value: LuaValue) {
+    public init(key: String, value: LuaValue) {
         self.key = key
         self.value = value
     }
@@ -27,37 +27,37 @@ package struct LuaMember: Sendable, Equatable {
 
 extension LuaValue {
     /// A string value from text.
-    package static func text(_ text: String) -> LuaValue { .string(Array(text.utf8)) }
+    public static func text(_ text: String) -> LuaValue { .string(Array(text.utf8)) }
 
     /// An object from pairs.
-    package static func members(_ pairs: [(String, LuaValue)]) -> LuaValue {
+    public static func members(_ pairs: [(String, LuaValue)]) -> LuaValue {
         .object(pairs.map { LuaMember(key: $0.0, value: $0.1) })
     }
 
     /// The member with this key, compared as bytes; `missing` where there is none or this is no object.
-    package subscript(key: String) -> LuaValue {
+    public subscript(key: String) -> LuaValue {
         guard case .object(let members) = self else { return .missing }
         return members.first { $0.key.utf8.elementsEqual(key.utf8) }?.value ?? .missing
     }
 
     /// The text of a string value.
-    package var text: String? {
+    public var text: String? {
         guard case .string(let bytes) = self else { return nil }
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    package var bool: Bool? {
+    public var bool: Bool? {
         guard case .bool(let value) = self else { return nil }
         return value
     }
 
-    package var integer: Int64? {
+    public var integer: Int64? {
         guard case .integer(let value) = self else { return nil }
         return value
     }
 
     /// The name operators know the type by.
-    package var typeName: String {
+    public var typeName: String {
         switch self {
         case .missing: "nil"
         case .null: "null"

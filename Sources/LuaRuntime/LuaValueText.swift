@@ -2,7 +2,7 @@ import Encodings
 
 extension LuaValue {
     /// JSON text; members in their order, `missing` members left out. Numbers that are not finite become null.
-    package var jsonBytes: [UInt8] {
+    public var jsonBytes: [UInt8] {
         var out: [UInt8] = []
         LuaValue.write(self, to: &out)
         return out
@@ -38,7 +38,7 @@ extension LuaValue {
 
     /// Reads JSON text; nil where it is not valid, nested deeper than 128, or holds more than `limit` values.
     /// Of members with the same key the first is kept.
-    package init?(json: some Sequence<UInt8>, limit: Int = 50_000) {
+    public init?(json: some Sequence<UInt8>, limit: Int = 50_000) {
         var reader = JSONReader(bytes: Array(json), remaining: limit)
         guard let value = reader.value(depth: 0) else { return nil }
         reader.skipSpace()

@@ -2,10 +2,10 @@ import Environment
 import LuaRuntime
 
 /// What `nightjar check` finds in a plugins folder: the plugins that load, and everything that is wrong.
-package struct PluginCheck: Sendable {
-    package let plugins: [PluginListing]
+public struct PluginCheck: Sendable {
+    public let plugins: [PluginListing]
     /// Ascending by file.
-    package let problems: [PluginProblem]
+    public let problems: [PluginProblem]
     private let versions: [String: LoadedVersion]
     private let folder: String
     private let files: ParameterFiles
@@ -13,7 +13,7 @@ package struct PluginCheck: Sendable {
     /// Loads every plugin in a sandbox without services and forgets it again; runs no hook.
     ///
     /// - Parameter mayBeAbsent: nobody named the folder, and there is nothing in it where it is not there.
-    package static func run(
+    public static func run(
         folder: String, mayBeAbsent: Bool = false, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         proof: any PluginProof = NoPluginProof(), supplied: [SuppliedPlugin] = [], environment: Environment
     ) async throws(PluginError) -> PluginCheck {
@@ -47,7 +47,7 @@ package struct PluginCheck: Sendable {
     }
 
     /// Why a use would be refused: no such plugin, no such hook, wrong parameters, unreadable files. Nil if it would work.
-    package func problem(plugin: String, hook: LuaHook, params: LuaValue, usedBy: String) -> PluginError? {
+    public func problem(plugin: String, hook: LuaHook, params: LuaValue, usedBy: String) -> PluginError? {
         guard let version = versions[plugin] else {
             if !PluginName.isValid(plugin) { return .invalidName(plugin) }
             if let problem = problems.first(where: { $0.plugin == plugin }) { return .refused(plugin: plugin, problem: problem) }

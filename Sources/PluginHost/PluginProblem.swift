@@ -1,13 +1,13 @@
 /// Something wrong with a file in the plugins folder.
-package struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertible {
+public struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertible {
     /// Nil where the problem is the folder's.
-    package var plugin: String?
+    public var plugin: String?
     /// Relative to the plugins folder, like "by-owner.lua" or "lib/geo.lua"; empty for the folder itself.
-    package var file: String
-    package var line: Int?
-    package var message: String
+    public var file: String
+    public var line: Int?
+    public var message: String
 
-    package init(plugin: String? = nil, file: String, line: Int? = nil, message: String) {
+    public init(plugin: String? = nil, file: String, line: Int? = nil, message: String) {
         self.plugin = plugin
         self.file = file
         self.line = line
@@ -15,7 +15,7 @@ package struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertibl
     }
 
     /// `file:line: message`.
-    package var description: String {
+    public var description: String {
         if file.isEmpty { return message }
         return line.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)"
     }
@@ -34,18 +34,18 @@ package struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertibl
 }
 
 /// A parameter of one use that does not fit the plugin's declaration.
-package struct ParameterProblem: Error, Sendable, Equatable, CustomStringConvertible {
-    package var parameter: String
+public struct ParameterProblem: Error, Sendable, Equatable, CustomStringConvertible {
+    public var parameter: String
     /// Whole sentence without a position; the configuration's checker puts file and line in front.
-    package var message: String
+    public var message: String
     /// The declared parameter or allowed value that was probably meant.
-    package var nearest: String?
+    public var nearest: String?
 
-    package init(parameter: String, message: String, nearest: String? = nil) {
+    public init(parameter: String, message: String, nearest: String? = nil) {
         self.parameter = parameter
         self.message = message
         self.nearest = nearest
     }
 
-    package var description: String { nearest.map { "\(message); did you mean \($0)?" } ?? message }
+    public var description: String { nearest.map { "\(message); did you mean \($0)?" } ?? message }
 }

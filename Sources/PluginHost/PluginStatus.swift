@@ -1,8 +1,8 @@
 import LuaRuntime
 
 /// One plugin as `nightjar status` and the admin API show it.
-package struct PluginStatus: Sendable, Equatable {
-    package enum State: String, Sendable {
+public struct PluginStatus: Sendable, Equatable {
+    public enum State: String, Sendable {
         /// The version in the folder is in force.
         case active
         /// The version in the folder is not taken; an older one may be in force.
@@ -16,93 +16,93 @@ package struct PluginStatus: Sendable, Equatable {
     }
 
     /// The version in the folder that was not taken.
-    package struct Refusal: Sendable, Equatable {
-        package var version: String
+    public struct Refusal: Sendable, Equatable {
+        public var version: String
         /// `file:line: what is wrong`.
-        package var error: String
+        public var error: String
     }
 
     /// How often a limit was reached.
-    package struct LimitHits: Sendable, Equatable {
-        package var timeouts: UInt64 = 0
-        package var memory: UInt64 = 0
-        package var results: UInt64 = 0
-        package var logLinesDropped: UInt64 = 0
-        package var statesRebuilt: UInt64 = 0
+    public struct LimitHits: Sendable, Equatable {
+        public var timeouts: UInt64 = 0
+        public var memory: UInt64 = 0
+        public var results: UInt64 = 0
+        public var logLinesDropped: UInt64 = 0
+        public var statesRebuilt: UInt64 = 0
     }
 
     /// A use that is not called because it keeps failing.
-    package struct Failing: Sendable, Equatable {
-        package var usedBy: String
+    public struct Failing: Sendable, Equatable {
+        public var usedBy: String
         /// In a row.
-        package var failures: Int
+        public var failures: Int
         /// Since it is not called any more.
-        package var seconds: Int
+        public var seconds: Int
         /// The last one, `kind: file:line: message`.
-        package var error: String
+        public var error: String
     }
 
     /// The counts of one hook, over all versions.
-    package struct Hook: Sendable, Equatable {
+    public struct Hook: Sendable, Equatable {
         /// As in the plugin's table: "push_filter".
-        package var name: String
-        package var calls: UInt64
-        package var rejected: UInt64
+        public var name: String
+        public var calls: UInt64
+        public var rejected: UInt64
         /// What a failing use was not asked about.
-        package var notAsked: UInt64
+        public var notAsked: UInt64
         /// Failed calls by kind: "plugin_error" and so on, each kind in its place.
-        package var errors: [(kind: String, count: UInt64)]
-        package var p50Milliseconds: Double?
-        package var p99Milliseconds: Double?
+        public var errors: [(kind: String, count: UInt64)]
+        public var p50Milliseconds: Double?
+        public var p99Milliseconds: Double?
         /// Calls by duration: each with the upper bound of its bucket in seconds, the last without one. Not cumulative.
-        package var durations: [(bound: Double?, count: UInt64)]
-        package var seconds: Double
+        public var durations: [(bound: Double?, count: UInt64)]
+        public var seconds: Double
 
-        package static func == (a: Hook, b: Hook) -> Bool {
+        public static func == (a: Hook, b: Hook) -> Bool {
             a.name == b.name && a.calls == b.calls && a.rejected == b.rejected && a.notAsked == b.notAsked && a.seconds == b.seconds
                 && a.errors.map(\.count) == b.errors.map(\.count) && a.durations.map(\.count) == b.durations.map(\.count)
         }
     }
 
-    package var name: String
-    package var description: String?
+    public var name: String
+    public var description: String?
     /// Content hash of the version in force; nil when there is none.
-    package var version: String?
+    public var version: String?
     /// Counts the versions that came into force.
-    package var generation: UInt64
-    package var state: State
+    public var generation: UInt64
+    public var state: State
     /// Names of hooks, ascending.
-    package var hooks: [String]
+    public var hooks: [String]
     /// "replicator hub push_filter", ascending.
-    package var usedBy: [String]
-    package var calls: UInt64
+    public var usedBy: [String]
+    public var calls: UInt64
     /// Failed calls; their documents are held.
-    package var errors: UInt64
+    public var errors: UInt64
     /// Documents that a filter, or logins that an authenticator, said no to.
-    package var rejected: UInt64
+    public var rejected: UInt64
     /// What a failing use was not asked about; held.
-    package var notAsked: UInt64
+    public var notAsked: UInt64
     /// Milliseconds; nil before the first call. Within an eighth of the true value.
-    package var p99Milliseconds: Double?
-    package var limitHits: LimitHits
+    public var p99Milliseconds: Double?
+    public var limitHits: LimitHits
     /// Held by its Lua states now.
-    package var memoryBytes: Int
+    public var memoryBytes: Int
     /// Lua states that are alive now, one for each worker that has run it.
-    package var states: Int
+    public var states: Int
     /// Ascending by name; hooks that have been called.
-    package var perHook: [Hook]
-    package var refused: Refusal?
+    public var perHook: [Hook]
+    public var refused: Refusal?
     /// Nil unless a rollback holds.
-    package var rolledBack: PluginRollback?
+    public var rolledBack: PluginRollback?
     /// Versions that a rollback can name, in the order they came into force.
-    package var keptVersions: [KeptVersion]
-    package var failing: [Failing]
+    public var keptVersions: [KeptVersion]
+    public var failing: [Failing]
     /// Logins that an authenticator could not judge, of each use the last one in a quarter of an hour: `used_by: kind: file:line: message`.
-    package var loginFailures: [String] = []
+    public var loginFailures: [String] = []
     /// Files given as parameters that cannot be read now.
-    package var parameterProblems: [String]
+    public var parameterProblems: [String]
     /// The last failure of the version in force, `kind: file:line: message`.
-    package var lastFailure: String?
+    public var lastFailure: String?
 }
 
 extension PluginStatus.Hook {
@@ -119,8 +119,8 @@ extension PluginStatus.Hook {
 }
 
 /// What `reload` did with one plugin.
-package struct ReloadVerdict: Sendable, Equatable {
-    package enum Outcome: Sendable, Equatable {
+public struct ReloadVerdict: Sendable, Equatable {
+    public enum Outcome: Sendable, Equatable {
         case unchanged
         case reloaded
         case refused(PluginProblem)
@@ -130,21 +130,21 @@ package struct ReloadVerdict: Sendable, Equatable {
         case rolledBack(PluginRollback)
     }
 
-    package var plugin: String
+    public var plugin: String
     /// Counts the versions that came into force.
-    package var generation: UInt64
+    public var generation: UInt64
     /// The version in force.
-    package var version: String?
-    package var outcome: Outcome
+    public var version: String?
+    public var outcome: Outcome
 }
 
 /// A plugin in force as `list()` shows it.
-package struct PluginListing: Sendable, Equatable {
-    package var name: String
+public struct PluginListing: Sendable, Equatable {
+    public var name: String
     /// Relative to the plugins folder.
-    package var file: String
-    package var version: String
-    package var description: String?
-    package var hooks: [String]
-    package var parameters: [ParameterDeclaration]
+    public var file: String
+    public var version: String
+    public var description: String?
+    public var hooks: [String]
+    public var parameters: [ParameterDeclaration]
 }

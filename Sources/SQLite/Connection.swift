@@ -2,15 +2,15 @@ import CSQLite
 
 /// One connection to a database file. Used by one thread at a time: it is opened without
 /// SQLite's own locks.
-package final class Connection {
-    package enum Mode: Sendable {
+public final class Connection {
+    public enum Mode: Sendable {
         /// Creates the file if there is none.
         case readWriteCreate
         case readWrite
         case readOnly
     }
 
-    package let path: String
+    public let path: String
     /// Open until `close`; statements hold the connection, so it outlives them.
     let handle: OpaquePointer
     private var cache: [String: Statement] = [:]
@@ -20,7 +20,7 @@ package final class Connection {
 
     /// Opens the file. A file that is not a database is found out by the first statement.
     /// - Parameter vfs: the name of a registered VFS, which makes the calls for files; nil for the default one.
-    package init(path: String, mode: Mode, vfs: String? = nil, busyTimeoutMilliseconds: Int32 = 5000) throws(SQLiteError) {
+    public init(path: String, mode: Mode, vfs: String? = nil, busyTimeoutMilliseconds: Int32 = 5000) throws(SQLiteError) {
         self.path = path
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         switch mode {
@@ -46,7 +46,7 @@ package final class Connection {
     }
 
     /// Ends automatic checkpoints; from now on `loggedPages` tells when one is due.
-    package func takeOverCheckpoints() {
+    public func takeOverCheckpoints() {
         _ = sqlite3_wal_hook(handle, { context, _, _, pages in
             context?.assumingMemoryBound(to: Int32.self).pointee = pages
             return SQLITE_OK
@@ -54,12 +54,12 @@ package final class Connection {
     }
 
     /// Pages in the write-ahead log after this connection's last commit.
-    package var loggedPages: Int32 { logSize.pointee }
+    public var loggedPages: Int32 { logSize.pointee }
 
     /// Finalizes cached statements and closes. Statements kept elsewhere keep the file open
     /// until they go. Nothing else may be called afterwards. Who has used `cached` must call it:
     /// a cached statement and its connection hold each other.
-    package func close() {
+    public func close() {
         guard !isClosed else { return }
         isClosed = true
         cache.removeAll()
@@ -68,18 +68,18 @@ package final class Connection {
     }
 
     /// Runs one or more statements without results.
-    package func execute(_ sql: String) throws(SQLiteError) {
+    public func execute(_ sql: String) throws(SQLiteError) {
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw error(code, sql) }
     }
 
     /// A new prepared statement for a caller that keeps it.
-    package func prepare(_ sql: String) throws(SQLiteError) -> Statement {
+    public func prepare(_ sql: String) throws(SQLiteError) -> Statement {
         try Statement(self, sql)
     }
 
     /// A prepared statement, made once per SQL text. Not to be used by two at the same time.
-    package func cached(_ sql: String) throws(SQLiteError) -> Statement {
+    public func cached(_ sql: String) throws(SQLiteError) -> Statement {
         if let statement = cache[sql] { return statement }
         let statement = try Statement(self, sql)
         cache[sql] = statement
@@ -87,25 +87,25 @@ package final class Connection {
     }
 
     /// The first column of the first row as an integer; `nil` without rows.
-    package func integer(_ sql: String) throws(SQLiteError) -> Int64? {
+    public func integer(_ sql: String) throws(SQLiteError) -> Int64? {
         let statement = try prepare(sql)
         return try statement.step() ? statement.integer(0) : nil
     }
 
     /// The first column of the first row as text; `nil` without rows.
-    package func text(_ sql: String) throws(SQLiteError) -> String? {
+    public func text(_ sql: String) throws(SQLiteError) -> String? {
         let statement = try prepare(sql)
         return try statement.step() ? statement.text(0) : nil
     }
 
     /// Rows changed by the last INSERT, UPDATE or DELETE.
-    package var changes: Int { Int(sqlite3_changes64(handle)) }
-    package var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(handle) }
+    public var changes: Int { Int(sqlite3_changes64(handle)) }
+    public var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(handle) }
     /// False when an error has already rolled the transaction back.
-    package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+    public var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
     /// Runs `body` in an immediate transaction; rolls back when it throws.
-    package func transaction<T>(_ body: () throws -> T) throws -> T {
+    public func transaction<T>(_ body: () throws -> T) throws -> T {
         try execute("BEGIN IMMEDIATE")
         do {
             let value = try body()
@@ -117,7 +117,7 @@ package final class Connection {
         }
     }
 
-    package enum CheckpointMode: Sendable {
+    public enum CheckpointMode: Sendable {
         /// Moves what it can without waiting for anybody.
         case passive
         /// Waits (busy timeout) for readers, so that the log starts over.
@@ -129,7 +129,7 @@ package final class Connection {
     /// Moves the write-ahead log into the database file.
     /// - Returns: pages in the log and pages of it moved.
     @discardableResult
-    package func checkpoint(_ mode: CheckpointMode) throws(SQLiteError) -> (logged: Int32, moved: Int32) {
+    public func checkpoint(_ mode: CheckpointMode) throws(SQLiteError) -> (logged: Int32, moved: Int32) {
         let constant = switch mode {
         case .passive: SQLITE_CHECKPOINT_PASSIVE
         case .restart: SQLITE_CHECKPOINT_RESTART
@@ -142,7 +142,7 @@ package final class Connection {
         return (logged, moved)
     }
 
-    package func setBusyTimeout(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
+    public func setBusyTimeout(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
 
     func error(_ code: Int32, _ sql: String) -> SQLiteError {
         let message = sqlite3_errmsg(handle).map { String(cString: $0) } ?? "unknown"

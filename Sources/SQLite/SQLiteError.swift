@@ -1,29 +1,29 @@
 import CSQLite
 
 /// A failure reported by SQLite.
-package struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible {
+public struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Primary result code (`SQLITE_FULL`, …).
-    package var code: Int32
+    public var code: Int32
     /// Extended result code, which says more about input/output errors and constraints.
-    package var extendedCode: Int32
+    public var extendedCode: Int32
     /// SQLite's own words.
-    package var message: String
+    public var message: String
     /// The statement, or what was being done.
-    package var sql: String
+    public var sql: String
 
-    package init(code: Int32, extendedCode: Int32, message: String, sql: String) {
+    public init(code: Int32, extendedCode: Int32, message: String, sql: String) {
         self.code = code
         self.extendedCode = extendedCode
         self.message = message
         self.sql = sql
     }
 
-    package enum Kind: Sendable {
+    public enum Kind: Sendable {
         case full, inputOutput, corrupt, notADatabase, constraint, busy, cannotOpen, readOnly, tooBig, interrupted, other
     }
 
     /// The classes a caller tells apart.
-    package var kind: Kind {
+    public var kind: Kind {
         switch code {
         case SQLITE_FULL: .full
         // The memory that connections share could not grow: it is a file beside the database's, and there is no other reason.
@@ -41,5 +41,5 @@ package struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible 
         }
     }
 
-    package var description: String { "SQLite error \(extendedCode): \(message) (\(sql))" }
+    public var description: String { "SQLite error \(extendedCode): \(message) (\(sql))" }
 }

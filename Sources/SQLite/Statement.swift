@@ -4,7 +4,7 @@ import CSQLite
 ///
 /// Binding does not report errors one by one: a wrong index is a programming error, and a value
 /// beyond SQLite's size limit or lack of memory shows in the next `step`, which remembers it.
-package final class Statement {
+public final class Statement {
     let handle: OpaquePointer
     private let connection: Connection
     private var bindFailure: Int32 = SQLITE_OK
@@ -22,7 +22,7 @@ package final class Statement {
 
     deinit { sqlite3_finalize(handle) }
 
-    package var sql: String { sqlite3_sql(handle).map { String(cString: $0) } ?? "" }
+    public var sql: String { sqlite3_sql(handle).map { String(cString: $0) } ?? "" }
 
     // MARK: binding
 
@@ -30,12 +30,12 @@ package final class Statement {
         if code != SQLITE_OK { bindFailure = code }
     }
 
-    package func bind(_ index: Int32, _ value: Int64) { note(sqlite3_bind_int64(handle, index, value)) }
-    package func bind(_ index: Int32, double value: Double) { note(sqlite3_bind_double(handle, index, value)) }
-    package func bindNull(_ index: Int32) { note(sqlite3_bind_null(handle, index)) }
+    public func bind(_ index: Int32, _ value: Int64) { note(sqlite3_bind_int64(handle, index, value)) }
+    public func bind(_ index: Int32, double value: Double) { note(sqlite3_bind_double(handle, index, value)) }
+    public func bindNull(_ index: Int32) { note(sqlite3_bind_null(handle, index)) }
 
     /// Copies the text.
-    package func bind(_ index: Int32, _ text: String) {
+    public func bind(_ index: Int32, _ text: String) {
         var text = text
         text.withUTF8 { utf8 in
             utf8.withMemoryRebound(to: CChar.self) {
@@ -46,28 +46,28 @@ package final class Statement {
     }
 
     /// Copies the bytes.
-    package func bind(_ index: Int32, _ blob: [UInt8]) {
+    public func bind(_ index: Int32, _ blob: [UInt8]) {
         blob.withUnsafeBytes {
             note(sqlite3_bind_blob64(handle, index, $0.baseAddress ?? UnsafeRawPointer(Self.nothing), UInt64($0.count), Self.copy))
         }
     }
 
     /// Copies the bytes; NULL for `nil`.
-    package func bind(_ index: Int32, _ blob: [UInt8]?) {
+    public func bind(_ index: Int32, _ blob: [UInt8]?) {
         if let blob { bind(index, blob) } else { bindNull(index) }
     }
 
-    package func bind(_ index: Int32, _ text: String?) {
+    public func bind(_ index: Int32, _ text: String?) {
         if let text { bind(index, text) } else { bindNull(index) }
     }
 
     /// Refers to the bytes: they must stay until `reset`.
-    package func bindUncopied(_ index: Int32, blob: UnsafeRawBufferPointer) {
+    public func bindUncopied(_ index: Int32, blob: UnsafeRawBufferPointer) {
         note(sqlite3_bind_blob64(handle, index, blob.baseAddress ?? UnsafeRawPointer(Self.nothing), UInt64(blob.count), nil))
     }
 
     /// Refers to the UTF-8 bytes: they must stay until `reset`.
-    package func bindUncopied(_ index: Int32, text: UnsafeBufferPointer<UInt8>) {
+    public func bindUncopied(_ index: Int32, text: UnsafeBufferPointer<UInt8>) {
         text.withMemoryRebound(to: CChar.self) {
             note(sqlite3_bind_text64(handle, index, $0.baseAddress ?? Self.nothing, UInt64($0.count), nil, UInt8(SQLITE_UTF8)))
         }
@@ -76,7 +76,14 @@ package final class Statement {
     // Not generic: the rooms that call them do not see their bodies, and would look for their types at each call.
 
     /// Makes the text visible to `body` as a parameter without copying it; `body` must step and reset.
-    package func withBound(_ index: Int32, _ text: String, _ body: () -> Void) {
+<<<<<<< ours
+    public func withBound(_ index: Int32, _ text: String, _ body: () -> Void) {
+=======
+    @inline(__always)
+    public func withBound<R, Failure: Error>(
+        _ index: Int32, _ text: String, _ body: () throws(Failure) -> R
+    ) throws(Failure) -> R {
+>>>>>>> theirs
         // Native strings give their bytes without a copy; others make one here.
         var text = text
         text.withUTF8 { utf8 in
@@ -86,8 +93,16 @@ package final class Statement {
     }
 
     /// The same for bytes.
-    package func withBound(_ index: Int32, _ blob: [UInt8], _ body: () -> Void) {
+<<<<<<< ours
+    public func withBound(_ index: Int32, _ blob: [UInt8], _ body: () -> Void) {
         blob.withUnsafeBytes { bytes in
+=======
+    @inline(__always)
+    public func withBound<R, Failure: Error>(
+        _ index: Int32, _ blob: [UInt8], _ body: () throws(Failure) -> R
+    ) throws(Failure) -> R {
+        try blob.withUnsafeBytes { bytes -> Result<R, Failure> in
+>>>>>>> theirs
             bindUncopied(index, blob: bytes)
             body()
         }
@@ -100,7 +115,7 @@ package final class Statement {
     // MARK: running
 
     /// True if there is a row to read, false when done. After an error the statement is reset.
-    package func step() throws(SQLiteError) -> Bool {
+    public func step() throws(SQLiteError) -> Bool {
         if bindFailure == SQLITE_OK {
             let code = sqlite3_step(handle)
             if code == SQLITE_ROW { return true }
@@ -116,50 +131,50 @@ package final class Statement {
     }
 
     /// Ready to run again. Bound values stay.
-    package func reset() { sqlite3_reset(handle) }
+    public func reset() { sqlite3_reset(handle) }
 
     /// Runs to the end, ignoring rows, and resets.
-    package func run() throws(SQLiteError) {
+    public func run() throws(SQLiteError) {
         while try step() {}
         sqlite3_reset(handle)
     }
 
     /// Steps once and resets: for statements that give no row.
-    package func runOnce() throws(SQLiteError) {
+    public func runOnce() throws(SQLiteError) {
         _ = try step()
         sqlite3_reset(handle)
     }
 
     // MARK: reading
 
-    package func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
-    package func double(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
-    package func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
+    public func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
+    public func double(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
+    public func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
 
     /// Text as a string; NULL is empty, bytes that are not UTF-8 are replaced.
-    package func text(_ column: Int32) -> String {
+    public func text(_ column: Int32) -> String {
         withText(column) { String(decoding: $0, as: UTF8.self) }
     }
 
     /// The bytes; NULL is empty.
-    package func blob(_ column: Int32) -> [UInt8] {
+    public func blob(_ column: Int32) -> [UInt8] {
         withBlob(column) { [UInt8]($0) }
     }
 
-    package func blobIfPresent(_ column: Int32) -> [UInt8]? {
+    public func blobIfPresent(_ column: Int32) -> [UInt8]? {
         isNull(column) ? nil : blob(column)
     }
 
-    package func textIfPresent(_ column: Int32) -> String? {
+    public func textIfPresent(_ column: Int32) -> String? {
         isNull(column) ? nil : text(column)
     }
 
     /// Bytes of a text or blob, without reading it if it lies on further pages.
-    package func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
+    public func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
 
     /// The column's bytes in SQLite's memory, valid inside `body`.
     @inline(__always)
-    package func withBlob<R, Failure: Error>(
+    public func withBlob<R, Failure: Error>(
         _ column: Int32, _ body: (UnsafeRawBufferPointer) throws(Failure) -> R
     ) throws(Failure) -> R {
         let pointer = sqlite3_column_blob(handle, column)
@@ -169,7 +184,7 @@ package final class Statement {
 
     /// The column's UTF-8 bytes in SQLite's memory, valid inside `body`.
     @inline(__always)
-    package func withText<R, Failure: Error>(
+    public func withText<R, Failure: Error>(
         _ column: Int32, _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R
     ) throws(Failure) -> R {
         let pointer = sqlite3_column_text(handle, column)

@@ -1,5 +1,5 @@
 /// One request, as soon as its header is complete; the body follows as it is asked for.
-package struct HTTPRequest: Sendable {
+public struct HTTPRequest: Sendable {
     package var method: String
     /// The request target as sent: path and query.
     package var uri: String

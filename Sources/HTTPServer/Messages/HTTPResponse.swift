@@ -2,7 +2,7 @@ import Encodings
 import NIOCore
 
 /// The answer to a request. `Content-Length` or chunking and `Connection` are added by the listener.
-package struct HTTPResponse: Sendable {
+public struct HTTPResponse: Sendable {
     package enum Body: Sendable {
         case buffer(ByteBuffer)
         /// Written piece by piece at the client's pace. With a length exactly so many bytes have to come. If the closure throws, the

@@ -1,10 +1,10 @@
 /// HTTP header fields in order; names compare without regard to case, as bytes.
-package struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, RandomAccessCollection {
-    package struct Field: Sendable, Equatable {
-        package var name: String
-        package var value: String
+public struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, RandomAccessCollection {
+    public struct Field: Sendable, Equatable {
+        public var name: String
+        public var value: String
 
-        package init(name: String, value: String) {
+        public init(name: String, value: String) {
             self.name = name
             self.value = value
         }
@@ -12,45 +12,45 @@ package struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, 
 
     private var fields: [Field] = []
 
-    package init() {}
+    public init() {}
 
-    package init(dictionaryLiteral elements: (String, String)...) {
+    public init(dictionaryLiteral elements: (String, String)...) {
         fields = elements.map { Field(name: $0.0, value: $0.1) }
     }
 
-    package init(_ elements: some Sequence<(name: String, value: String)>) {
+    public init(_ elements: some Sequence<(name: String, value: String)>) {
         fields = elements.map { Field(name: $0.name, value: $0.value) }
     }
 
-    package var startIndex: Int { fields.startIndex }
-    package var endIndex: Int { fields.endIndex }
-    package subscript(position: Int) -> Field { fields[position] }
+    public var startIndex: Int { fields.startIndex }
+    public var endIndex: Int { fields.endIndex }
+    public subscript(position: Int) -> Field { fields[position] }
 
-    package mutating func add(_ name: String, _ value: String) {
+    public mutating func add(_ name: String, _ value: String) {
         fields.append(Field(name: name, value: value))
     }
 
     /// Replaces every field of that name.
-    package mutating func set(_ name: String, _ value: String) {
+    public mutating func set(_ name: String, _ value: String) {
         remove(name)
         add(name, value)
     }
 
-    package mutating func remove(_ name: String) {
+    public mutating func remove(_ name: String) {
         fields.removeAll { Self.sameName($0.name, name) }
     }
 
-    package func contains(_ name: String) -> Bool {
+    public func contains(_ name: String) -> Bool {
         fields.contains { Self.sameName($0.name, name) }
     }
 
     /// The value of the first field of that name.
-    package func first(_ name: String) -> String? {
+    public func first(_ name: String) -> String? {
         fields.first { Self.sameName($0.name, name) }?.value
     }
 
     /// The elements of the comma-separated lists in all fields of that name, trimmed, empty ones left out.
-    package func list(_ name: String) -> [String] {
+    public func list(_ name: String) -> [String] {
         var result: [String] = []
         for field in fields where Self.sameName(field.name, name) {
             for part in field.value.utf8.split(separator: UInt8(ascii: ",")) {

@@ -1,8 +1,8 @@
 import NIOCore
 
 /// The body of a request, read from the socket as it is asked for: a client cannot send faster than the route takes.
-package struct RequestBody: AsyncSequence, Sendable {
-    package typealias Element = ByteBuffer
+public struct RequestBody: AsyncSequence, Sendable {
+    public typealias Element = ByteBuffer
 
     /// Nil when the request has no body.
     private let pipe: BodyPipe?
@@ -60,11 +60,11 @@ package struct RequestBody: AsyncSequence, Sendable {
         if body.readableBytes == 0 { body = piece } else { body.writeImmutableBuffer(piece) }
     }
 
-    package func makeAsyncIterator() -> AsyncIterator {
+    public func makeAsyncIterator() -> AsyncIterator {
         AsyncIterator(body: self)
     }
 
-    package struct AsyncIterator: AsyncIteratorProtocol {
+    public struct AsyncIterator: AsyncIteratorProtocol {
         private let body: RequestBody
         private var count = 0
 
@@ -75,7 +75,7 @@ package struct RequestBody: AsyncSequence, Sendable {
         /// The next piece, nil at the end.
         ///
         /// - Throws: ``HTTPError`` as ``RequestBody/collect()``, and `CancellationError`.
-        package mutating func next() async throws -> ByteBuffer? {
+        public mutating func next() async throws -> ByteBuffer? {
             if count == 0 { try body.checkDeclaredLength() }
             guard let piece = try await body.pipe?.next(isCollecting: false) else { return nil }
             count += piece.readableBytes

@@ -1,8 +1,8 @@
 import LuaRuntime
 
 /// One parameter that a plugin declares: `name = { type = "string", required = true, default = …, enum = {…}, doc = "…" }`.
-package struct ParameterDeclaration: Sendable, Equatable {
-    package enum Kind: String, Sendable, CaseIterable {
+public struct ParameterDeclaration: Sendable, Equatable {
+    public enum Kind: String, Sendable, CaseIterable {
         case string
         case number
         case integer
@@ -26,14 +26,14 @@ package struct ParameterDeclaration: Sendable, Equatable {
         }
     }
 
-    package var name: String
-    package var kind: Kind
-    package var isRequired: Bool
+    public var name: String
+    public var kind: Kind
+    public var isRequired: Bool
     /// `.missing` where none is declared.
-    package var defaultValue: LuaValue
+    public var defaultValue: LuaValue
     /// The allowed values; nil for any.
-    package var allowed: [LuaValue]?
-    package var doc: String?
+    public var allowed: [LuaValue]?
+    public var doc: String?
 }
 
 /// All parameters of a plugin, ascending by name.

@@ -119,11 +119,11 @@ final class FilterJob: PluginJob, @unchecked Sendable {
 }
 
 extension PolicyDocument: LuaFilterable {
-    package var luaBody: [UInt8] { body }
-    package var luaFlags: LuaFlags {
+    public var luaBody: [UInt8] { body }
+    public var luaFlags: LuaFlags {
         var flags: LuaFlags = isDeleted ? .deleted : []
         if accessRemoved { flags.insert(.accessRemoved) }
         return flags
     }
-    package var luaNames: (id: String, revision: String) { (id.text, revision.text) }
+    public var luaNames: (id: String, revision: String) { (id.text, revision.text) }
 }

@@ -1,25 +1,25 @@
 import LuaRuntime
 
 /// `nightjar.state` of one plugin: values by key, bounded. Where they are kept is not its concern.
-package struct PluginStateTable: Sendable, Equatable {
+public struct PluginStateTable: Sendable, Equatable {
     /// All keys and values as JSON (`state bytes`). It is read and written as one file, and a counter or a few timestamps fit many times over.
-    package static let maximumBytes = 64 << 10
+    public static let maximumBytes = 64 << 10
     /// Keys (`state keys`).
-    package static let maximumKeys = 256
+    public static let maximumKeys = 256
     /// Bytes of a key (`state key bytes`).
-    package static let maximumKeyBytes = 100
+    public static let maximumKeyBytes = 100
 
     /// By the bytes of the key: two spellings of one accented letter are two keys, as they are in Lua.
     private var values: [[UInt8]: (value: LuaValue, bytes: Int)] = [:]
     private var used = 0
 
-    package init() {}
+    public init() {}
 
     /// `.missing` where nothing is stored.
-    package func read(_ key: String) -> LuaValue { values[Array(key.utf8)]?.value ?? .missing }
+    public func read(_ key: String) -> LuaValue { values[Array(key.utf8)]?.value ?? .missing }
 
     /// Stores a value; `.missing` removes. A write that is refused changes nothing.
-    package mutating func write(_ key: String, _ value: LuaValue) throws(PluginServiceRefusal) {
+    public mutating func write(_ key: String, _ value: LuaValue) throws(PluginServiceRefusal) {
         let name = Array(key.utf8)
         let old = values[name]?.bytes ?? 0
         guard value != .missing else {
@@ -43,19 +43,19 @@ package struct PluginStateTable: Sendable, Equatable {
     }
 
     /// The whole table as an object, keys ascending.
-    package var json: [UInt8] {
+    public var json: [UInt8] {
         LuaValue.members(
             values.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map { (String(decoding: $0.key, as: UTF8.self), $0.value.value) }
         ).jsonBytes
     }
 
     /// Reads what `json` gave; nil where it is no such object or too large.
-    package init?(json: [UInt8]) {
+    public init?(json: [UInt8]) {
         guard case .object(let members)? = LuaValue(json: json) else { return nil }
         for member in members {
             guard (try? write(member.key, member.value)) != nil else { return nil }
         }
     }
 
-    package static func == (left: Self, right: Self) -> Bool { left.json == right.json }
+    public static func == (left: Self, right: Self) -> Bool { left.json == right.json }
 }

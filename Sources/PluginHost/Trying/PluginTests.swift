@@ -2,32 +2,32 @@ import Environment
 import LuaRuntime
 
 /// Runs `NAME.test.lua`, the tests beside a plugin, in the real sandbox.
-package enum PluginTests {
-    package struct Outcome: Sendable, Equatable {
-        package var plugin: String
-        package var name: String
+public enum PluginTests {
+    public struct Outcome: Sendable, Equatable {
+        public var plugin: String
+        public var name: String
         /// Nil if the case passed.
-        package var failure: LuaFailure?
-        package var milliseconds: Double
+        public var failure: LuaFailure?
+        public var milliseconds: Double
         /// For a failed `t.equal`: where the two differ, a field a line, like "tags[2]: got 1, expected 2".
-        package var differences: [String]
+        public var differences: [String]
 
         /// The failure with its place.
-        package var problem: PluginProblem? {
+        public var problem: PluginProblem? {
             failure.map { PluginProblem(plugin: plugin, luaMessage: $0.message, fallbackFile: "") }
         }
     }
 
     /// The tests of one plugin.
-    package struct Suite: Sendable, Equatable {
-        package var plugin: String
+    public struct Suite: Sendable, Equatable {
+        public var plugin: String
         /// Nil where there are none.
-        package var file: String?
-        package var outcomes: [Outcome]
+        public var file: String?
+        public var outcomes: [Outcome]
         /// Plugin or tests do not load, or the tests' time is spent; `outcomes` are those before.
-        package var problem: PluginProblem?
+        public var problem: PluginProblem?
 
-        package var isPassed: Bool { problem == nil && outcomes.allSatisfy { $0.failure == nil } }
+        public var isPassed: Bool { problem == nil && outcomes.allSatisfy { $0.failure == nil } }
     }
 
     /// Every case of one candidate, ascending by name. Needs a thread with a large stack.
@@ -82,7 +82,7 @@ package enum PluginTests {
     /// Runs the tests of these plugins of a folder, or of all, ascending by name.
     ///
     /// - Throws: `unknown` for a name that is not there, `system` where the folder cannot be read.
-    package static func run(
+    public static func run(
         folder: String, plugins names: [String] = [], limits: PluginHostLimits = PluginHostLimits(), environment: Environment
     ) async throws(PluginError) -> [Suite] {
         let folder = AbsolutePath.make(folder)
@@ -118,10 +118,10 @@ package enum PluginTests {
 }
 
 /// A version comes into force only if its own tests pass.
-package struct ProofByTests: PluginProof {
-    package init() {}
+public struct ProofByTests: PluginProof {
+    public init() {}
 
-    package func prove(_ candidate: PluginCandidate) -> PluginProblem? {
+    public func prove(_ candidate: PluginCandidate) -> PluginProblem? {
         let suite = PluginTests.run(candidate)
         if let problem = suite.problem { return problem }
         guard let failed = suite.outcomes.first(where: { $0.failure != nil }), let failure = failed.failure else { return nil }

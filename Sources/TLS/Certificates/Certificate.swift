@@ -4,21 +4,21 @@ import Encodings
 import Glibc
 
 /// An X.509 certificate. Two are equal when their bytes are.
-package final class Certificate: Sendable, Hashable, CustomStringConvertible {
+public final class Certificate: Sendable, Hashable, CustomStringConvertible {
     /// The `X509`, owned by this object.
     // Unsafe only in name: OpenSSL guards what it fills in later by a lock, and nothing here changes it.
     nonisolated(unsafe) let handle: OpaquePointer
 
     /// The certificate as it is on the wire.
-    package let der: [UInt8]
+    public let der: [UInt8]
     /// SHA-256 of ``der``.
-    package let fingerprint: [UInt8]
+    public let fingerprint: [UInt8]
     /// When it begins and ends to be valid, in seconds since 1970.
-    package let notBefore: Int64
-    package let notAfter: Int64
+    public let notBefore: Int64
+    public let notAfter: Int64
 
     /// - Parameter der: exactly one certificate; bytes behind it are an error.
-    package convenience init(der: [UInt8]) throws(CertificateError) {
+    public convenience init(der: [UInt8]) throws(CertificateError) {
         guard der.count <= TLSLimits.certificateBytes else {
             throw CertificateError("a certificate of \(der.count) bytes is more than certificateBytes = \(TLSLimits.certificateBytes)")
         }
@@ -61,20 +61,20 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
 
     deinit { X509_free(handle) }
 
-    package static func == (left: Certificate, right: Certificate) -> Bool { left.der == right.der }
-    package func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
+    public static func == (left: Certificate, right: Certificate) -> Bool { left.der == right.der }
+    public func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
 
     /// The subject, for logs and errors.
-    package var description: String { subject }
+    public var description: String { subject }
 
     // MARK: - Names
 
     /// The distinguished names as text: `O=Plant, CN=gateway`.
-    package var subject: String { Self.text(of: X509_get_subject_name(handle)) }
-    package var issuer: String { Self.text(of: X509_get_issuer_name(handle)) }
+    public var subject: String { Self.text(of: X509_get_subject_name(handle)) }
+    public var issuer: String { Self.text(of: X509_get_issuer_name(handle)) }
 
     /// The last common name of the subject; nil without one.
-    package var commonName: String? {
+    public var commonName: String? {
         guard let name = X509_get_subject_name(handle) else { return nil }
         var index: Int32 = -1
         while true {
@@ -94,7 +94,7 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// The serial number in small hexadecimal digits, without leading zeros; negative ones with `-`.
-    package var serialNumber: String {
+    public var serialNumber: String {
         guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(handle), nil) else {
             OpenSSLErrors.clear()
             return ""
@@ -111,10 +111,10 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
     // MARK: - Digests
 
     /// The fingerprint in small hexadecimal digits.
-    package var sha256: String { Hex.encode(fingerprint) }
+    public var sha256: String { Hex.encode(fingerprint) }
 
     /// SHA-256 of the public key with its algorithm (SubjectPublicKeyInfo), as in `sha256/BASE64` pins.
-    package var publicKeyDigest: [UInt8] {
+    public var publicKeyDigest: [UInt8] {
         var bytes: UnsafeMutablePointer<UInt8>?
         let count = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(handle), &bytes)
         guard count > 0, let bytes else {
@@ -126,36 +126,36 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// ``publicKeyDigest`` in small hexadecimal digits.
-    package var spkiSHA256: String { Hex.encode(publicKeyDigest) }
+    public var spkiSHA256: String { Hex.encode(publicKeyDigest) }
     /// ``publicKeyDigest`` as a pin: `sha256/BASE64`.
-    package var pin: String { "sha256/\(Base64.encode(publicKeyDigest))" }
+    public var pin: String { "sha256/\(Base64.encode(publicKeyDigest))" }
 
     // MARK: - What it is
 
     /// Whether its own key signed it: the signature is checked.
-    package var isSelfSigned: Bool {
+    public var isSelfSigned: Bool {
         defer { OpenSSLErrors.clear() }
         return X509_self_signed(handle, 1) == 1
     }
 
     /// Whether names, key identifiers and purposes say that `other` issued it; the signature is not checked.
-    package func isIssued(by other: Certificate) -> Bool {
+    public func isIssued(by other: Certificate) -> Bool {
         defer { OpenSSLErrors.clear() }
         return X509_check_issued(other.handle, handle) == X509_V_OK
     }
 
     /// Whether it may sign others, by its basic constraints (or, without any extensions, by being a self-signed one of version 1).
-    package var isCA: Bool { X509_check_ca(handle) > 0 }
+    public var isCA: Bool { X509_check_ca(handle) > 0 }
 
     /// Strength of the signature as NIST counts it: SHA-256 has 128, SHA-1 63. 0 where unknown.
-    package var signatureSecurityBits: Int {
+    public var signatureSecurityBits: Int {
         var bits: Int32 = 0
         defer { OpenSSLErrors.clear() }
         return X509_get_signature_info(handle, nil, nil, &bits, nil) == 1 ? max(0, Int(bits)) : 0
     }
 
     /// Its public key; kind `unknown` where this OpenSSL does not know the algorithm.
-    package var key: KeyFacts {
+    public var key: KeyFacts {
         guard let key = X509_get0_pubkey(handle) else {
             OpenSSLErrors.clear()
             return KeyFacts(kind: .unknown, bits: 0, name: "unknown")
@@ -164,7 +164,7 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// PEM, with the line break at its end.
-    package var pem: String {
+    public var pem: String {
         let out = MemoryBIO()
         guard PEM_write_bio_X509(out.pointer, handle) == 1 else {
             OpenSSLErrors.clear()

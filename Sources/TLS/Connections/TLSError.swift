@@ -1,6 +1,6 @@
 /// Why a TLS connection could not be made or broke, and what to do about it.
-package struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
-    package enum Kind: String, Sendable, CaseIterable {
+public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
+    public enum Kind: String, Sendable, CaseIterable {
         /// The two sides found no common ground, or what came is no sound TLS.
         case handshakeFailed
         /// No complete handshake within `handshake_time`.
@@ -31,17 +31,17 @@ package struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         case configuration
     }
 
-    package var kind: Kind
+    public var kind: Kind
     /// What happened, in a sentence without a full stop.
-    package var message: String
+    public var message: String
     /// The subject of the certificate that this is about.
-    package var certificate: String?
+    public var certificate: String?
     /// OpenSSL's own words.
-    package var reason: String?
+    public var reason: String?
     /// What to do.
-    package var advice: String?
+    public var advice: String?
 
-    package init(_ kind: Kind, _ message: String, certificate: String? = nil, reason: String? = nil, advice: String? = nil) {
+    public init(_ kind: Kind, _ message: String, certificate: String? = nil, reason: String? = nil, advice: String? = nil) {
         self.kind = kind
         self.message = message
         self.certificate = certificate
@@ -49,7 +49,7 @@ package struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         self.advice = advice
     }
 
-    package var description: String {
+    public var description: String {
         var text = message
         if let reason { text += " (\(reason))" }
         if let advice { text += "; \(advice)" }

@@ -1,16 +1,16 @@
 import Synchronization
 
 /// The context for new connections, which a reload swaps; connections that exist keep theirs.
-package final class CurrentContext: Sendable {
+public final class CurrentContext: Sendable {
     private let context: Mutex<TLSContext>
 
-    package init(_ context: TLSContext) {
+    public init(_ context: TLSContext) {
         self.context = Mutex(context)
     }
 
-    package var value: TLSContext { context.withLock { $0 } }
+    public var value: TLSContext { context.withLock { $0 } }
 
-    package func replace(with newer: TLSContext) {
+    public func replace(with newer: TLSContext) {
         context.withLock { $0 = newer }
     }
 }

@@ -5,13 +5,13 @@ import COpenSSL
 ///
 /// Floor TLS 1.2, 1.3 where the peer has it; ephemeral keys and authenticated ciphers only; no compression, no
 /// renegotiation; ALPN `http/1.1`.
-package final class TLSContext: Sendable {
+public final class TLSContext: Sendable {
     /// The `SSL_CTX`, owned by this object.
     // Unsafe only in name: OpenSSL counts and locks it, and nothing here changes it after init.
     nonisolated(unsafe) let handle: OpaquePointer
-    package let limits: TLSConnectionLimits
+    public let limits: TLSConnectionLimits
     /// Whom this side is; nil for a client without a certificate.
-    package let identity: Identity?
+    public let identity: Identity?
     /// How servers are judged; nil for a server.
     let client: ServerJudge?
     /// A client's sessions, for resumption.
@@ -22,14 +22,14 @@ package final class TLSContext: Sendable {
     /// For a listener.
     ///
     /// - Throws: ``TLSError`` of kind `configuration` if OpenSSL refuses the identity.
-    package convenience init(server options: TLSServerOptions) throws(TLSError) {
+    public convenience init(server options: TLSServerOptions) throws(TLSError) {
         try self.init(
             isClient: false, limits: options.limits, identity: options.identity, client: nil, sessions: nil,
             clientCertificates: options.clientCertificates, securityLevel: options.securityLevel)
     }
 
     /// For replicators and HTTP clients.
-    package convenience init(client options: TLSClientOptions) throws(TLSError) {
+    public convenience init(client options: TLSClientOptions) throws(TLSError) {
         try self.init(
             isClient: true, limits: options.limits, identity: options.identity,
             client: try ServerJudge(options.serverAuthentication, limits: options.limits),

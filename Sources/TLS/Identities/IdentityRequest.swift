@@ -1,25 +1,25 @@
 import Glibc
 
 /// What a new identity is to be.
-package struct IdentityRequest: Sendable, Equatable {
-    package enum KeyKind: String, Sendable, CaseIterable {
+public struct IdentityRequest: Sendable, Equatable {
+    public enum KeyKind: String, Sendable, CaseIterable {
         case p256, p384, rsa2048, rsa3072, rsa4096, ed25519
     }
 
     /// Host names and addresses of this side, for its peers to check.
-    package var names: AlternativeNames
+    public var names: AlternativeNames
     /// The subject; nil: the first name, else the label.
-    package var commonName: String?
-    package var validityDays: Int
-    package var key: KeyKind
+    public var commonName: String?
+    public var validityDays: Int
+    public var key: KeyKind
 
     /// Days that an identity is valid unless something else is asked for: the longest that current Apple systems accept of a
     /// server.
-    package static let defaultValidityDays = 825
+    public static let defaultValidityDays = 825
     /// A hundred years.
-    package static let longestValidityDays = 36_525
+    public static let longestValidityDays = 36_525
 
-    package init(
+    public init(
         names: AlternativeNames = AlternativeNames(), commonName: String? = nil, validityDays: Int = defaultValidityDays, key: KeyKind = .p256
     ) {
         self.names = names
@@ -29,7 +29,7 @@ package struct IdentityRequest: Sendable, Equatable {
     }
 
     /// What the anonymous identity is made of: this host's name and the loopback addresses.
-    package static var anonymous: IdentityRequest {
+    public static var anonymous: IdentityRequest {
         var names = AlternativeNames(dns: ["localhost"], ip: ["127.0.0.1", "::1"])
         var room = [CChar](repeating: 0, count: 256)
         if gethostname(&room, room.count - 1) == 0 {

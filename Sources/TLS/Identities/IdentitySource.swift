@@ -1,32 +1,32 @@
 import Encodings
 
 /// The identity that is in force, and how it becomes another one without a restart.
-package final class IdentitySource: Sendable {
-    package let setting: IdentitySetting
+public final class IdentitySource: Sendable {
+    public let setting: IdentitySetting
     private let store: KeyStore
     private let files: ReloadableFiles<Identity>
 
     /// Reads the identity, or makes the anonymous one. Expired ones are taken: ``TLSFileCheck`` judges them.
-    package init(_ setting: IdentitySetting, store: KeyStore) throws(TLSFileError) {
+    public init(_ setting: IdentitySetting, store: KeyStore) throws(TLSFileError) {
         self.setting = setting
         self.store = store
         files = try .reading(setting.paths(store)) { () throws(TLSFileError) in try setting.load(store) }
     }
 
-    package var current: Identity { files.current }
+    public var current: Identity { files.current }
 
     /// The label, the path or the URI, for status.
-    package var label: String { setting.description }
+    public var label: String { setting.description }
 
     /// What is wrong with the files as they are now, while ``current`` is from before; nil if all is well.
-    package var failure: TLSFileError? { files.failure }
+    public var failure: TLSFileError? { files.failure }
 
     /// Reads the identity anew if its files have changed, or if it is the anonymous one and about to expire.
     ///
     /// - Parameter always: also when the files look the same; for identities behind providers, whose changes nobody sees.
     /// - Returns: whether ``current`` is another identity now.
     /// - Throws: what is wrong, once for every change of the files; the identity stays.
-    package func reload(always: Bool = false) throws(TLSFileError) -> Bool {
+    public func reload(always: Bool = false) throws(TLSFileError) -> Bool {
         let before = files.current
         guard try files.reload(always: always || isDue) else { return false }
         let after = files.current
@@ -37,7 +37,7 @@ package final class IdentitySource: Sendable {
     private var isDue: Bool { renewsItself && files.current.leaf.notAfter - store.now < KeyStore.anonymousRenewal }
 
     /// It is the agent's own, replaced before its end.
-    package var renewsItself: Bool {
+    public var renewsItself: Bool {
         switch setting {
         case .anonymous: true
         case .label(let label): label == .anonymous
@@ -46,18 +46,18 @@ package final class IdentitySource: Sendable {
     }
 
     /// What status should say of its end; nil while all is well.
-    package var warning: String? { current.expiryWarning(named: label, now: store.now) }
+    public var warning: String? { current.expiryWarning(named: label, now: store.now) }
 }
 
 extension Identity {
     /// Days before its end at which an identity is reported.
-    package static let warningDays: Int64 = 30
+    public static let warningDays: Int64 = 30
 
     /// Whether the certificate's dates allow its use at a time.
-    package func isValid(at now: Int64) -> Bool { leaf.notBefore <= now && now <= leaf.notAfter }
+    public func isValid(at now: Int64) -> Bool { leaf.notBefore <= now && now <= leaf.notAfter }
 
     /// A sentence for status where the identity has expired, is not valid yet or ends within 30 days; else nil.
-    package func expiryWarning(named name: String, now: Int64, remedy: String = "replace it") -> String? {
+    public func expiryWarning(named name: String, now: Int64, remedy: String = "replace it") -> String? {
         let left = leaf.notAfter - now
         if left < 0 { return "the identity \(name) expired at \(TimeText.utc(leaf.notAfter)): \(remedy)" }
         if leaf.notBefore > now { return "the identity \(name) is not valid before \(TimeText.utc(leaf.notBefore)): is this machine's clock right?" }

@@ -27,10 +27,10 @@ enum IdentityText {
 
 extension Identity {
     /// The chain, without the key.
-    package var certificatesPEM: String { chain.map(\.pem).joined() }
+    public var certificatesPEM: String { chain.map(\.pem).joined() }
 
     /// Chain and key as PEM text; the key is encrypted where there is a passphrase.
-    package func pem(passphrase: SecretBytes?) throws(TLSFileError) -> SecretBytes {
+    public func pem(passphrase: SecretBytes?) throws(TLSFileError) -> SecretBytes {
         try IdentityText.make(self, path: leaf.subject, passphrase: passphrase)
     }
 }

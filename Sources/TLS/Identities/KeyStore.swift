@@ -5,13 +5,13 @@ import Glibc
 /// only. Files appear and change whole; what others may read is refused.
 ///
 /// Blocks while it reads and writes: not for event loops.
-package final class KeyStore: Sendable {
+public final class KeyStore: Sendable {
     /// `DATA/identities`
-    package let folder: String
+    public let folder: String
     private let dataFolder: String
     private let time: any TimeSource
 
-    package init(dataFolder: String, time: any TimeSource) {
+    public init(dataFolder: String, time: any TimeSource) {
         folder = "\(dataFolder)/identities"
         self.dataFolder = dataFolder
         self.time = time
@@ -28,20 +28,20 @@ package final class KeyStore: Sendable {
     }
 
     /// The file of an identity.
-    package func path(of label: IdentityLabel) -> String { "\(folder)/\(label.text).pem" }
+    public func path(of label: IdentityLabel) -> String { "\(folder)/\(label.text).pem" }
 
     // MARK: - Reading
 
     /// What is there under a name that ends in `.pem`.
-    package struct Entry: Sendable {
-        package var label: IdentityLabel
-        package var identity: Result<Identity, TLSFileError>
+    public struct Entry: Sendable {
+        public var label: IdentityLabel
+        public var identity: Result<Identity, TLSFileError>
 
-        package var error: TLSFileError? { if case .failure(let error) = identity { error } else { nil } }
+        public var error: TLSFileError? { if case .failure(let error) = identity { error } else { nil } }
     }
 
     /// - Throws: `missing` says how to make one.
-    package func load(_ label: IdentityLabel) throws(TLSFileError) -> Identity {
+    public func load(_ label: IdentityLabel) throws(TLSFileError) -> Identity {
         let path = path(of: label)
         let bytes: SecretBytes
         do throws(TLSFileError) {
@@ -58,7 +58,7 @@ package final class KeyStore: Sendable {
     }
 
     /// All identities in the order of their labels, broken ones too.
-    package func list() throws(TLSFileError) -> [Entry] {
+    public func list() throws(TLSFileError) -> [Entry] {
         guard try checkFolder() else { return [] }
         guard let directory = opendir(folder) else { throw TLSFile.failure(folder, errno) }
         defer { closedir(directory) }
@@ -83,7 +83,7 @@ package final class KeyStore: Sendable {
     ///   - replaces: whether an identity of this label may be there already. Renewing a self-signed one keeps its key, if that is of the
     ///     wanted kind, so that the pins of its peers hold.
     ///   - newKey: makes a new key all the same.
-    package func create(
+    public func create(
         _ label: IdentityLabel, _ request: IdentityRequest, replaces: Bool = false, newKey: Bool = false
     ) throws(TLSFileError) -> Identity {
         try checkNotReserved(label)
@@ -96,7 +96,7 @@ package final class KeyStore: Sendable {
     }
 
     /// Keeps an identity.
-    package func add(_ identity: Identity, as label: IdentityLabel, replaces: Bool = false) throws(TLSFileError) {
+    public func add(_ identity: Identity, as label: IdentityLabel, replaces: Bool = false) throws(TLSFileError) {
         try checkNotReserved(label)
         let text = try IdentityText.make(identity, path: path(of: label))
         try locked { () throws(TLSFileError) in
@@ -109,7 +109,7 @@ package final class KeyStore: Sendable {
         }
     }
 
-    package func remove(_ label: IdentityLabel) throws(TLSFileError) {
+    public func remove(_ label: IdentityLabel) throws(TLSFileError) {
         let missing = TLSFileError(.missing, path: path(of: label), reason: "there is no identity \"\(label)\" in the key store")
         guard try checkFolder() else { throw missing }
         do throws(TLSFileError) {
@@ -124,7 +124,7 @@ package final class KeyStore: Sendable {
     // MARK: - The anonymous identity
 
     /// What became of the anonymous identity.
-    package enum AnonymousEvent: Sendable, Equatable {
+    public enum AnonymousEvent: Sendable, Equatable {
         case kept
         case made
         /// The reason, for the log. The key is the same, unless the old identity could not be used any more.
@@ -132,11 +132,11 @@ package final class KeyStore: Sendable {
     }
 
     /// Seconds of validity below which the anonymous identity is made anew, as Couchbase Lite does.
-    package static let anonymousRenewal: Int64 = 86_400
+    public static let anonymousRenewal: Int64 = 86_400
 
     /// The self-signed identity of an agent that has no other: made once, kept, and made anew when less than 24 hours of its
     /// validity are left.
-    package func anonymous() throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
+    public func anonymous() throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
         try locked { () throws(TLSFileError) in
             var event = AnonymousEvent.made
             var kept: PrivateKey?

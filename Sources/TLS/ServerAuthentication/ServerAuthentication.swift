@@ -6,21 +6,21 @@ import Encodings
 /// 1. With pins, nothing else matters: the server's chain has to hold one of them.
 /// 2. Else, with ``acceptsOnlySelfSigned``, any self-signed certificate is accepted and every other refused, whoever signed it.
 /// 3. Else the chain has to lead to a root of the system (or an extra one), be valid now and be for the host.
-package struct ServerAuthentication: Sendable, Equatable {
+public struct ServerAuthentication: Sendable, Equatable {
     /// Several, so that a certificate can be replaced without a gap.
-    package var pins: [CertificatePin]
-    package var acceptsOnlySelfSigned: Bool
-    package var trustsSystemRoots: Bool
+    public var pins: [CertificatePin]
+    public var acceptsOnlySelfSigned: Bool
+    public var trustsSystemRoots: Bool
     /// Trusted beside the system's; an intermediate or a self-signed certificate may stand here too.
-    package var extraRoots: [Certificate]
+    public var extraRoots: [Certificate]
     /// With rule 3: what counts no more.
-    package var revocationLists: [RevocationList]
+    public var revocationLists: [RevocationList]
     /// Takes the place of rule 3: every server is accepted. Encrypted, but without knowing for whom.
-    package var unsafelySkipsVerification: Bool
+    public var unsafelySkipsVerification: Bool
     /// A file in place of the system's roots, for tests.
     var systemRootsFile: String?
 
-    package init(
+    public init(
         pins: [CertificatePin] = [], acceptsOnlySelfSigned: Bool = false, trustsSystemRoots: Bool = true, extraRoots: [Certificate] = [],
         revocationLists: [RevocationList] = [], unsafelySkipsVerification: Bool = false
     ) {
@@ -33,11 +33,11 @@ package struct ServerAuthentication: Sendable, Equatable {
     }
 
     /// The one rule in force.
-    package enum Rule: String, Sendable, CaseIterable {
+    public enum Rule: String, Sendable, CaseIterable {
         case pinned, selfSignedOnly, roots, unsafelyNone
     }
 
-    package var rule: Rule {
+    public var rule: Rule {
         if !pins.isEmpty { return .pinned }
         if acceptsOnlySelfSigned { return .selfSignedOnly }
         return unsafelySkipsVerification ? .unsafelyNone : .roots
@@ -45,12 +45,12 @@ package struct ServerAuthentication: Sendable, Equatable {
 }
 
 /// A certificate, or only its key, that a server is known by.
-package enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
+public enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
     case certificate(Certificate)
     /// SHA-256 of the SubjectPublicKeyInfo: stays true when the certificate is renewed with the same key.
     case publicKey(sha256: [UInt8])
 
-    package func matches(_ certificate: Certificate) -> Bool {
+    public func matches(_ certificate: Certificate) -> Bool {
         switch self {
         // The same server with a renewed certificate has the same key.
         case .certificate(let pinned):
@@ -59,7 +59,7 @@ package enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    package var description: String {
+    public var description: String {
         switch self {
         case .certificate(let pinned): "\(pinned.subject) (SHA-256 \(pinned.sha256))"
         case .publicKey(let digest): "sha256/\(Base64.encode(digest))"
@@ -67,7 +67,7 @@ package enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// From `sha256/BASE64` (or curl's `sha256//BASE64`); nil for anything else.
-    package init?(publicKeyText text: String) {
+    public init?(publicKeyText text: String) {
         var rest = Substring(text)
         guard rest.hasPrefix("sha256/") else { return nil }
         rest = rest.dropFirst(7)
@@ -78,7 +78,7 @@ package enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
 }
 
 /// On what ground a server was accepted.
-package enum ServerTrust: Sendable, Equatable {
+public enum ServerTrust: Sendable, Equatable {
     case pinnedCertificate
     /// A pinned authority signed it.
     case pinnedAuthority(subject: String)

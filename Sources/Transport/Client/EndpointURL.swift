@@ -1,29 +1,29 @@
 import Interfaces
 
 /// The address of a remote database: `ws://host[:port]/path/DB`.
-package struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
+public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
     /// `ws`, `wss`, `http` or `https`, in lower case.
-    package var scheme: String
+    public var scheme: String
     /// Without the brackets of an IPv6 address.
-    package var host: String
-    package var port: Int
+    public var host: String
+    public var port: Int
     /// As written, beginning with a slash, without query and fragment.
-    package var path: String
-    package var query: String?
+    public var path: String
+    public var query: String?
 
-    package var isSecure: Bool { scheme == "wss" || scheme == "https" }
+    public var isSecure: Bool { scheme == "wss" || scheme == "https" }
     var hasDefaultPort: Bool { port == (isSecure ? 443 : 80) }
 
     /// The value of the `Host` header: the port is left out where it is the scheme's own.
-    package var authority: String {
+    public var authority: String {
         let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
         return hasDefaultPort ? name : "\(name):\(port)"
     }
 
-    package var description: String { "\(scheme)://\(authority)\(path)\(query.map { "?\($0)" } ?? "")" }
+    public var description: String { "\(scheme)://\(authority)\(path)\(query.map { "?\($0)" } ?? "")" }
 
     /// - Throws: ``ReplicationError`` of the network domain that says what is wrong with the text.
-    package init(_ text: String) throws {
+    public init(_ text: String) throws {
         func wrong(_ why: String) -> ReplicationError {
             ReplicationError(
                 network: .invalidURL,

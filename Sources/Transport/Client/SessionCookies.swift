@@ -8,7 +8,7 @@ import Synchronization
 /// password, and is left alone in time before it ends.
 ///
 /// Cookies of Couchbase Lite are kept in the same way: whatever the server sets comes back, only to this host.
-package final class SessionCookies: Sendable {
+public final class SessionCookies: Sendable {
     /// Bounds on what a server can make us keep and send.
     private enum Limits {
         /// `cookies`.
@@ -32,12 +32,12 @@ package final class SessionCookies: Sendable {
     private let cookies = Mutex<[Cookie]>([])
     private let time: any TimeSource
 
-    package init(time: any TimeSource) {
+    public init(time: any TimeSource) {
         self.time = time
     }
 
     /// The value of the `Cookie` header for a connection now; nil if there is nothing to send.
-    package func header(isSecure: Bool) -> String? {
+    public func header(isSecure: Bool) -> String? {
         let now = time.wallSeconds()
         return cookies.withLock { cookies in
             cookies.removeAll { cookie in cookie.end.map { $0 - Self.margin <= now } ?? false }
@@ -47,7 +47,7 @@ package final class SessionCookies: Sendable {
     }
 
     /// Takes in what a response sets. Anything malformed or too large is passed over.
-    package func receive(_ headers: HeaderList) {
+    public func receive(_ headers: HeaderList) {
         let now = time.wallSeconds()
         for field in headers where HeaderList.sameName(field.name, "Set-Cookie") {
             guard let cookie = Self.parse(field.value, now) else { continue }
@@ -60,7 +60,7 @@ package final class SessionCookies: Sendable {
     }
 
     /// The server refused them.
-    package func forget() {
+    public func forget() {
         cookies.withLock { $0 = [] }
     }
 

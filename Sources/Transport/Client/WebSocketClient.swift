@@ -6,54 +6,54 @@ import NIOCore
 import NIOHTTP1
 
 /// Connects to the replication endpoint of a remote database: the active side's ``TransportConnector``.
-package struct WebSocketClient: TransportConnector {
-    package enum Credentials: Sendable, Equatable {
+public struct WebSocketClient: TransportConnector {
+    public enum Credentials: Sendable, Equatable {
         case basic(BasicCredentials)
         case bearer(String)
         /// Bearer tokens of IBM Cloud's IAM, for databases only.
         case iam(IAMTokens)
     }
 
-    package struct Configuration: Sendable {
-        package var url: EndpointURL
-        package var userAgent = "nightjar"
-        package var credentials: Credentials?
+    public struct Configuration: Sendable {
+        public var url: EndpointURL
+        public var userAgent = "nightjar"
+        public var credentials: Credentials?
         /// False: credentials are withheld until the server asks for them with a 401.
-        package var sendsCredentialsUpFront = true
+        public var sendsCredentialsUpFront = true
         /// The value of the `Cookie` header, e.g. `SyncGatewaySession=…`.
-        package var cookies: String?
+        public var cookies: String?
         /// Keeps sessions that the server opens. While there is one, credentials are withheld.
-        package var sessions: SessionCookies?
-        package var headers: HeaderList = [:]
+        public var sessions: SessionCookies?
+        public var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
-        package var networkInterface: String?
+        public var networkInterface: String?
         /// The proxy that connections are made through.
-        package var proxy: ProxyServer?
+        public var proxy: ProxyServer?
         /// Idle time after which the peer is sent a PING.
-        package var heartbeat: TimeAmount = .seconds(300)
-        package var limits = TransportLimits()
+        public var heartbeat: TimeAmount = .seconds(300)
+        public var limits = TransportLimits()
         /// TLS; needed for `wss:` and `https:`.
-        package var secureLayer: SecureLayer?
+        public var secureLayer: SecureLayer?
         /// The offered tokens of `Sec-WebSocket-Protocol`, in order of preference.
-        package var protocols = Subprotocol.names
+        public var protocols = Subprotocol.names
         /// Whether version vectors are preferred by now, where the other side has both kinds of revisions; nil: this is not said.
-        package var prefersVersions: (@Sendable () -> Bool)?
+        public var prefersVersions: (@Sendable () -> Bool)?
         /// Called for every HTTP response on the way, redirects and refusals included; cookies arrive here.
-        package var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
+        public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
         /// Called before each connection: brings in credentials as they are then. May read files.
-        package var refresh: (@Sendable (inout Configuration) -> Void)?
+        public var refresh: (@Sendable (inout Configuration) -> Void)?
 
-        package init(url: EndpointURL) {
+        public init(url: EndpointURL) {
             self.url = url
         }
     }
 
-    package var configuration: Configuration
+    public var configuration: Configuration
     private let group: any EventLoopGroup
     private let environment: Environment
 
     /// - Parameter environment: its randomness makes the keys of the handshake and of the masks.
-    package init(_ configuration: Configuration, group: any EventLoopGroup, environment: Environment) {
+    public init(_ configuration: Configuration, group: any EventLoopGroup, environment: Environment) {
         self.environment = environment
         self.configuration = configuration
         self.group = group
@@ -63,7 +63,7 @@ package struct WebSocketClient: TransportConnector {
     ///
     /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, websocket 1002 or 403 for an answer that is
     ///   no proper upgrade, network or tls for what lies below; `CancellationError` if the task is cancelled.
-    package func connect() async throws -> any MessageTransport {
+    public func connect() async throws -> any MessageTransport {
         var client = self
         configuration.refresh?(&client.configuration)
         do { return try await client.open() } catch var error as ReplicationError {

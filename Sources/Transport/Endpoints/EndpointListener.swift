@@ -9,18 +9,18 @@ import Synchronization
 
 /// Serves peers at a message endpoint: a Unix domain socket for many, a device or the streams of a command for one at a time. The
 /// ``ListenerDelegate`` decides about them as about those of a port.
-package final class EndpointListener: Sendable {
-    package struct Configuration: Sendable {
-        package var address: EndpointAddress
+public final class EndpointListener: Sendable {
+    public struct Configuration: Sendable {
+        public var address: EndpointAddress
         /// Of a Unix domain socket's file.
-        package var mode: UInt32 = 0o600
+        public var mode: UInt32 = 0o600
         /// Who the peer is; nil for the user that runs it, where the system says.
-        package var user: String?
-        package var maxConnections = 1000
+        public var user: String?
+        public var maxConnections = 1000
         /// What is held for peers counts for it.
-        package var memory = MemoryBudget.unlimited
+        public var memory = MemoryBudget.unlimited
 
-        package init(_ address: EndpointAddress) { self.address = address }
+        public init(_ address: EndpointAddress) { self.address = address }
     }
 
     private struct State {
@@ -37,7 +37,7 @@ package final class EndpointListener: Sendable {
     private let endpoints: MessageEndpointListener
     private let state = Mutex(State())
 
-    package init(
+    public init(
         _ configuration: Configuration, delegate: any ListenerDelegate, group: any EventLoopGroup, environment: Environment, logger: Logger
     ) {
         self.configuration = configuration
@@ -58,11 +58,11 @@ package final class EndpointListener: Sendable {
     }
 
     /// Without the arguments of a command, which may hold secrets.
-    package var description: String { configuration.address.shortDescription }
-    package var connectionCount: Int { endpoints.connectionCount }
+    public var description: String { configuration.address.shortDescription }
+    public var connectionCount: Int { endpoints.connectionCount }
 
     /// Binds the socket; or begins to open the device, or to start the command, whenever it is closed.
-    package func start() async throws {
+    public func start() async throws {
         guard case .unix(let path) = configuration.address else {
             let keeper = environment.task { await self.keep() }
             state.withLock { $0.keeper = keeper }
@@ -140,7 +140,7 @@ package final class EndpointListener: Sendable {
     }
 
     /// Stops accepting and ends every connection.
-    package func stop(code: UInt16, reason: String) async {
+    public func stop(code: UInt16, reason: String) async {
         let (socket, keeper) = state.withLock { state in
             defer { (state.socket, state.keeper) = (nil, nil) }
             return (state.socket, state.keeper)

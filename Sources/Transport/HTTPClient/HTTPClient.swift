@@ -5,13 +5,13 @@ import NIOHTTP1
 import NIOPosix
 
 /// A small HTTP/1.1 client: one connection a request, as the command line talks to the admin socket, or with connections that are kept.
-package struct HTTPClient: Sendable {
-    package enum Target: Sendable, Equatable, CustomStringConvertible {
+public struct HTTPClient: Sendable {
+    public enum Target: Sendable, Equatable, CustomStringConvertible {
         /// A unix domain socket's path.
         case unix(path: String)
         case tcp(host: String, port: Int)
 
-        package var description: String {
+        public var description: String {
             switch self {
             case .unix(let path): path
             case .tcp(let host, let port): "\(host):\(port)"
@@ -19,38 +19,38 @@ package struct HTTPClient: Sendable {
         }
     }
 
-    package enum RequestBody: Sendable {
+    public enum RequestBody: Sendable {
         case none
         case buffer(ByteBuffer)
         /// Written piece by piece at the server's pace. Without a length it is sent in chunks.
         case stream(length: Int? = nil, @Sendable (BodyWriter) async throws -> Void)
     }
 
-    package struct Response: Sendable {
-        package var status: Int
-        package var headers: HeaderList
-        package var body: ByteBuffer
+    public struct Response: Sendable {
+        public var status: Int
+        public var headers: HeaderList
+        public var body: ByteBuffer
     }
 
-    package struct ResponseHead: Sendable {
-        package var status: Int
-        package var headers: HeaderList
+    public struct ResponseHead: Sendable {
+        public var status: Int
+        public var headers: HeaderList
     }
 
-    package var target: Target
+    public var target: Target
     /// For resolution, connection and the proxy's greeting.
-    package var connectTime: TimeAmount = .seconds(5)
-    package var limits = TransportLimits()
+    public var connectTime: TimeAmount = .seconds(5)
+    public var limits = TransportLimits()
     /// TLS; nil for plain HTTP.
-    package var secureLayer: SecureLayer?
+    public var secureLayer: SecureLayer?
     /// The longest time in which nothing is read or written although we would; nil: no bound.
-    package var patience: TimeAmount?
+    public var patience: TimeAmount?
     /// What has to be read or written in a time, so that a peer that says a byte now and then holds no request for ever; nil: no bound.
     var pace: Pace?
     /// A network interface's name or an address of this machine to connect from.
-    package var networkInterface: String?
+    public var networkInterface: String?
     /// The proxy that connections are made through.
-    package var proxy: ProxyServer?
+    public var proxy: ProxyServer?
     /// Connections that wait here are used first, and come back; nil: each request has its own.
     var kept: KeptConnections?
     /// Told who is at the other end, once for every connection with a secure layer.
@@ -73,7 +73,7 @@ package struct HTTPClient: Sendable {
         var error: ReplicationError
     }
 
-    package init(_ target: Target, group: any EventLoopGroup) {
+    public init(_ target: Target, group: any EventLoopGroup) {
         self.target = target
         self.group = group
     }
@@ -84,7 +84,7 @@ package struct HTTPClient: Sendable {
     ///   - timeout: for everything, the connection included; nil for none.
     ///   - maximumBody: bytes of the response's body, an error above it.
     /// - Throws: ``ReplicationError`` of the network domain, or what a body's producer threw. Every status is a response.
-    package func request(
+    public func request(
         _ method: String, _ uri: String, headers: HeaderList = [:], body: RequestBody = .none, timeout: TimeAmount? = .seconds(30),
         maximumBody: Int = 64 * 1024 * 1024
     ) async throws -> Response {
@@ -107,7 +107,7 @@ package struct HTTPClient: Sendable {
     /// over kept connections has to bear that, and a streamed body is produced anew.
     ///
     /// - Parameter timeout: for everything, connections and closure included; nil for none.
-    package func stream<Result: Sendable>(
+    public func stream<Result: Sendable>(
         _ method: String, _ uri: String, headers: HeaderList = [:], body: RequestBody = .none, timeout: TimeAmount? = nil,
         _ handle: (ResponseHead, ResponseBody) async throws -> Result
     ) async throws -> Result {

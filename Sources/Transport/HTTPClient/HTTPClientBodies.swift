@@ -4,7 +4,7 @@ import NIOHTTP1
 
 extension HTTPClient {
     /// Writes a streamed request body.
-    package struct BodyWriter: Sendable {
+    public struct BodyWriter: Sendable {
         struct Disconnected: Error {}
 
         let outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>
@@ -12,7 +12,7 @@ extension HTTPClient {
         /// Sends one piece; returns when the connection can take more.
         ///
         /// - Throws: if the server is gone or has answered already; let it through.
-        package func write(_ piece: ByteBuffer) async throws {
+        public func write(_ piece: ByteBuffer) async throws {
             guard piece.readableBytes > 0 else { return }
             try await send(.body(.byteBuffer(piece)))
         }
@@ -29,8 +29,8 @@ extension HTTPClient {
     }
 
     /// A response's body as it comes; to be read by one task, once.
-    package final class ResponseBody: AsyncSequence {
-        package typealias Element = ByteBuffer
+    public final class ResponseBody: AsyncSequence {
+        public typealias Element = ByteBuffer
 
         private let parts: ClientConnection.Parts
         private let target: String
@@ -44,7 +44,7 @@ extension HTTPClient {
         /// The next piece, nil at the end.
         ///
         /// - Throws: if the connection breaks before the end.
-        package func next() async throws -> ByteBuffer? {
+        public func next() async throws -> ByteBuffer? {
             while !isComplete {
                 switch try await parts.next() {
                 case .body(let piece): return piece
@@ -56,12 +56,12 @@ extension HTTPClient {
             return nil
         }
 
-        package struct AsyncIterator: AsyncIteratorProtocol {
+        public struct AsyncIterator: AsyncIteratorProtocol {
             let body: ResponseBody
 
-            package mutating func next() async throws -> ByteBuffer? { try await body.next() }
+            public mutating func next() async throws -> ByteBuffer? { try await body.next() }
         }
 
-        package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(body: self) }
+        public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(body: self) }
     }
 }

@@ -6,15 +6,15 @@ import NIOCore
 
 /// Reaches a database by HTTP, such as one of CouchDB: the active side's ``TransportConnector`` for `http:` and `https:` targets. What it
 /// connects to is an ``HTTPPeer``.
-package struct DatabaseClient: TransportConnector {
-    package var configuration: WebSocketClient.Configuration
+public struct DatabaseClient: TransportConnector {
+    public var configuration: WebSocketClient.Configuration
     /// A database that is not there is made.
-    package var createsTarget = false
+    public var createsTarget = false
     private let group: any EventLoopGroup
     private let environment: Environment
 
     /// - Parameter configuration: of these the heartbeat and the offered protocols do not count.
-    package init(_ configuration: WebSocketClient.Configuration, group: any EventLoopGroup, environment: Environment) {
+    public init(_ configuration: WebSocketClient.Configuration, group: any EventLoopGroup, environment: Environment) {
         self.configuration = configuration
         self.group = group
         self.environment = environment
@@ -23,7 +23,7 @@ package struct DatabaseClient: TransportConnector {
     /// Logs in and looks whether the database is there.
     ///
     /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, network or tls for what lies below.
-    package func connect() async throws -> any MessageTransport {
+    public func connect() async throws -> any MessageTransport {
         var configuration = configuration
         configuration.refresh?(&configuration)
         if configuration.sessions == nil { configuration.sessions = SessionCookies(time: environment.time) }

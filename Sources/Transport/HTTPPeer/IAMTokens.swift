@@ -8,7 +8,7 @@ import Synchronization
 
 /// Bearer tokens that IBM Cloud's IAM gives for an API key, as Cloudant takes them: asked for when they are needed, kept until they are
 /// about to end, one question at a time.
-package final class IAMTokens: Sendable {
+public final class IAMTokens: Sendable {
     private enum Limits {
         /// `iam_answer_bytes`: of the service's answer.
         static let answerBytes = 64 << 10
@@ -30,14 +30,14 @@ package final class IAMTokens: Sendable {
     }
 
     /// How the service is reached.
-    package struct Way: Sendable {
+    public struct Way: Sendable {
         /// For `https:`.
-        package var secureLayer: SecureLayer?
-        package var proxy: ProxyServer?
+        public var secureLayer: SecureLayer?
+        public var proxy: ProxyServer?
         /// A network interface's name or an address of this machine to connect from.
-        package var networkInterface: String?
+        public var networkInterface: String?
 
-        package init(secureLayer: SecureLayer? = nil, proxy: ProxyServer? = nil, networkInterface: String? = nil) {
+        public init(secureLayer: SecureLayer? = nil, proxy: ProxyServer? = nil, networkInterface: String? = nil) {
             (self.secureLayer, self.proxy, self.networkInterface) = (secureLayer, proxy, networkInterface)
         }
     }
@@ -53,7 +53,7 @@ package final class IAMTokens: Sendable {
     ///   - url: the service's, such as `https://iam.cloud.ibm.com/identity/token`.
     ///   - way: asked for anew each time, as the key is. Both may read files.
     ///   - key: the API key.
-    package init(
+    public init(
         _ url: EndpointURL, group: any EventLoopGroup, environment: Environment, way: @escaping @Sendable () throws -> Way,
         key: @escaping @Sendable () -> String
     ) {
@@ -133,5 +133,5 @@ package final class IAMTokens: Sendable {
 }
 
 extension IAMTokens: Equatable {
-    package static func == (left: IAMTokens, right: IAMTokens) -> Bool { left === right }
+    public static func == (left: IAMTokens, right: IAMTokens) -> Bool { left === right }
 }

@@ -8,17 +8,17 @@ import NIOCore
 /// as on a socket.
 ///
 /// Sendable although it is mutable: everything mutable is touched on `eventLoop` only; the ends talk by hopping.
-package final class InMemoryTransport: MessageTransport, @unchecked Sendable {
+public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     /// What may go wrong on the way from one end to the other.
-    package struct Faults: Sendable {
+    public struct Faults: Sendable {
         /// True swallows the message; called with its running number from 0.
-        package var loses: (@Sendable (_ number: Int) -> Bool)?
+        public var loses: (@Sendable (_ number: Int) -> Bool)?
         /// The connection is cut (1006 at both ends) instead of delivering the message with this number.
-        package var cutsAt: Int?
+        public var cutsAt: Int?
         /// Added to every message; the order stays.
-        package var latency: TimeAmount?
+        public var latency: TimeAmount?
 
-        package init(loses: (@Sendable (Int) -> Bool)? = nil, cutsAt: Int? = nil, latency: TimeAmount? = nil) {
+        public init(loses: (@Sendable (Int) -> Bool)? = nil, cutsAt: Int? = nil, latency: TimeAmount? = nil) {
             self.loses = loses
             self.cutsAt = cutsAt
             self.latency = latency
@@ -26,10 +26,10 @@ package final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     }
 
     package let eventLoop: any EventLoop
-    package let executionContext: any SerialContext
-    package let peerDescription: String
-    package let subprotocol: Subprotocol?
-    package let peerHasBothNames: Bool
+    public let executionContext: any SerialContext
+    public let peerDescription: String
+    public let subprotocol: Subprotocol?
+    public let peerHasBothNames: Bool
     private let limits: TransportLimits
     private let faults: Faults
     // Set once, in `pair`, before either end is handed out.
@@ -63,7 +63,7 @@ package final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     /// - Parameters:
     ///   - firstLoop: the event loop of the first end; the same one for both is fine.
     ///   - faults: on the way from the first end to the second; `returnFaults` for the way back.
-    package static func pair(
+    public static func pair(
         _ firstLoop: any EventLoop, _ secondLoop: any EventLoop, faults: Faults = Faults(), returnFaults: Faults = Faults(),
         names: (first: String, second: String) = ("memory-1", "memory-2"), subprotocol: Subprotocol? = nil,
         peerHasBothNames: Bool = true, limits: TransportLimits = TransportLimits()
@@ -79,24 +79,24 @@ package final class InMemoryTransport: MessageTransport, @unchecked Sendable {
 
     // MARK: MessageTransport
 
-    package var isWritable: Bool {
+    public var isWritable: Bool {
         eventLoop.preconditionInEventLoop()
         return writable && end == nil
     }
 
-    package var waitingBytes: Int {
+    public var waitingBytes: Int {
         eventLoop.preconditionInEventLoop()
         return outstanding
     }
 
-    package func start(_ receiver: any MessageReceiver) {
+    public func start(_ receiver: any MessageReceiver) {
         eventLoop.preconditionInEventLoop()
         precondition(self.receiver == nil, "a transport is started once")
         self.receiver = receiver
         deliver()
     }
 
-    package func write(_ messages: [ByteBuffer]) {
+    public func write(_ messages: [ByteBuffer]) {
         eventLoop.preconditionInEventLoop()
         guard end == nil, let peer else { return }
         var passed: [ByteBuffer] = []
@@ -126,14 +126,14 @@ package final class InMemoryTransport: MessageTransport, @unchecked Sendable {
         }
     }
 
-    package func setReading(_ enabled: Bool) {
+    public func setReading(_ enabled: Bool) {
         eventLoop.preconditionInEventLoop()
         guard enabled != isReading else { return }
         isReading = enabled
         if enabled { eventLoop.execute { self.deliver() } }
     }
 
-    package func close(code: UInt16, reason: String) {
+    public func close(code: UInt16, reason: String) {
         onLoop {
             guard self.end == nil, let peer = self.peer else { return }
             self.onTheWay { peer.ended(ConnectionEnd(code: code, reason: reason, initiatedLocally: false)) }
@@ -141,7 +141,7 @@ package final class InMemoryTransport: MessageTransport, @unchecked Sendable {
         }
     }
 
-    package func drop() {
+    public func drop() {
         onLoop {
             guard self.end == nil, let peer = self.peer else { return }
             self.onTheWay {

@@ -2,7 +2,7 @@ import HTTPServer
 import Interfaces
 
 /// What a ``WebSocketListener`` asks and tells its owner.
-package protocol ListenerDelegate: Sendable {
+public protocol ListenerDelegate: Sendable {
     /// Decides on a replication connection before it is upgraded. The task is cancelled if the peer goes away.
     func authorize(_ request: UpgradeRequest) async -> UpgradeDecision
 
@@ -15,49 +15,49 @@ package protocol ListenerDelegate: Sendable {
 }
 
 extension ListenerDelegate {
-    package func respond(to request: HTTPRequest) async throws -> HTTPResponse {
+    public func respond(to request: HTTPRequest) async throws -> HTTPResponse {
         throw HTTPError(404, "there is nothing at \(request.path)")
     }
 }
 
 /// A well-formed request for `…/DATABASE/_blipsync`, whose WebSocket handshake was checked.
-package struct UpgradeRequest: Sendable {
+public struct UpgradeRequest: Sendable {
     /// The path component before `_blipsync`, percent-decoded.
-    package var database: String
+    public var database: String
     /// The path as sent, without the query.
-    package var path: String
+    public var path: String
     /// The query as sent, without the question mark.
-    package var query: String?
-    package var headers: HeaderList
+    public var query: String?
+    public var headers: HeaderList
     /// The peer's address and port, for logs and authenticators.
-    package var remoteAddress: String
+    public var remoteAddress: String
     /// Whose limits it counts for: the address without its port, of IPv6 its /64 network.
-    package var origin: String
+    public var origin: String
     /// The tokens of `Sec-WebSocket-Protocol`, in the client's order.
-    package var offeredProtocols: [String]
+    public var offeredProtocols: [String]
     /// The first offered token that the listener speaks.
-    package var selectedProtocol: String
+    public var selectedProtocol: String
     /// From `Authorization: Basic`.
-    package var basicCredentials: BasicCredentials?
+    public var basicCredentials: BasicCredentials?
     /// Who is behind the secure layer; nil without one.
-    package var securePeer: SecurePeer?
+    public var securePeer: SecurePeer?
     /// At a message endpoint: who the system says, or the configuration, is on the other side.
-    package var endpointUser: String?
+    public var endpointUser: String?
 }
 
 /// User name and password of HTTP's Basic scheme (RFC 7617).
-package struct BasicCredentials: Sendable, Equatable {
-    package var username: String
-    package var password: String
+public struct BasicCredentials: Sendable, Equatable {
+    public var username: String
+    public var password: String
 
-    package init(username: String, password: String) {
+    public init(username: String, password: String) {
         self.username = username
         self.password = password
     }
 }
 
 /// The answer to an ``UpgradeRequest``.
-package enum UpgradeDecision: Sendable {
+public enum UpgradeDecision: Sendable {
     /// Upgrade. `protocol` nil takes ``UpgradeRequest/selectedProtocol``; `context` comes back in `accepted`.
     case accept(protocol: String? = nil, context: (any Sendable)? = nil)
     /// Refuse with an HTTP status; the body is `{"error": …, "reason": …}`.

@@ -9,36 +9,36 @@
 /// and one who has mistyped there waits seconds, not minutes.
 ///
 /// A value without a clock of its own: the caller passes the time, in seconds of any monotonic clock.
-package struct LoginGuard: Sendable {
-    package struct Limits: Sendable {
+public struct LoginGuard: Sendable {
+    public struct Limits: Sendable {
         /// `login_attempts`: failures that cost nothing, for people who mistype and devices whose password was just changed.
-        package var attempts = 20
+        public var attempts = 20
         /// `login_first_wait`: seconds after the first failure beyond those; doubled with each further one.
-        package var firstWait: Double = 1
+        public var firstWait: Double = 1
         /// `login_longest_wait`: seconds. Long enough to make guessing hopeless, short enough for a site that shares an address.
-        package var longestWait: Double = 300
+        public var longestWait: Double = 300
         /// `login_neighbour_wait`: once so many users as `login_attempts` have failed at an address, seconds from one more until another who has not
         /// failed there is looked at. An address cannot try more passwords of ever other users than one in this time.
-        package var neighbourWait: Double = 1
+        public var neighbourWait: Double = 1
         /// `login_address_wait`: seconds after the last failure at an address, whoever failed, until one who has mistyped there is looked at again,
         /// however long the address has to wait.
-        package var addressWait: Double = 5
+        public var addressWait: Double = 5
         /// `login_memory`: seconds without a failure after which failures are forgotten.
-        package var memory: Double = 900
+        public var memory: Double = 900
         /// `login_entries`: users, addresses, users at addresses, and users known at addresses that are remembered at once, so many of each
         /// and about 100 bytes for each. When all are in use those that came longest ago are forgotten.
-        package var entries = 10_000
+        public var entries = 10_000
 
-        package init() {}
+        public init() {}
     }
 
     /// Who tries to log in, and from where.
-    package struct Login: Sendable, Hashable {
-        package var user: String
+    public struct Login: Sendable, Hashable {
+        public var user: String
         /// An address; of IPv6 a /64 network.
-        package var origin: String
+        public var origin: String
 
-        package init(user: String, origin: String) {
+        public init(user: String, origin: String) {
             self.user = user
             self.origin = origin
         }
@@ -98,12 +98,12 @@ package struct LoginGuard: Sendable {
     /// When a user last logged in from an address.
     private var known: [Login: Double] = [:]
 
-    package init(limits: Limits = Limits()) {
+    public init(limits: Limits = Limits()) {
         self.limits = limits
     }
 
     /// Seconds until this login is looked at; nil if it is now.
-    package func wait(_ login: Login, at now: Double) -> Double? {
+    public func wait(_ login: Login, at now: Double) -> Double? {
         var wait = pairs.wait(login, at: now)
         if known[login] == nil {
             wait = max(wait, users.wait(login.user, at: now), neighbours(login, isGuessedAt: wait > 0, at: now))
@@ -113,7 +113,7 @@ package struct LoginGuard: Sendable {
 
     /// Whether others are all that a login waits for: nobody has guessed at this user from there, nor too often from elsewhere. It need not be
     /// refused, it can be held for the second that it waits.
-    package func waitsForOthersOnly(_ login: Login, at now: Double) -> Bool {
+    public func waitsForOthersOnly(_ login: Login, at now: Double) -> Bool {
         pairs.isClean(login, at: now, limits) && users.wait(login.user, at: now) <= 0
     }
 
@@ -129,10 +129,10 @@ package struct LoginGuard: Sendable {
     }
 
     /// The user has logged in from there before.
-    package func knows(_ login: Login) -> Bool { known[login] != nil }
+    public func knows(_ login: Login) -> Bool { known[login] != nil }
 
     /// A login was refused. Gives the wait that follows, nil if none.
-    package mutating func failed(_ login: Login, at now: Double) -> Double? {
+    public mutating func failed(_ login: Login, at now: Double) -> Double? {
         if pairs.isClean(login, at: now, limits) { _ = names.failed(login.origin, at: now, limits) }
         let own = pairs.failed(login, at: now, limits)
         let user = users.failed(login.user, at: now, limits)
@@ -142,7 +142,7 @@ package struct LoginGuard: Sendable {
     }
 
     /// A login succeeded: what this user mistyped at this address before was a mistake.
-    package mutating func succeeded(_ login: Login, at now: Double) {
+    public mutating func succeeded(_ login: Login, at now: Double) {
         pairs.entries[login] = nil
         if known[login] == nil { Self.makeRoom(&known, limits.entries) { $0 } }
         known[login] = now

@@ -7,27 +7,27 @@ import NIOCore
 
 /// Accepts connections on a port: replication connections become WebSockets, everything else is HTTP, and the
 /// ``ListenerDelegate`` decides about both.
-package final class WebSocketListener: Sendable {
-    package struct Configuration: Sendable {
+public final class WebSocketListener: Sendable {
+    public struct Configuration: Sendable {
         /// A network interface's name, an IP address or a host name; nil for all addresses.
-        package var interface: String?
+        public var interface: String?
         /// 0 for any free port.
-        package var port: Int
+        public var port: Int
         /// A peer from which nothing has come for this long gets a PING.
-        package var heartbeat: TimeAmount = .seconds(300)
-        package var limits = TransportLimits()
+        public var heartbeat: TimeAmount = .seconds(300)
+        public var limits = TransportLimits()
         /// Of the agent: what the bodies of requests draw on.
-        package var memory = MemoryBudget.unlimited
+        public var memory = MemoryBudget.unlimited
         /// TLS; nil for plain `ws:` and `http:`.
-        package var secureLayer: SecureLayer?
+        public var secureLayer: SecureLayer?
         /// Told of each connection that is refused because of a limit, with the address that it came from.
         package var refused: @Sendable (NamedLimit, String) -> Void = { _, _ in }
         /// Makes an id for a connection whose client names none; nil: such connections have none.
-        package var newCorrelationID: (@Sendable () -> String)?
+        public var newCorrelationID: (@Sendable () -> String)?
         /// The tokens of `Sec-WebSocket-Protocol` that are spoken.
-        package var protocols = Subprotocol.names
+        public var protocols = Subprotocol.names
 
-        package init(interface: String? = nil, port: Int) {
+        public init(interface: String? = nil, port: Int) {
             self.interface = interface
             self.port = port
         }
@@ -38,23 +38,23 @@ package final class WebSocketListener: Sendable {
     private let closeTime: TimeAmount
 
     /// Every address that is listened on, with the real port.
-    package var boundAddresses: [SocketAddress] { http.boundAddresses }
+    public var boundAddresses: [SocketAddress] { http.boundAddresses }
 
     /// The port of the first address.
-    package var port: Int { boundAddresses.first?.port ?? 0 }
+    public var port: Int { boundAddresses.first?.port ?? 0 }
 
     /// `host:port` of every bound address, IPv6 hosts in brackets.
-    package var boundDescriptions: [String] { boundAddresses.map(\.shown) }
+    public var boundDescriptions: [String] { boundAddresses.map(\.shown) }
 
     /// `host:port` under which peers can reach it: where it listens on every address, those that the machine has now. Addresses that mean
     /// something on one link only are left out, and loopback where there is another one.
-    package var reachableDescriptions: [String] { ListenAddresses.reachable(boundAddresses, at: NetworkInterfaces.all()).map(\.shown) }
+    public var reachableDescriptions: [String] { ListenAddresses.reachable(boundAddresses, at: NetworkInterfaces.all()).map(\.shown) }
 
     /// Upgraded connections.
-    package var connectionCount: Int { places.connections.count }
+    public var connectionCount: Int { places.connections.count }
 
     /// Open sockets of any kind.
-    package var socketCount: Int { http.socketCount }
+    public var socketCount: Int { http.socketCount }
 
     private init(http: HTTPListener, places: WebSocketPlaces, closeTime: TimeAmount) {
         self.http = http
@@ -66,7 +66,7 @@ package final class WebSocketListener: Sendable {
     ///
     /// - Throws: ``ReplicationError`` of the network domain: 27 for an unknown interface, 25 for an address that is not this
     ///   machine's or is in use, 1 or 2 for names, 17 with the system's words for a port that is forbidden.
-    package static func bind(
+    public static func bind(
         _ configuration: Configuration, delegate: any ListenerDelegate, group: any EventLoopGroup, logger: Logger
     ) async throws -> WebSocketListener {
         let limits = configuration.limits
@@ -108,7 +108,7 @@ package final class WebSocketListener: Sendable {
     /// rest is dropped.
     ///
     /// - Parameter code: 4001 makes Couchbase Lite come back, 1001 makes it stop for good.
-    package func stop(code: UInt16 = 4001, reason: String = "the listener stops") async {
+    public func stop(code: UInt16 = 4001, reason: String = "the listener stops") async {
         places.beginStopping()
         await http.stopAccepting()
         for connection in places.connections { connection.close(code: code, reason: reason) }

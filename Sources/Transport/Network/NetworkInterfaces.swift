@@ -2,18 +2,18 @@ import Glibc
 import NIOCore
 
 /// The addresses of this machine's network interfaces.
-package enum NetworkInterfaces {
+public enum NetworkInterfaces {
     /// One address of one interface; the port is 0.
-    package struct Entry: Sendable {
-        package var interface: String
-        package var address: SocketAddress
-        package var isLoopback: Bool
+    public struct Entry: Sendable {
+        public var interface: String
+        public var address: SocketAddress
+        public var isLoopback: Bool
         /// An IPv6 address that means something on its own link only.
-        package var isLinkLocal: Bool
+        public var isLinkLocal: Bool
     }
 
     /// All addresses of the interfaces that are up; empty if the system does not say.
-    package static func all() -> [Entry] {
+    public static func all() -> [Entry] {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return [] }
         defer { freeifaddrs(list) }
@@ -38,7 +38,7 @@ package enum NetworkInterfaces {
 
     /// The addresses of the interface of that name, IPv4 first; link-local ones only if there are no others. Empty if there
     /// is no such interface.
-    package static func addresses(of interface: String) -> [SocketAddress] {
+    public static func addresses(of interface: String) -> [SocketAddress] {
         let entries = all().filter { $0.interface.utf8.elementsEqual(interface.utf8) }
         let general = entries.filter { !$0.isLinkLocal }
         let addresses = (general.isEmpty ? entries : general).map(\.address)

@@ -4,7 +4,7 @@ import NIOCore
 import NIOPosix
 
 /// Tells when the machine gets a network or another one: an interface comes up, gets an address, or a route is added (netlink).
-package final class NetworkWatch: Sendable {
+public final class NetworkWatch: Sendable {
     /// `network_change_gathering`: changes within so many milliseconds are one, since an interface that comes up brings many.
     static let gatheringMilliseconds = 1_000
 
@@ -16,7 +16,7 @@ package final class NetworkWatch: Sendable {
 
     /// - Parameter changed: called on an event loop, at most once in a second.
     /// - Throws: why the system does not tell, for instance in a sandbox.
-    package static func start(
+    public static func start(
         group: any EventLoopGroup, time: any TimeSource, changed: @escaping @Sendable () -> Void
     ) throws -> NetworkWatch {
         let descriptor = try socket()
@@ -31,7 +31,7 @@ package final class NetworkWatch: Sendable {
         return NetworkWatch(channel: try promise.futureResult.wait())
     }
 
-    package func stop() { channel.close(promise: nil) }
+    public func stop() { channel.close(promise: nil) }
 
     private static func socket() throws -> CInt {
         // AF_NETLINK, NETLINK_ROUTE.

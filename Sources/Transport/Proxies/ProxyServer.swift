@@ -1,27 +1,27 @@
 import Interfaces
 
 /// A proxy that connections to a remote are made through.
-package struct ProxyServer: Sendable, Equatable, CustomStringConvertible {
-    package enum Kind: String, Sendable {
+public struct ProxyServer: Sendable, Equatable, CustomStringConvertible {
+    public enum Kind: String, Sendable {
         /// An HTTP proxy, asked with CONNECT.
         case http
         /// SOCKS version 5 (RFC 1928); the proxy resolves the remote's name.
         case socks5
     }
 
-    package var kind: Kind
+    public var kind: Kind
     /// Without the brackets of an IPv6 address.
-    package var host: String
-    package var port: Int
+    public var host: String
+    public var port: Int
     /// HTTP Basic, or SOCKS' user name and password (RFC 1929).
-    package var credentials: BasicCredentials?
+    public var credentials: BasicCredentials?
 
-    package init(_ kind: Kind, host: String, port: Int, credentials: BasicCredentials? = nil) {
+    public init(_ kind: Kind, host: String, port: Int, credentials: BasicCredentials? = nil) {
         (self.kind, self.host, self.port, self.credentials) = (kind, host, port, credentials)
     }
 
     /// Without the credentials.
-    package var description: String { "\(kind.rawValue)://\(HostAndPort.text(host, port))" }
+    public var description: String { "\(kind.rawValue)://\(HostAndPort.text(host, port))" }
 }
 
 enum HostAndPort {

@@ -6,10 +6,10 @@ import NIOCore
 ///
 /// Sendable although it is mutable: everything mutable is touched on the channel's event loop only, which the entry points
 /// assert; `close` and `drop`, which may come from anywhere, hop there first.
-package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHandler, MessageTransport, SecuredTransport, @unchecked Sendable {
-    package typealias InboundIn = ByteBuffer
-    package typealias OutboundIn = ByteBuffer
-    package typealias OutboundOut = ByteBuffer
+public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHandler, MessageTransport, SecuredTransport, @unchecked Sendable {
+    public typealias InboundIn = ByteBuffer
+    public typealias OutboundIn = ByteBuffer
+    public typealias OutboundOut = ByteBuffer
 
     enum Side {
         /// Masks its frames, with keys from here.
@@ -25,15 +25,15 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
     }
 
     package let eventLoop: any EventLoop
-    package let executionContext: any SerialContext
-    package let peerDescription: String
+    public let executionContext: any SerialContext
+    public let peerDescription: String
     /// The token of `Sec-WebSocket-Protocol` that both sides agreed on.
-    package let protocolName: String
-    package var subprotocol: Subprotocol? { Subprotocol(rawValue: protocolName) }
-    package let peerHasBothNames: Bool
+    public let protocolName: String
+    public var subprotocol: Subprotocol? { Subprotocol(rawValue: protocolName) }
+    public let peerHasBothNames: Bool
     /// Who is behind the secure layer, if there is one.
-    package let securePeer: SecurePeer?
-    package let correlationID: String?
+    public let securePeer: SecurePeer?
+    public let correlationID: String?
 
     private let limits: TransportLimits
     private let onEnd: (@Sendable (WebSocketConnection) -> Void)?
@@ -89,12 +89,12 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
 
     // MARK: MessageTransport
 
-    package var isWritable: Bool {
+    public var isWritable: Bool {
         eventLoop.preconditionInEventLoop()
         return phase == .open && (context?.channel.isWritable ?? false)
     }
 
-    package func start(_ receiver: any MessageReceiver) {
+    public func start(_ receiver: any MessageReceiver) {
         eventLoop.preconditionInEventLoop()
         precondition(self.receiver == nil, "a transport is started once")
         if let undeliveredEnd {
@@ -108,7 +108,7 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
         setReading(true)
     }
 
-    package func write(_ messages: [ByteBuffer]) {
+    public func write(_ messages: [ByteBuffer]) {
         eventLoop.preconditionInEventLoop()
         guard phase == .open, let context, !messages.isEmpty else { return }
         encoder.encode(messages, allocator: context.channel.allocator) { context.write(wrapOutboundOut($0), promise: nil) }
@@ -122,12 +122,12 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
     }
 
     /// Bytes that the socket has not taken yet. Event loop only.
-    package var waitingBytes: Int {
+    public var waitingBytes: Int {
         eventLoop.preconditionInEventLoop()
         return (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 
-    package func setReading(_ enabled: Bool) {
+    public func setReading(_ enabled: Bool) {
         eventLoop.preconditionInEventLoop()
         // While closing we read on to see the peer's CLOSE.
         guard enabled != isReading, enabled || phase == .open else { return }
@@ -141,7 +141,7 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
         }
     }
 
-    package func close(code: UInt16, reason: String) {
+    public func close(code: UInt16, reason: String) {
         if eventLoop.inEventLoop {
             close(code, reason)
         } else {
@@ -149,7 +149,7 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
         }
     }
 
-    package func drop() {
+    public func drop() {
         if eventLoop.inEventLoop {
             drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "dropped", initiatedLocally: true))
         } else {
@@ -159,19 +159,19 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
 
     // MARK: ChannelHandler
 
-    package func handlerAdded(context: ChannelHandlerContext) {
+    public func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         liveness.heard(at: eventLoop.now)
         scheduleHeartbeat(after: liveness.heartbeat)
     }
 
-    package func handlerRemoved(context: ChannelHandlerContext) {
+    public func handlerRemoved(context: ChannelHandlerContext) {
         // The pipeline takes its handlers apart after channelInactive; anything else is our end too.
         finish()
         self.context = nil
     }
 
-    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard phase != .closed else { return }
         if early != nil {
             early?.append(unwrapInboundIn(data))
@@ -199,11 +199,11 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
         if output.ping != nil || output.violation != nil || output.close != nil { handleControl() }
     }
 
-    package func channelReadComplete(context: ChannelHandlerContext) {
+    public func channelReadComplete(context: ChannelHandlerContext) {
         deliver()
     }
 
-    package func channelWritabilityChanged(context: ChannelHandlerContext) {
+    public func channelWritabilityChanged(context: ChannelHandlerContext) {
         guard phase == .open else { return }
         let isWritable = context.channel.isWritable
         if isWritable, let payload = pendingPong {
@@ -224,7 +224,7 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
         receiver?.writabilityChanged(context.channel.isWritable)
     }
 
-    package func read(context: ChannelHandlerContext) {
+    public func read(context: ChannelHandlerContext) {
         // Channels read on their own account after each read; holding that back is what stops the socket.
         if isReading || phase != .open {
             context.read()
@@ -233,12 +233,12 @@ package final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundH
         }
     }
 
-    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    public func errorCaught(context: ChannelHandlerContext, error: any Error) {
         lastSystemError = NetworkErrors.describe(error)
         context.close(promise: nil)
     }
 
-    package func channelInactive(context: ChannelHandlerContext) {
+    public func channelInactive(context: ChannelHandlerContext) {
         finish()
     }
 
