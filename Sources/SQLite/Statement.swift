@@ -76,14 +76,7 @@ public final class Statement {
     // Not generic: the rooms that call them do not see their bodies, and would look for their types at each call.
 
     /// Makes the text visible to `body` as a parameter without copying it; `body` must step and reset.
-<<<<<<< ours
     public func withBound(_ index: Int32, _ text: String, _ body: () -> Void) {
-=======
-    @inline(__always)
-    public func withBound<R, Failure: Error>(
-        _ index: Int32, _ text: String, _ body: () throws(Failure) -> R
-    ) throws(Failure) -> R {
->>>>>>> theirs
         // Native strings give their bytes without a copy; others make one here.
         var text = text
         text.withUTF8 { utf8 in
@@ -93,16 +86,8 @@ public final class Statement {
     }
 
     /// The same for bytes.
-<<<<<<< ours
     public func withBound(_ index: Int32, _ blob: [UInt8], _ body: () -> Void) {
         blob.withUnsafeBytes { bytes in
-=======
-    @inline(__always)
-    public func withBound<R, Failure: Error>(
-        _ index: Int32, _ blob: [UInt8], _ body: () throws(Failure) -> R
-    ) throws(Failure) -> R {
-        try blob.withUnsafeBytes { bytes -> Result<R, Failure> in
->>>>>>> theirs
             bindUncopied(index, blob: bytes)
             body()
         }
