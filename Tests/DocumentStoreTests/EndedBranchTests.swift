@@ -27,17 +27,22 @@ import Testing
         #expect(current.revision == rev("2-bb") && !current.hasConflict)
     }
 
-    /// A peer that has one branch and goes on with the losing one is in conflict with us once more, as if the branch had gone.
-    @Test func aRemoteThatGoesOnWithTheLoserIsInConflict() async throws {
+    /// A peer that has one branch and goes on with the losing one is in conflict with what was made of the decision, as if the branch had gone. Where
+    /// nothing was, it is followed.
+    @Test(arguments: [true, false]) func aRemoteThatGoesOnWithTheLoser(_ isEdited: Bool) async throws {
         let (store, remote) = try await decided()
+        let edit = isEdited ? try await store.save("x", #"{"n":3}"#, parent: rev("2-bb")) : nil
         let c = try store.c
         let needs = try await store.database.read { try $0.missing(c, [RevisionOffer(id: doc("x"), revision: rev("2-aa"))], from: remote) }
         guard case .need? = needs.first else { return #expect(Bool(false), "\(needs)") }
-        guard case .insertedConflict = try await store.insert("x", "2-aa", ["1-00"], body: #"{"n":1}"#, remote: remote) else {
-            return #expect(try await leaves(store) == [])
+        let outcome = try await store.insert("x", "2-aa", ["1-00"], body: #"{"n":1}"#, remote: remote)
+        guard let edit else {
+            #expect(outcome == .inserted(sequence: 4))
+            #expect(try await leaves(store) == [rev("2-aa"), RevisionTree.end(of: rev("2-bb"))])
+            return
         }
         let conflict = try #require(try await store.conflict("x"))
-        #expect(conflict.local.revision == rev("2-bb") && conflict.remote.revision == rev("2-aa") && !conflict.remote.isDeleted)
+        #expect(conflict.local.revision == edit.revision && conflict.remote.revision == rev("2-aa") && !conflict.remote.isDeleted)
     }
 
     /// The tombstone of a document is what it is read by, not that of a branch which had grown longer.

@@ -84,14 +84,47 @@ import Testing
         #expect(try await store.database.read { try $0.tree(c, doc("a"))?.leaves.count } == 1)
     }
 
-    @Test func remoteThatSwitchedDownwardsIsAConflict() async throws {
+    /// It deleted what it had with us, and somebody who never had the document had brought another beginning: not an edit of ours either. Peers
+    /// that keep every branch would go on reading the greater one, so to them it ends.
+    @Test(arguments: [false, true]) func remoteThatSwitchedDownwardsIsFollowed(_ hasBranchKeepers: Bool) async throws {
         let store = try Store()
         let remote = try await store.remote()
-        _ = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":1}"#, remote: remote)
-        // Following here too would let two revisions chase each other round a ring of agents.
-        let outcome = try await store.insert("a", "2-aa", ["1-aa"], body: #"{"n":2}"#, remote: remote)
-        #expect(outcome == .insertedConflict(local: rev("2-bb"), remote: rev("2-aa"), sequence: 2))
-        #expect(try await store.get("a")?.revision == rev("2-bb"))
+        if hasBranchKeepers { await store.database.noteBranchKeeper() }
+        _ = try await store.insert("a", "1-bb", body: #"{"n":1}"#, remote: remote)
+        #expect(try await store.insert("a", "1-aa", body: #"{"n":2}"#, remote: remote) == .inserted(sequence: 2))
+        let current = try #require(try await store.get("a"))
+        #expect(current.revision == rev("1-aa") && !current.hasConflict && text(current.body) == #"{"n":2}"#)
+        let c = try store.c
+        let leaves = try await store.database.read { try $0.tree(c, doc("a"))?.leaves } ?? []
+        #expect(leaves.filter { !$0.isDeleted }.map(\.revision) == [rev("1-aa")])
+        #expect(leaves.count == (hasBranchKeepers ? 2 : 1))
+    }
+
+    /// In a ring of agents, where each follows the next, two revisions could else chase each other for ever.
+    @Test func aRevisionIsLeftForALesserOneOnce() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "1-bb", body: #"{"n":1}"#, remote: remote)
+        #expect(try await store.insert("a", "1-aa", body: #"{"n":2}"#, remote: remote) == .inserted(sequence: 2))
+        #expect(try await store.insert("a", "1-bb", body: #"{"n":1}"#, remote: remote) == .inserted(sequence: 3))
+        store.database.close()
+        let again = try Store(folder: store.folder)
+        let outcome = try await again.insert("a", "1-aa", body: #"{"n":2}"#, remote: remote)
+        #expect(outcome == .insertedConflict(local: rev("1-bb"), remote: rev("1-aa"), sequence: 4))
+        // Another one is left for it all the same.
+        _ = try await again.resolve("a", .remoteWins)
+        #expect(try await again.insert("a", "1-cc", body: #"{"n":3}"#, remote: remote) == .inserted(sequence: 6))
+        #expect(try await again.insert("a", "1-aa", body: #"{"n":2}"#, remote: remote) == .inserted(sequence: 7))
+    }
+
+    @Test func anEditIsNotGivenUpForWhatTheRemoteSwitchedTo() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await store.insert("a", "1-bb", body: #"{"n":1}"#, remote: remote)
+        let edit = try await store.save("a", #"{"n":3}"#, parent: rev("1-bb"))
+        let outcome = try await store.insert("a", "1-aa", body: #"{"n":2}"#, remote: remote)
+        #expect(outcome == .insertedConflict(local: edit.revision, remote: rev("1-aa"), sequence: 3))
+        #expect(try await store.get("a")?.revision == edit.revision)
     }
 
     /// As where a filter took long over it, while the remote decided, and its decision came another way.
@@ -133,13 +166,13 @@ import Testing
         _ = try await store.insert("a", "1-aa", remote: remote)
         let had = PeerRevision.had(rev("1-aa"))
         _ = try await store.insert("a", "2-bb", ["1-aa"], body: #"{"n":1}"#, remote: remote, peerHad: had)
-        // The remote's branch is followed upwards.
+        // The remote's branch is followed, in either direction.
         #expect(
             try await store.insert("a", "2-cc", ["1-aa"], body: #"{"n":2}"#, remote: remote, peerHad: had, offeredBefore: ["2-bb"])
                 == .inserted(sequence: 3))
         #expect(
             try await store.insert("a", "2-ab", ["1-aa"], body: #"{"n":3}"#, remote: remote, peerHad: had, offeredBefore: ["2-cc"])
-                == .insertedConflict(local: rev("2-cc"), remote: rev("2-ab"), sequence: 4))
+                == .inserted(sequence: 4))
         #expect(try await store.insert("a", "2-ee", ["1-aa"], body: #"{"n":4}"#, remote: remote, peerHad: had) == .alreadyPresent)
     }
 

@@ -43,6 +43,8 @@ package final class SimulatedAgent: @unchecked Sendable {
     package var isTight = false
     /// Each edit gets a version.
     package var versionsEdits = false
+    /// A client of CouchDB comes after each start.
+    package var keepsBranches = false
     /// Hears what is wrong with the database's files.
     package var problemMet: (StoreError) -> Void = { _ in }
     /// Hears of each decision.
@@ -126,6 +128,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         let process = Process(memory: isTight ? max(1, neighbours) << 17 : 64 << 20, environment, workers, database, collection)
         self.process = process
         starts += 1
+        if keepsBranches { environment.task { await database.noteBranchKeeper() } }
         for index in links.indices { process.replicators.append(replicator(index, process)) }
         if let syncFunction {
             let router = ChannelRouter(

@@ -39,6 +39,7 @@ package final class Simulation: @unchecked Sendable {
         network.accept = { [unowned self] in agents[$0].accept($1) }
         network.speaksVersions = { plan.versions.contains($0) }
         for number in plan.versionsEdits { agents[number].versionsEdits = true }
+        for number in plan.branchKeepers { agents[number].keepsBranches = true }
         for agent in agents {
             agent.planted = plan.planted
             agent.isTight = plan.isTight

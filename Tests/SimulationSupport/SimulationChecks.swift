@@ -136,9 +136,9 @@ extension Simulation {
     /// Nothing is promised of what was purged or is rejected by every filter.
     private func isFree(_ id: DocumentID) -> Bool { record.purged.contains(id) || id.text.hasPrefix("x") || id.text.hasPrefix("c") }
 
-    /// Where several machines decide the same conflict, a machine may have dropped what another one kept.
+    /// Where several machines decide the same conflict, or follow another to another branch, a machine may have dropped what another one kept.
     private func mayBeDropped(_ id: DocumentID) -> Bool {
-        [.hubs, .ring, .chain].contains(plan.topology) && record.decided.contains(id)
+        [.hubs, .ring, .chain].contains(plan.topology) && (record.decided.contains(id) || record.branches[id] != nil)
     }
 
     // MARK: when all is quiet
@@ -208,6 +208,7 @@ extension Simulation {
                 let list = states.enumerated().map { "machine \($0): \($1)" }.joined(separator: ", ")
                 return violate("the replicas do not agree on \(id): \(list)")
             }
+            checkBranches(id, replicas[0].rows[id].flatMap { $0.isDeleted ? nil : $0.body ?? [] })
             for (number, replica) in replicas.enumerated() {
                 guard let row = replica.rows[id], !row.isDeleted else { continue }
                 if row.hasConflict { return violate("machine \(number) still has a conflict of \(id)") }

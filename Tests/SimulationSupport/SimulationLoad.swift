@@ -41,6 +41,7 @@ extension Simulation {
         }
         if plan.reconfigures { scheduleConfigurations(start) }
         if plan.restarts { scheduleRestarts(start) }
+        if plan.branches { scheduleBranches(start) }
         if plan.damages { scheduleDamage(start) }
         if !plan.isCalm { scheduleFaults(start) }
     }

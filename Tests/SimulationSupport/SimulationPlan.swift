@@ -38,6 +38,10 @@ package struct SimulationPlan: Sendable {
     package var reconfigures = false
     /// Operators have replicators begin anew, without their checkpoints, and run once.
     package var restarts = false
+    /// Branches end on one machine, and others begin.
+    package var branches = false
+    /// Machines at which clients of CouchDB were seen, so that what loses a decision is kept with a tombstone.
+    package var branchKeepers: Set<Int> = []
     package var planted: PlantedFault?
     /// Machines that name revisions by versions to each other; the others know revision trees only. Of these machines some give versions to
     /// each edit, the others only to what is made on top of one.
@@ -80,6 +84,9 @@ package struct SimulationPlan: Sendable {
         cutsBursts = planted == nil && hasBursts && !isCalm && SeededRandom(seed: seed ^ 0xB0254).chance(0.5)
         isTight = planted == nil && SeededRandom(seed: seed ^ 0x716A7).chance(0.1)
         restarts = planted == nil && !isCalm && SeededRandom(seed: seed ^ 0x4E5E7).chance(0.25)
+        branches = planted == nil && SeededRandom(seed: seed ^ 0xB4A72).chance(0.2)
+        let keeping = SeededRandom(seed: seed ^ 0xC0ED8)
+        if planted == nil, keeping.chance(0.2) { branchKeepers = Set((0..<machines).filter { _ in keeping.chance(0.6) }) }
         if withVersions {
             let isMixed = random.chance(0.4)
             versions = Set((0..<machines).filter { _ in !isMixed || random.chance(0.6) })

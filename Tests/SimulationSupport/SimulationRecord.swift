@@ -5,7 +5,7 @@ import DocumentStore
 ///
 /// Unchecked: used by the one thread of a simulation.
 package final class SimulationRecord: @unchecked Sendable {
-    package struct Acknowledged {
+    package struct Acknowledged: Sendable {
         var sequence: SequenceNumber
         var revision: RevisionID
     }
@@ -14,6 +14,9 @@ package final class SimulationRecord: @unchecked Sendable {
     var acknowledged: [Int: [DocumentID: Acknowledged]] = [:]
     /// Edits that were answered, of documents that are only edited.
     var edits: [DocumentID: Set<String>] = [:]
+    /// What was made of documents that one machine writes, in order; empty where they were deleted. And what of it was answered last.
+    var branches: [DocumentID: [String]] = [:]
+    var answeredBranches: [DocumentID: Int] = [:]
     var purged: Set<DocumentID> = []
     /// Documents that had a conflict: its losing branch was dropped somewhere, so a machine may lack a revision that it had.
     var decided: Set<DocumentID> = []

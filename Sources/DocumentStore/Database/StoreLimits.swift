@@ -20,6 +20,8 @@ public enum StoreLimits {
     public static let maxBranches = 32
     /// Branches of one document that lost a decision and are kept with their tombstones, for peers that have them still.
     public static let endedBranches = 8
+    /// Revisions of one document that a remote left for a lesser one, and we with it, which are remembered so that we do it once.
+    static let leftRevisions = 8
     /// Indexes of one collection. Each write of a document looks at all of them.
     public static let maxIndexes = 64
     /// Bytes of keys that one page of an index returns; the row that passes it is the last.

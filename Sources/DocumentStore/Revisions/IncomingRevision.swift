@@ -17,6 +17,8 @@ public struct IncomingRevision: Sendable {
     public var hasBlobs: Bool
     /// The peer it came from; its last known revision becomes this one.
     public var remote: RemoteID?
+    /// The peer has one revision of each document: with another one it has left that. Else it says what it left, and what it has beside it.
+    public var peerHasOne = true
     /// Leaves that the peer has beside it: those are in conflict with it, not replaced by it.
     public var peerLeaves: Set<RevisionID> = []
     /// Revisions whose branches ended at the peer in favour of this one.

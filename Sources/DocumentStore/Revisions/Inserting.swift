@@ -141,7 +141,11 @@ extension WriteTransaction {
             let switched = isSynced && !incoming.isDisputed && !incoming.peerLeaves.contains(row.revision) && incoming.leaves(row, for: new.revision, isHere: isHere)
             // By somebody who never had the document; the tombstone stays beside it as it does at the remote.
             let isCreatedOnTombstone = isSynced && row.isDeleted && !new.isDeleted && ancestor == nil
-            if !isCreatedOnTombstone, switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
+            if switched, !isCreatedOnTombstone, new.revision < row.revision, let left = tree.leaves.first(where: { $0.revision == row.revision }) {
+                remotes.leave(left.revision)
+                // Peers that keep every branch would go on reading it.
+                try give(up: left, in: &tree, id)
+            } else if !isCreatedOnTombstone, switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
                 tree.removeBranch(row.revision)
             } else if !isCreatedOnTombstone, record == nil {
                 record = ConflictRecord(
@@ -220,12 +224,14 @@ extension ReadTransaction.Row {
 }
 
 extension IncomingRevision {
-    /// The remote left the branch that it had with us, and nothing was edited here: we follow. Only upwards, though: in a ring of agents,
-    /// following downwards as well would let two revisions chase each other for ever. And only where it had that branch when it offered this
-    /// one. What the remote ended there cannot come back, so that we may follow from it in either direction; and so we may to a tombstone that
-    /// was beside it all the time.
+    /// The remote left the branch that it had with us, and nothing was edited here: we follow. Only where it had that branch when it offered this
+    /// one. To a lesser revision it turned because the other one ended there, by a deletion or a decision: a peer that still has both reads the
+    /// greater. Each revision is left so once, though: in a ring of agents, where each follows the next, two could else chase each other for
+    /// ever. The second time it is a conflict, whose decision ends that. What the remote ended as far as we are told cannot come back, so that we may
+    /// follow from it however often; and so we may to a tombstone that was beside it all the time.
     fileprivate func leaves(_ row: ReadTransaction.Row, for new: RevisionID, isHere: Bool) -> Bool {
         if endedLeaves.contains(row.revision) { return true }
-        return peerHad != .unknown && wasOffered(after: row.revision) && (row.revision < new || isHere && isDeleted)
+        return peerHad != .unknown && wasOffered(after: row.revision)
+            && (row.revision < new || isHere && isDeleted || peerHasOne && !row.remotes.left.contains(row.revision))
     }
 }

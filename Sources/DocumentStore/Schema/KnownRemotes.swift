@@ -5,7 +5,8 @@ import Documents
 /// Entries follow one another: remote number and length as variable-length integers, then the
 /// revision's text. Length 0 means the revision of the row itself, the usual case. Remote number 0
 /// is no remote: a new row gets the entry (0, 0), whose two bytes the first remote can later
-/// overwrite in place, so that marking a document as pushed does not make its row grow.
+/// overwrite in place, so that marking a document as pushed does not make its row grow. Further entries of
+/// number 0 are the revisions in `left`.
 struct KnownRemotes {
     struct Entry {
         var remote: Int64
@@ -16,6 +17,8 @@ struct KnownRemotes {
     static let none: [UInt8] = [0, 0]
 
     var entries: [Entry] = []
+    /// Revisions that a remote left for a lesser one, and we with it, the latest last.
+    private(set) var left: [RevisionID] = []
 
     init() {}
 
@@ -26,20 +29,22 @@ struct KnownRemotes {
             let remote = try Self.readNumber(bytes, &offset)
             let length = try Self.readNumber(bytes, &offset)
             guard length <= UInt64(bytes.count - offset) else { throw DamagedColumn() }
+            var revision: RevisionID?
+            if length > 0 {
+                let text = bytes[offset..<offset + Int(length)]
+                revision = RevisionID(stored: String(decoding: text, as: UTF8.self))
+            }
             if remote != 0 {
-                var revision: RevisionID?
-                if length > 0 {
-                    let text = bytes[offset..<offset + Int(length)]
-                    revision = RevisionID(stored: String(decoding: text, as: UTF8.self))
-                }
                 entries.append(Entry(remote: Int64(truncatingIfNeeded: remote), revision: revision))
+            } else if let revision {
+                left.append(revision)
             }
             offset += Int(length)
         }
     }
 
     func encoded() -> [UInt8] {
-        if entries.isEmpty { return Self.none }
+        if entries.isEmpty, left.isEmpty { return Self.none }
         var bytes: [UInt8] = []
         for entry in entries {
             Self.append(UInt64(truncatingIfNeeded: entry.remote), to: &bytes)
@@ -49,6 +54,11 @@ struct KnownRemotes {
             } else {
                 bytes.append(0)
             }
+        }
+        for revision in left {
+            bytes.append(0)
+            Self.append(UInt64(revision.text.utf8.count), to: &bytes)
+            bytes.append(contentsOf: revision.text.utf8)
         }
         return bytes
     }
@@ -85,6 +95,12 @@ struct KnownRemotes {
         guard entries.count < StoreLimits.maxRemotesPerDocument else { return false }
         entries.append(Entry(remote: remote.number, revision: revision))
         return true
+    }
+
+    mutating func leave(_ revision: RevisionID) {
+        left.removeAll { $0 == revision }
+        left.append(revision)
+        left.removeFirst(max(0, left.count - StoreLimits.leftRevisions))
     }
 
     private static func append(_ number: UInt64, to bytes: inout [UInt8]) {

@@ -15,6 +15,8 @@ struct RevisionStoring: Sendable {
     var settlesHeld: Bool
     /// Every leaf is kept, as CouchDB does: a tombstone ends its own branch.
     var keepsLeaves = false
+    /// The peer has one revision of each document.
+    var peerHasOne = true
     /// What the peer calls revisions.
     var naming = RevisionNaming.trees
     /// Of a peer that may not see everything.
@@ -38,6 +40,7 @@ struct RevisionStoring: Sendable {
             id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
             body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)
         if keepsLeaves { incoming.deletion = .leaf }
+        incoming.peerHasOne = peerHasOne
         if let branches = revision.branches {
             (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
         }
@@ -86,7 +89,7 @@ extension ReplicationSession {
     ) {
         let large = revisions.reduce(0) { $1.revision.body.count > RevisionChecking.smallBody ? $0 + 2 * $1.revision.body.count : $0 }
         let storing = RevisionStoring(
-            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, naming: naming)
+            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: couch == nil, naming: naming)
         let slot = link.slot
         look(at: revisions.map(\.revision), link) { session, sender in
             var bounded = storing

@@ -91,4 +91,37 @@ struct ClientBranchTests {
         #expect(try await agent.status()["health"]?.asString == "ok")
         for agent in [agent, hub] { #expect(try await agent.stop().status == 0) }
     }
+
+    /// The agent has not edited it, so that its copy of what was deleted has no say, although it is the greater revision.
+    @Test(
+        "what was deleted at the hub while an agent was away does not come back, where a client brought a lesser branch",
+        arguments: [("pull", "ws"), ("push_and_pull", "ws"), ("pull", "http"), ("push_and_pull", "http")], [false, true])
+    func deletedBesideALesserBranch(_ link: (type: String, scheme: String), _ hasVersions: Bool) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(database: "{ version_vectors: \(hasVersions) }"))
+        let couch = try CouchHTTP(hub)
+        // Deleted before the other one comes, and after.
+        let ids = ["before", "after"]
+        var old: [String: String] = [:]
+        for id in ids { old[id] = try await couch.ok("PUT", "/main/\(id)", #"{"n":1}"#, status: 201)["rev"]?.asString }
+        let configuration = Configuration.edge(to: try hub.port("edge"), type: link.type, scheme: link.scheme)
+        let agent = try await AgentProcess.start(configuration)
+        for id in ids { try await eventually("the first revision") { try await agent.get("main", id).json["n"]?.asInt64 == 1 } }
+        try await agent.isSettled()
+        #expect(try await agent.stop().status == 0)
+
+        try await couch.ok("DELETE", "/main/before?rev=\(old["before"] ?? "")")
+        for id in ids { try await bring(couch, id, ["0"], 2) }
+        try await couch.ok("DELETE", "/main/after?rev=\(old["after"] ?? "")")
+        let again = try await AgentProcess.start(configuration, in: agent.folder)
+        for id in ids {
+            try await eventually("the other branch of \(id)") { try await again.get("main", id).json["n"]?.asInt64 == 2 }
+        }
+        try await again.isSettled()
+        for id in ids {
+            let (here, there) = (try await again.get("main", id).json, try await hub.get("main", id).json)
+            #expect(here == there && there["n"]?.asInt64 == 2, "\(here.text) \(there.text)")
+        }
+        #expect(try await again.status()["databases"]?.asArray?.first?["conflicts_pending"]?.asInt64 == 0)
+        for agent in [again, hub] { #expect(try await agent.stop().status == 0) }
+    }
 }
