@@ -222,6 +222,8 @@ extension Agent {
             "lifetime": ReplicatorRecord.report(replicator.lifetime),
             "delta": report(status.counts.deltas),
             "correlation_id": JSONOutput.text(status.correlationID),
+            // Spoken with the peer, or over the last connection of this run.
+            "protocol": JSONOutput.text(status.peerProtocol),
             "suspended": .bool(status.isSuspended),
             "silence": JSONOutput.object([
                 "checks": JSONOutput.number(status.silence.checks), "reconnects": JSONOutput.number(status.silence.reconnects),

@@ -318,7 +318,7 @@ package final class PeerListener: ListenerDelegate {
                 login: admission.login)
             return state.generation != admission.generation
         }
-        logger.info("peer connected", metadata: ["database": "\(admission.database.name)"])
+        logger.info("peer connected", metadata: ["database": "\(admission.database.name)", "protocol": "\(configuration.subprotocol.rawValue)"])
         Task {
             await session.start()
             if isStale { await judgeAgain(key) }

@@ -317,9 +317,12 @@ public actor Replicator {
         pause.forget()
         let correlation = transport.correlationID
         waiting.connected()
-        shared.withLock { ($0.hasFlowed, $0.status.correlationID) = (false, correlation) }
+        let peerProtocol = transport.protocolName
+        shared.withLock { ($0.hasFlowed, $0.status.correlationID, $0.status.peerProtocol) = (false, correlation, peerProtocol) }
         // A peer that accepts and drops is no news each time.
-        runLogger.log(level: retry.retries == 0 ? .info : .debug, "connected", metadata: ["peer": "\(transport.peerDescription)"])
+        runLogger.log(
+            level: retry.retries == 0 ? .info : .debug, "connected",
+            metadata: ["peer": "\(transport.peerDescription)", "protocol": "\(peerProtocol)"])
         update { ($0.error, $0.refusals) = (nil, PeerRefusals()) }
         update { $0.activity = .busy }
         var active = ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere)

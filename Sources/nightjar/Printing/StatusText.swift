@@ -1,6 +1,7 @@
 import Agent
 import Documents
 import Encodings
+import Interfaces
 
 /// The status of an agent (`GET /api/status`) as tables for people.
 enum StatusText {
@@ -49,7 +50,7 @@ enum StatusText {
 
     private static func listeners(_ listeners: [JSONValue]) -> String {
         var table = TextTable(["LISTENER", "URL", "CONNECTIONS", "ACTIVE"], alignsRight: [2, 3])
-        var peers = TextTable(["PEER", "USER", "DATABASE", "SINCE", "PULLED", "PUSHED"], alignsRight: [4, 5])
+        var peers = TextTable(["PEER", "USER", "DATABASE", "PROTOCOL", "SINCE", "PULLED", "PUSHED"], alignsRight: [5, 6])
         var notes = ""
         for listener in listeners {
             if let tls = listener["tls"], !tls.isNull {
@@ -65,7 +66,7 @@ enum StatusText {
             }
             for peer in rows(listener, "peers") {
                 peers.add([
-                    string(peer["address"]), string(peer["user"]), string(peer["database"]), string(peer["since"]),
+                    string(peer["address"]), string(peer["user"]), string(peer["database"]), protocolName(peer), string(peer["since"]),
                     string(peer["pulled_by_peer"]), string(peer["pushed_by_peer"]),
                 ])
             }
@@ -84,7 +85,7 @@ enum StatusText {
     static func replicators(_ replicators: [JSONValue], tellsAttention: Bool = true) -> String {
         var table = TextTable(
             [
-                "REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "REFUSED", "TARGET",
+                "REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "REFUSED", "PROTOCOL", "TARGET",
             ], alignsRight: [4, 5, 6, 7, 8, 9, 10, 11])
         var notes = ""
         for replicator in replicators {
@@ -97,7 +98,7 @@ enum StatusText {
                 "\(string(progress?["completed"]))/\(string(progress?["total"]))",
                 string(replicator["pushed"]), string(replicator["pulled"]), string(replicator["rejected"]), string(replicator["failed"]),
                 string(replicator["pending"]) + (replicator["pending_is_capped"]?.asBool == true ? "+" : ""), string(replicator["held"]),
-                string(replicator["refused"]), string(replicator["target"]),
+                string(replicator["refused"]), protocolName(replicator), string(replicator["target"]),
             ])
             if let error = replicator["error"], !error.isNull {
                 notes += "\(string(replicator["name"])): \(self.error(error))"
@@ -165,6 +166,11 @@ enum StatusText {
         // It may end with the remedy.
         if !remedy.isEmpty, message.hasSuffix(remedy) { message = String(message.dropLast(remedy.count)) }
         return "\(string(error["domain"]))/\(string(error["code"])): \(message) (\(kind))\(remedy)"
+    }
+
+    /// Without what all of Couchbase Lite's have: `CBMobile_3`, as `ctx.protocol` says it; `CouchDB`.
+    private static func protocolName(_ owner: JSONValue) -> String {
+        owner["protocol"]?.asString.map { TextTable.printable(Subprotocol(rawValue: $0)?.name ?? $0) } ?? "-"
     }
 
     private static func section(_ table: TextTable, _ empty: String) -> String { "\n" + (table.isEmpty ? "\(empty)\n" : table.text) }
