@@ -39,12 +39,14 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var revocationLists: [Located<String>] = []
     /// Takes any certificate, so that anybody on the way can read and change everything. For tests only. Default false.
     package var unsafeSkipServerCertificateVerification = Located(false)
-    /// Name or address of the interface that connections leave by. Default: nil, the system's choice.
-    package var networkInterface: Located<String>?
+    /// Names or addresses of the interfaces that connections leave by: the first that reaches the other side. Default: none, the system's choice.
+    package var networkInterfaces: [Located<String>] = []
     /// The proxy that connections are made through. Default: nil, none.
     package var proxy: ProxySettings?
     /// Seconds between pings. Default 300.
     package var heartbeat = Located(300)
+    /// Seconds that the answer to a ping may take. Default 20.
+    package var pongTime = 20
     /// The first one included. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry.
     package var maxAttempts = Located(0)
     /// Seconds that a retry waits at most. 0: the default (300).
@@ -95,10 +97,12 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("unsafe_skip_server_certificate_verification", \.unsafeSkipServerCertificateVerification, Form<Bool>.boolean.located,
             "Takes any server certificate: anybody on the way can read and change everything. For tests only."),
         Key(
-            "network_interface", optional: \.networkInterface, Form.text(.interface).located,
-            "Interface by name or address that connections leave by."),
+            "network_interface", \.networkInterfaces, .networkInterfaces,
+            "Interface by name or address that connections leave by; or a list: each connection is tried over the first, then the next where the other side "
+                + "is not reached. Absent: the system's choice."),
         Key("proxy", optional: \.proxy, .proxy, "The proxy that connections are made through. Absent: none, whatever the environment says."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds).located, "Seconds between pings."),
+        Key("pong_time", \.pongTime, Form<Int>.seconds(1...Limits.seconds), Form<Int>.pongTimeWords),
         Key("max_attempts", \.maxAttempts, Form<Int>.integer(0...Int(Int32.max)).located,
             "Attempts in all, the first included. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry."),
         Key("max_attempt_wait_time", \.maxAttemptWaitTime, Form<Int>.seconds(0...Limits.seconds).located,
@@ -189,7 +193,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         if case .iam(let key, _) = authenticator, !isDatabase {
             refuse("authenticator", at: key.position, "an IAM key is for a database of CouchDB (http or https)", &reading)
         }
-        if !scheme.isNetwork, let networkInterface {
+        if !scheme.isNetwork, let networkInterface = networkInterfaces.first {
             refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)
         }
         if scheme == .discover {
