@@ -26,7 +26,8 @@ struct InterfaceFallback: TransportConnector {
                 failures.append(error)
             }
         }
-        guard var error = failures.last else { throw ReplicationError(network: .unknownInterface, message: "network_interface names none") }
+        // What passes by itself is soon tried again, whatever is wrong with the others.
+        guard var error = failures.first(where: \.isTransient) ?? failures.last else { throw ReplicationError(network: .unknownInterface, message: "network_interface names none") }
         error.message = zip(ways, failures).map { "over \($0.interface): \($1.message)" }.joined(separator: "; ")
         throw error
     }
