@@ -30,6 +30,8 @@ extension Agent {
             "health": .string(Self.word(attention)),
             "attention": .array(attention.map { Self.report($0) }),
             "fleet": fleetReport(),
+            // Settings that were changed, by a reload or the fleet, and wait for a restart.
+            "at_next_start": .array(waitingForStart.map { .string($0) }),
             "plugin_folder_problems": .array((plugins?.folderProblems() ?? []).map { .string($0.description) }),
         ])
     }

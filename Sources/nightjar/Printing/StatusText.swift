@@ -19,6 +19,8 @@ enum StatusText {
             rows(status, "databases").reduce(0) { $0 + ($1["conflicts_decided"]?["shadow"]?[key]?.asInt64 ?? 0) }
         }
         if shadows != [0, 0] { text += "shadow resolvers: \(Plural.count(shadows[0], "difference")), \(Plural.count(shadows[1], "failure")) (nightjar conflicts list)\n" }
+        let waiting = rows(status, "at_next_start").compactMap(\.asString)
+        if !waiting.isEmpty { text += "changed, and in force at the next start: \(TextTable.printable(waiting.joined(separator: ", ")))\n" }
         return text + attention(rows(status, "attention"))
     }
 
