@@ -192,6 +192,7 @@ package enum ReplicatorBuilding {
         client.heartbeat = .seconds(Int64(settings.heartbeat.value))
         client.limits.pongTime = .seconds(Int64(settings.pongTime))
         if case .basic = settings.authenticator { client.sessions = SessionCookies(time: environment.time) }
+        client.opensSession = settings.openSession.value
         // A server that also admits guests asks nobody.
         client.sendsCredentialsUpFront = !settings.challengeAuth
         let proxyLayer = try settings.proxy.flatMap(proxyLayer)

@@ -27,6 +27,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var authenticator: ReplicatorAuthenticator?
     /// Waits with name and password until the server asks for them. Default false: a server that also admits guests never asks.
     package var challengeAuth = false
+    /// Opens a session with name and password, and shows that to connect. Default false.
+    package var openSession = Located(false)
     /// Sent with every request.
     package var headers: [HTTPHeaderSetting] = []
     /// Accepts exactly those certificates that no authority signed. Default false.
@@ -86,6 +88,9 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent identifies itself: one of the forms."),
         Key("challenge_auth", \.challengeAuth, .boolean,
             "Sends name, password or bearer token only after the server asked (401). One that also admits guests does not ask, and takes the agent for a guest."),
+        Key("open_session", \.openSession, Form<Bool>.boolean.located,
+            "Opens a session with username and password (POST DATABASE/_session, as Sync Gateway and Nightjar have it), shows it with each connection, and "
+                + "opens another when it has ended. What has no sessions is shown name and password."),
         Key("headers", \.headers, .headers, "HTTP headers sent with every request."),
         Key("accept_only_self_signed_server_certificate", \.acceptOnlySelfSignedServerCertificate, Form<Bool>.boolean.located,
             "Accepts self-signed certificates and no others."),
@@ -192,6 +197,13 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         }
         if case .iam(let key, _) = authenticator, !isDatabase {
             refuse("authenticator", at: key.position, "an IAM key is for a database of CouchDB (http or https)", &reading)
+        }
+        if openSession.value {
+            if isDatabase || !scheme.isNetwork {
+                refuse("open_session", at: openSession.position, "is of connections that speak the protocol of Couchbase Lite (ws or wss)", &reading)
+            } else if case .basic = authenticator {} else {
+                reading.within(key: "open_session") { $0.report(at: openSession.position, "needs an authenticator with username and password") }
+            }
         }
         if !scheme.isNetwork, let networkInterface = networkInterfaces.first {
             refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)
