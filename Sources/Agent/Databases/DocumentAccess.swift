@@ -150,7 +150,7 @@ package struct DocumentAccess: Sendable {
     private func save(
         _ id: DocumentID, _ body: [UInt8], isDeleted: Bool, parent: RevisionID?, expiry: DocumentExpiry? = nil, _ onConflict: SaveConflict
     ) async throws -> SavedRevision {
-        let decider = try decider(onConflict)
+        let decider = try self.decider(onConflict)
         if let refusal = try await validation?.refusals([.init(id: id, isDeleted: isDeleted, body: body)]).first, let refusal { throw refusal }
         do {
             // A tombstone has nothing that could expire.

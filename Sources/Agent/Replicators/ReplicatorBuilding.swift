@@ -102,11 +102,11 @@ package enum ReplicatorBuilding {
                 return WebSocketClient(client, group: group, environment: environment)
             }
         }
-        let any: any TransportConnector = if interfaces.count > 1 {
+        let connecting: any TransportConnector = if interfaces.count > 1 {
             InterfaceFallback(
                 ways: try interfaces.map { .init(interface: $0, connector: try connector($0)) }, logger: logger.with("replicator", settings.name.value))
         } else { try connector(interfaces.first) }
-        return security?.watching(any) ?? any
+        return security?.watching(connecting) ?? connecting
     }
 
     private static func endpoint(
