@@ -13,24 +13,20 @@ struct HubTests {
     @Test func aHundredLeavesConverge() async throws {
         let database = try TestDatabase("hub")
         let hub = Hub(database)
-        var leaves: [TestDatabase] = []
-        for index in 0..<Self.leaves {
-            leaves.append(try TestDatabase("l"))
-            try await leaves[index].put("l\(index)", "{\"from\":\(index)}")
-        }
+        let leaves = try (0..<Self.leaves).map { _ in try TestDatabase("l") }
+        for (index, leaf) in leaves.enumerated() { try await leaf.put("l\(index)", "{\"from\":\(index)}") }
         let replicators = leaves.map { Replicator(ReplicatorConfiguration($0, continuous: true), hub) }
         for replicator in replicators { await replicator.start() }
         for leaf in leaves { try await leaf.wait { try await $0.count() == Self.leaves } }
         // All edit the same document: one wins, everywhere the same.
         for (index, leaf) in leaves.enumerated() { try await leaf.put("shared", "{\"by\":\(index)}") }
-        var wanted: [String] = []
         try await database.wait { hub in
             let contents = try await hub.contents()
             guard contents.count == Self.leaves + 1 else { return false }
             for leaf in leaves where try await leaf.contents() != contents { return false }
             return true
         }
-        wanted = try await database.contents()
+        let wanted = try await database.contents()
         for replicator in replicators {
             let status = await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total }
             #expect(status?.error == nil)
