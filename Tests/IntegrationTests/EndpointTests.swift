@@ -74,7 +74,8 @@ import Testing
         let (from, to, moved) = type == "push" ? (edge, hub, "edge") : (hub, edge, "hub")
         try await eventually("all that is meant to move has moved") { try await to.has("\(moved)-29") }
         try await edge.isSettled()
-        #expect(try await to.revisions().count == 60 && from.revisions().count == 30)
+        #expect(try await to.revisions().count == 60)
+        #expect(try await from.revisions().count == 30)
         // Later ones, too.
         try await from.save("later", "{}")
         try await to.save("stays", "{}")

@@ -31,6 +31,7 @@ struct PendingTests {
         #expect(try await replicator.pendingDocumentIDs().count == wanted.count)
         #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: wanted.count))
         await replicator.run()
-        #expect(try await replicator.pendingDocumentIDs().isEmpty && b.count() == wanted.count)
+        #expect(try await replicator.pendingDocumentIDs().isEmpty)
+        #expect(try await b.count() == wanted.count)
     }
 }
