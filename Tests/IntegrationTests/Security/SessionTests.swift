@@ -70,7 +70,7 @@ struct SessionTests {
 
     /// Replicators' side.
     @Test("a replicator with open_session logs in once, connects with its session, and opens another when that was revoked")
-    func replicator() async throws {
+    func openedByAReplicator() async throws {
         let hub = try await agent("ada=writer bob=writer")
         let port = try hub.port("edge")
         func edge(_ login: String) async throws -> AgentProcess {
