@@ -76,7 +76,7 @@ struct SessionTests {
         func edge(_ login: String) async throws -> AgentProcess {
             try await AgentProcess.start(Configuration.edge(to: port, replicator: "authenticator: { \(login) }\n    open_session: true"))
         }
-        func sessions() async throws -> [String] {
+        @Sendable func sessions() async throws -> [String] {
             try await hub.admin.get("/api/listeners/edge/sessions").json.asArray?.compactMap { $0["user"]?.asString } ?? []
         }
         let ada = try await edge("username: ada, password: x")
