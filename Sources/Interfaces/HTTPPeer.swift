@@ -21,6 +21,11 @@ public protocol HTTPPeer: MessageTransport {
     func untilReading() async
 }
 
+extension MessageTransport {
+    /// What is spoken over the connection, for logs and status: a subprotocol as it stands in the handshake, or `CouchDB`.
+    package var protocolName: String { self is any HTTPPeer ? "CouchDB" : (subprotocol ?? .generation3).rawValue }
+}
+
 /// A request to an ``HTTPPeer``.
 public struct PeerRequest: Sendable {
     public enum Body: Sendable {

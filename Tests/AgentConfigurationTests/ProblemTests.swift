@@ -37,6 +37,18 @@ private func listener(_ lines: String) -> String {
 }
 
 private let wrong: [Wrong] = [
+    Wrong(replicator("network_interface: [ eth0, ‸\"a b\" ]"), "network_interface", "the name of a network interface or an IP address"),
+    Wrong(replicator("network_interface: ‸[]"), "network_interface", "at least 1"),
+    Wrong(replicator("pong_time: ‸0"), "pong_time", "seconds"),
+    Wrong(listener("authenticator: none\n    pong_time: ‸-1"), "pong_time", "seconds"),
+    Wrong(replicator("proxy: { url: \"http://p:1\", roots: [ ‸ca.pem ] }"), "needs a url that begins with https:"),
+    Wrong(replicator("open_session: ‸true"), "open_session", "needs an authenticator with username and password"),
+    Wrong(replicator("authenticator: { bearer: t }\n    open_session: ‸true"), "needs an authenticator with username and password"),
+    Wrong(
+        replicator("authenticator: { username: u, password: p }\n    open_session: ‸true", target: "http://h/db"),
+        "connections that speak the protocol of Couchbase Lite"),
+    Wrong(listener("authenticator: none\n    pull_filter: { plugin: p, on_failure: ‸default_rule }"), "conflicts that may be decided otherwise"),
+    Wrong(replicator("collections: { _default: { conflict_resolver: { plugin: p, on_failure: ‸local } } }"), "pending or default_rule"),
     Wrong(replicator("collections: { _default: { channels: [ good, ‸\"bad,name\" ] } }"), "a channel", "no comma"),
     Wrong(listener("authenticator: none\n    collections: [ ‸plant.readings ]"), "none of its databases has the collection \"plant.readings\""),
     // Syntax, by libyaml.
@@ -174,7 +186,7 @@ private let wrong: [Wrong] = [
     Wrong(replicator("headers: { ‸X-Site: a }", target: "serial:/dev/ttyS0"), "need HTTP", "serial:"),
     Wrong(replicator("proxy: ‸http://proxy:3128"), "expected a mapping with the keys url"),
     Wrong(replicator("proxy: ‸{ username: u, password: p }"), "the key \"url\" is missing"),
-    Wrong(replicator("proxy: { url: ‸https://proxy }"), "there is http://HOST:PORT"),
+    Wrong(replicator("proxy: { url: ‸ftp://proxy }"), "there is http://HOST:PORT"),
     Wrong(replicator("proxy: { url: ‸\"socks5://me:hunter@proxy\" }"), "credentials in the URL are not allowed"),
     Wrong(replicator("proxy: { url: ‸http://proxy:0 }"), "a port from 1 to 65535"),
     Wrong(replicator("proxy: { url: http://proxy/, username: ‸u }"), "needs a \"password\""),

@@ -45,7 +45,7 @@ struct SampleTests {
         #expect(replicator.authenticator == .basic(username: Located("u"), password: Secret("hunter2")))
         #expect(replicator.headers == [HTTPHeaderSetting(name: Located("X-Site"), value: Secret("plant-7"))])
         #expect(replicator.pinnedServerCertificates == [.file(Located("/etc/nightjar/hub.pem"))])
-        #expect(replicator.networkInterface?.value == "eth1")
+        #expect(replicator.networkInterfaces.map(\.value) == ["eth1"])
         #expect(replicator.heartbeat.value == 300)
         #expect(replicator.maxAttempts.value == 0 && replicator.maxAttemptWaitTime.value == 300)
         #expect(replicator.enableAutoPurge && replicator.deltaSync)

@@ -62,6 +62,32 @@ import Testing
         #expect(try await edge.stop().status == 0)
     }
 
+    @Test("push alone and pull alone move what they are for, and nothing else", arguments: ["unix", "exec"], ["push", "pull"])
+    func oneWay(_ scheme: String, _ type: String) async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("hub.sock")
+        let hub = try await Self.hub("endpoint: \"unix:\(path)\"", folder: folder)
+        let target = scheme == "unix" ? "unix:\(path)" : "exec:\(try NightjarExecutable.path()) pipe \(path)"
+        let edge = try await Self.edge(target, more: ", type: \(type)")
+        try await hub.load("hub", 30)
+        try await edge.load("edge", 30)
+        let (from, to, moved) = type == "push" ? (edge, hub, "edge") : (hub, edge, "hub")
+        try await eventually("all that is meant to move has moved") { try await to.has("\(moved)-29") }
+        try await edge.isSettled()
+        #expect(try await to.revisions().count == 60)
+        #expect(try await from.revisions().count == 30)
+        // Later ones, too.
+        try await from.save("later", "{}")
+        try await to.save("stays", "{}")
+        try await eventually("the later one has moved") { try await to.has("later") }
+        try await edge.isSettled()
+        #expect(try await !from.has("stays"))
+        let counts = try await edge.replicator("hub")
+        #expect(counts[type == "push" ? "pushed" : "pulled"]?.asInt64 == 31 && counts[type == "push" ? "pulled" : "pushed"]?.asInt64 == 0, "\(counts.text)")
+        #expect(try await edge.stop().status == 0)
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("An authenticator of the listener is asked at an endpoint, too, and read_only holds")
     func authenticatorAtAnEndpoint() async throws {
         let folder = try TemporaryFolder()

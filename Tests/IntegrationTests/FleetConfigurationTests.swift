@@ -118,6 +118,8 @@ struct FleetConfigurationTests {
         try await fleet.waits("north", runs: 1, "config")
         try await fleet.sends(gateway, 4, "filtered")
         #expect(try await fleet.hub.command("fleet", "status").output.contains("current; plugin_limits at its next start"))
+        #expect(try await gateway.command("status").output.contains("changed, and in force at the next start: plugin_limits\n"))
+        #expect(gateway.process.errors.contains("changes of plugin_limits take effect at the next start"))
         // The file names a plugin of the fleet now, by way of the fragment.
         #expect(try await fleet.withdraw("gate").status == 0)
         try await fleet.waits("north", refuses: "it is used by replicator hub push_filter")

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// The example configurations of nginx and Caddy, in the real programs, in front of a listener.
+/// The example configurations of nginx, Caddy and HAProxy, in the real programs, in front of a listener.
 @Suite("Proxies in front of a listener", .serialized)
 struct FrontProxyTests {
     private let folder: TemporaryFolder
@@ -57,6 +57,20 @@ struct FrontProxyTests {
         let proxy = try Subprocess(
             "/usr/bin/caddy", ["run", "--config", file, "--adapter", "caddyfile"], environment: ["HOME": folder.path, "XDG_DATA_HOME": folder.path, "XDG_CONFIG_HOME": folder.path],
             folder: folder.path)
+        try await carries(proxy, patience: .seconds(3))
+        proxy.send(SIGTERM)
+        _ = try await proxy.wait()
+    }
+
+    @Test("HAProxy", .enabled("needs haproxy") { TemporaryFolder.canRun("/usr/sbin/haproxy") })
+    func haproxy() async throws {
+        let pem = try ["cert.pem", "key.pem"].flatMap { try TemporaryFolder.bytes(of: folder.path($0)) }
+        try folder.write("both.pem", bytes: pem)
+        let text = try Self.example("haproxy.cfg").replacing("bind :443", with: "bind 127.0.0.1:\(port)")
+            .replacing("/etc/haproxy/hub.example.com.pem", with: folder.path("both.pem"))
+            .replacing("127.0.0.1:4984", with: "127.0.0.1:\(try hub.port("edge"))").replacing("15m", with: "3s")
+        let file = try folder.write("haproxy.cfg", text)
+        let proxy = try Subprocess("/usr/sbin/haproxy", ["-db", "-f", file], folder: folder.path)
         try await carries(proxy, patience: .seconds(3))
         proxy.send(SIGTERM)
         _ = try await proxy.wait()

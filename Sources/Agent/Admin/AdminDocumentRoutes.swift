@@ -24,11 +24,13 @@ struct AdminDocumentRoutes: Sendable {
                 let id = try request.parameters.require("id")
                 let access = try access(request)
                 let body = try await request.body.collect()
-                return answer(id, try await access.put(id, Array(body.readableBytesView), parent: try request.queryValue("rev")), 201)
+                let (parent, onConflict) = try revision(request)
+                return answer(id, try await access.put(id, Array(body.readableBytesView), parent: parent, onConflict: onConflict), 201)
             },
             .delete("api/databases/:db/documents/:id") { request in
                 let id = try request.parameters.require("id")
-                return answer(id, try await access(request).remove(id, revision: try request.queryValue("rev")), 200)
+                let (parent, onConflict) = try revision(request)
+                return answer(id, try await access(request).remove(id, revision: parent, onConflict: onConflict), 200)
             },
             .post("api/databases/:db/purge/:id") { request in
                 let id = try request.parameters.require("id")
@@ -64,11 +66,25 @@ struct AdminDocumentRoutes: Sendable {
         ]
     }
 
+    /// The revision that a save follows, by `?rev=` or `If-Match`, and what happens where the document is at another one. Who sends `If-Match`
+    /// wants nothing to happen then, unless `on_conflict` says what.
+    private func revision(_ request: HTTPRequest) throws -> (parent: String?, onConflict: SaveConflict) {
+        let onConflict = try request.queryValue("on_conflict").map { text throws(AgentError) in try SaveConflict(text) }
+        let parent = try request.queryValue("rev")
+        guard let match = request.headers.first("If-Match") else { return (parent, onConflict ?? .resolve) }
+        let revision = match.hasPrefix("\"") && match.hasSuffix("\"") && match.utf8.count > 1 ? String(match.dropFirst().dropLast()) : match
+        if let parent, !parent.utf8.elementsEqual(revision.utf8) {
+            throw AgentError(.invalid, "If-Match is \(match), and rev is \(parent): one of them names the revision")
+        }
+        return (revision, onConflict ?? .fail)
+    }
+
     private func access(_ request: HTTPRequest) throws -> DocumentAccess {
         let (name, collection) = try DocumentAccess.parse(try request.parameters.require("db"))
         guard let database = agent.database(name) else { throw AgentError(.notFound, "there is no database \"\(name)\"") }
         var access = try DocumentAccess(database, collection: collection)
         access.saves = agent.saveDecider(database, access.collection)
+        access.savesBy = { [agent, collection = access.collection] in try agent.saveDecider(database, collection, plugin: $0) }
         access.validation = agent.validation(database, access.collection)
         return access
     }

@@ -30,6 +30,8 @@ extension Agent {
             "health": .string(Self.word(attention)),
             "attention": .array(attention.map { Self.report($0) }),
             "fleet": fleetReport(),
+            // Settings that were changed, by a reload or the fleet, and wait for a restart.
+            "at_next_start": .array(waitingForStart.map { .string($0) }),
             "plugin_folder_problems": .array((plugins?.folderProblems() ?? []).map { .string($0.description) }),
         ])
     }
@@ -222,6 +224,8 @@ extension Agent {
             "lifetime": ReplicatorRecord.report(replicator.lifetime),
             "delta": report(status.counts.deltas),
             "correlation_id": JSONOutput.text(status.correlationID),
+            // Spoken with the peer, or over the last connection of this run.
+            "protocol": JSONOutput.text(status.peerProtocol),
             "suspended": .bool(status.isSuspended),
             "silence": JSONOutput.object([
                 "checks": JSONOutput.number(status.silence.checks), "reconnects": JSONOutput.number(status.silence.reconnects),

@@ -11,6 +11,8 @@ package struct DocumentAccess: Sendable {
     package let collection: Collection
     /// Asked where a save is based on a revision that is no longer current; nil to refuse it.
     package var saves: SaveDecider?
+    /// The same by a plugin that a save names; nil where there are no plugins.
+    package var savesBy: (@Sendable (_ plugin: String) throws -> SaveDecider)?
     /// Asked about each write; nil takes all.
     package var validation: LocalValidation?
 
@@ -116,7 +118,9 @@ package struct DocumentAccess: Sendable {
     }
 
     /// Saves a document; `_rev` in it, or `parent`, names the revision it follows.
-    package func put(_ id: String, _ json: [UInt8], parent: String? = nil) async throws -> SavedRevision {
+    package func put(
+        _ id: String, _ json: [UInt8], parent: String? = nil, onConflict: SaveConflict = .resolve
+    ) async throws -> SavedRevision {
         let id = try documentID(id)
         let parts = try parts(json)
         if let own = parts.id, !own.utf8.elementsEqual(id.text.utf8) {
@@ -127,7 +131,7 @@ package struct DocumentAccess: Sendable {
             do { revision = try RevisionID(known: parent) } catch { throw AgentError(.invalid, "\(error)") }
         }
         if !parts.isDeleted { try await requireBlobs(of: parts.body, id) }
-        return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision, expiry: parts.expiry)
+        return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision, expiry: parts.expiry, onConflict)
     }
 
     /// A document whose bytes are nowhere could be sent to nobody. What it names already is no matter of this save.
@@ -144,16 +148,18 @@ package struct DocumentAccess: Sendable {
     }
 
     private func save(
-        _ id: DocumentID, _ body: [UInt8], isDeleted: Bool, parent: RevisionID?, expiry: DocumentExpiry? = nil
+        _ id: DocumentID, _ body: [UInt8], isDeleted: Bool, parent: RevisionID?, expiry: DocumentExpiry? = nil, _ onConflict: SaveConflict
     ) async throws -> SavedRevision {
+        let decider = try self.decider(onConflict)
         if let refusal = try await validation?.refusals([.init(id: id, isDeleted: isDeleted, body: body)]).first, let refusal { throw refusal }
         do {
             // A tombstone has nothing that could expire.
             let expiry = isDeleted ? .never : expiry
-            if let saves {
-                return try await saves.save(id: id, body: body, deleted: isDeleted, parent: parent, expiry: expiry)
+            if let decider {
+                return try await decider.save(id: id, body: body, deleted: isDeleted, parent: parent, expiry: expiry)
             }
             return try await database.write { [collection] in
+                let parent = onConflict == .overwrite ? try $0.document(collection, id)?.revision : parent
                 let saved = try $0.save(collection, id: id, body: body, deleted: isDeleted, parent: parent)
                 if let expiry { try $0.setExpiry(collection, id, expiry) }
                 return saved
@@ -178,7 +184,7 @@ package struct DocumentAccess: Sendable {
     }
 
     /// Deletes a document: the newest revision, or the one named if it is the newest.
-    package func remove(_ id: String, revision: String? = nil) async throws -> SavedRevision {
+    package func remove(_ id: String, revision: String? = nil, onConflict: SaveConflict = .resolve) async throws -> SavedRevision {
         let id = try documentID(id)
         let current = try await database.read { [collection] in try $0.document(collection, id) }
         guard let current, !current.isDeleted else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
@@ -186,7 +192,7 @@ package struct DocumentAccess: Sendable {
         if let revision {
             do { parent = try RevisionID(known: revision) } catch { throw AgentError(.invalid, "\(error)") }
         }
-        return try await save(id, Array("{}".utf8), isDeleted: true, parent: parent)
+        return try await save(id, Array("{}".utf8), isDeleted: true, parent: parent, onConflict)
     }
 
     func documentID(_ text: String) throws(AgentError) -> DocumentID {

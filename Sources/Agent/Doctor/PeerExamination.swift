@@ -43,7 +43,7 @@ extension Doctor {
         let silent = Logger(label: "nightjar.doctor") { _ in SwiftLogNoOpLogHandler() }
         do {
             let security = try ReplicatorBuilding.security(replicator, dataFolder: settings.data.value, environment: environment, logger: silent)
-            let connector = try ReplicatorBuilding.networkConnector(replicator, security, group: group, environment)
+            let connector = try ReplicatorBuilding.networkConnector(replicator, security, group: group, environment, silent)
             let transport = try await connector.connect()
             transport.close(code: 1000, reason: "nightjar doctor")
             var findings = [Finding("peer", .ok, "\(name): \(target) answers and lets us in")]

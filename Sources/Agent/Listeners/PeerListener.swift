@@ -113,7 +113,7 @@ package final class PeerListener: ListenerDelegate {
         configuration.limits.http.maxConnectionsPerAddress = settings.maxConnectionsPerAddress
         configuration.limits.closeTime = .seconds(3)
         configuration.memory = memory
-        configuration.heartbeat = .seconds(Int64(settings.heartbeat))
+        (configuration.heartbeat, configuration.limits.pongTime) = (.seconds(Int64(settings.heartbeat)), .seconds(Int64(settings.pongTime)))
         configuration.secureLayer = security?.layer
         startCouch()
         configuration.refused = { [refusedConnections, time] in refusedConnections.note($0, from: $1, now: time.wallSeconds()) }
@@ -318,7 +318,7 @@ package final class PeerListener: ListenerDelegate {
                 login: admission.login)
             return state.generation != admission.generation
         }
-        logger.info("peer connected", metadata: ["database": "\(admission.database.name)"])
+        logger.info("peer connected", metadata: ["database": "\(admission.database.name)", "protocol": "\(configuration.subprotocol.rawValue)"])
         Task {
             await session.start()
             if isStale { await judgeAgain(key) }

@@ -1,4 +1,5 @@
 import DocumentStore
+import Interfaces
 import PluginHost
 import Replication
 
@@ -20,6 +21,11 @@ extension Agent {
                 listener.binding.condition.word == "listening" ? 1 : 0)
             text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
             text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sent or send something.", labels, peers.count { $0.isActive })
+            for name in Subprotocol.names {
+                text.add(
+                    .gauge, "nightjar_listener_connections_by_protocol", "Connected peers, by what is spoken with them.", labels + [("protocol", name)],
+                    peers.count { $0.subprotocol.utf8.elementsEqual(name.utf8) })
+            }
             text.add(
                 .counter, "nightjar_logins_refused_total", "Logins that were wrong, since the start; those of the admin port too.", labels,
                 refusedLogins.count(listener.settings.name.value))
@@ -80,6 +86,9 @@ extension Agent {
         let labels = [("replicator", replicator.configuration.name)]
         let status = replicator.status
         text.add(.gauge, "nightjar_replicator_activity", "1 for what it does now.", labels + [("activity", status.activity.rawValue)], 1)
+        if let name = status.peerProtocol {
+            text.add(.gauge, "nightjar_replicator_protocol", "1 for what it spoke over its last connection.", labels + [("protocol", name)], 1)
+        }
         text.add(.gauge, "nightjar_replicator_attempt", "Failed attempts to connect in a row.", labels, status.attempt)
         text.add(.gauge, "nightjar_replicator_error", "1 while the last attempt's error stands.", labels, status.error == nil ? 0 : 1)
         let lifetime = replicator.lifetime
@@ -115,7 +124,7 @@ extension Agent {
         if let pending = await pending.count(of: replicator) {
             text.add(
                 .gauge, "nightjar_replicator_pending",
-                "Changes that wait to be pushed; counted up to 10000 (pending_limit) in each collection, at most every 5 seconds.", labels, pending)
+                "Changes that wait to be pushed; counted up to 10000 (pending_limit), among 50000 changes (pending_rows), in each collection, at most every 5 seconds.", labels, pending)
         }
         text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent, in all runs.", labels, lifetime.pushed)
         text.add(.counter, "nightjar_replicator_pulled_total", "Documents received, in all runs.", labels, lifetime.pulled)

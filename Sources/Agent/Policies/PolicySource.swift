@@ -38,7 +38,8 @@ package struct PolicySource: Sendable {
     /// The resolver of a place, and what watches it.
     func conflictPolicy(_ reference: PluginReference?, database: Database, usedBy: String) throws(ConfigurationProblem) -> ConflictPolicy {
         guard let reference else { return ConflictPolicy() }
-        var policy = ConflictPolicy(resolver: try resolver(reference, usedBy: "\(usedBy) conflict_resolver"))
+        let asked = try resolver(reference, usedBy: "\(usedBy) conflict_resolver")
+        var policy = ConflictPolicy(resolver: reference.onFailure.value == .defaultRule ? YieldingResolver(resolver: asked) : asked)
         if let shadow = reference.shadow {
             policy.shadow = ShadowResolver(
                 try resolver(PluginReference(shadow), usedBy: "\(usedBy) conflict_resolver shadow"), database: database)
@@ -89,6 +90,17 @@ package struct PolicySource: Sendable {
             throw ConfigurationProblem(at: reference.place(of: error), reference.words(error))
         }
     }
+}
+
+/// A resolver with `on_failure: default_rule`.
+private struct YieldingResolver: ConflictResolver {
+    let resolver: any ConflictResolver
+    var pluginName: String { resolver.pluginName }
+    var version: String { resolver.version }
+    var yieldsToRule: Bool { true }
+
+    func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision { await resolver.resolve(conflict, context) }
+    func versionChanges() -> AsyncStream<String> { resolver.versionChanges() }
 }
 
 /// Who decides the conflicts of one place; nil for the default rule.

@@ -44,6 +44,7 @@ extension ConfigurationCheck {
             let name = "replicator \"\(replicator.name.value)\""
             if let identity = replicator.authenticator?.identity { report(identity, "\(name) authenticator") }
             for root in replicator.roots { report(TLSFileCheck.roots(root.value, now: now), "\(name) roots", at: root.position) }
+            for root in replicator.proxy?.roots ?? [] { report(TLSFileCheck.roots(root.value, now: now), "\(name) proxy roots", at: root.position) }
             for list in replicator.revocationLists { report(TLSFileCheck.revocationLists(list.value), "\(name) crl", at: list.position) }
             for case .file(let path) in replicator.pinnedServerCertificates {
                 report(TLSFileCheck.pins(path.value), "\(name) pinned_server_certificate", at: path.position)

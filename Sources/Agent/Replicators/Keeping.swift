@@ -117,6 +117,18 @@ extension Agent {
                 database: database, collection: collection, resolver: policy.resolver, shadow: policy.shadow,
                 context: .save(database.name, collection.name), observer: conflictObserver))
     }
+
+    /// The same by a plugin that the save names, with the defaults of its parameters.
+    nonisolated func saveDecider(_ database: Database, _ collection: Collection, plugin: String) throws(AgentError) -> SaveDecider {
+        let resolver: any ConflictResolver
+        do throws(ConfigurationProblem) {
+            resolver = try PolicySource(settings: settings, plugins: plugins).resolver(PluginReference(plugin: plugin), usedBy: "a save to \(database.name)")
+        } catch { throw AgentError(.invalid, "on_conflict: \(error.message)") }
+        return SaveDecider(
+            ConflictDecider(
+                database: database, collection: collection, resolver: resolver, context: .save(database.name, collection.name),
+                observer: conflictObserver))
+    }
 }
 
 extension PolicyContext {

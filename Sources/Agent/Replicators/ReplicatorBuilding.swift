@@ -76,7 +76,7 @@ package enum ReplicatorBuilding {
             } else if let address = EndpointAddress(target) {
                 endpoint(address, settings, group: group, environment, memory, logger)
             } else {
-                try networkConnector(settings, security, group: group, environment) { database.hasVersions }
+                try networkConnector(settings, security, group: group, environment, logger) { database.hasVersions }
             }
         return Replicator(configuration: configuration, connector: connector, environment: environment, memory: memory, logger: logger)
     }
@@ -85,14 +85,28 @@ package enum ReplicatorBuilding {
     ///
     /// - Parameter prefersVersions: whether the database has version vectors by now.
     static func networkConnector(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment,
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger,
         prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
-        switch settings.target.value.scheme {
-        case .discover: try discovering(settings, security, group: group, environment, prefersVersions)
-        case .http, .https: try databaseClient(settings, security, group: group, environment)
-        default: try webSocket(settings, security, group: group, environment, prefersVersions)
+        let interfaces = settings.networkInterfaces.map(\.value)
+        // Sessions are the server's, by whatever interface it is reached.
+        let client = try client(settings, security, environment)
+        func connector(_ interface: String?) throws -> any TransportConnector {
+            var client = client
+            client.networkInterface = interface
+            switch settings.target.value.scheme {
+            case .discover: return try discovering(settings, client, group: group, environment, prefersVersions)
+            case .http, .https: return try databaseClient(settings, client, security, group: group, environment)
+            default:
+                client.prefersVersions = prefersVersions
+                return WebSocketClient(client, group: group, environment: environment)
+            }
         }
+        let connecting: any TransportConnector = if interfaces.count > 1 {
+            InterfaceFallback(
+                ways: try interfaces.map { .init(interface: $0, connector: try connector($0)) }, logger: logger.with("replicator", settings.name.value))
+        } else { try connector(interfaces.first) }
+        return security?.watching(connecting) ?? connecting
     }
 
     private static func endpoint(
@@ -114,52 +128,44 @@ package enum ReplicatorBuilding {
         return offer
     }
 
-    private static func webSocket(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment,
-        _ prefersVersions: @escaping @Sendable () -> Bool
-    ) throws -> any TransportConnector {
-        var configuration = try client(settings, security, environment)
-        configuration.prefersVersions = prefersVersions
-        let connector = WebSocketClient(configuration, group: group, environment: environment)
-        return security?.watching(connector) ?? connector
-    }
-
     /// A listener that the local network knows by its name.
     private static func discovering(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment,
+        _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, group: any EventLoopGroup, _ environment: Environment,
         _ prefersVersions: @escaping @Sendable () -> Bool
     ) throws -> any TransportConnector {
         let target = settings.target.value
-        var client = try client(settings, security, environment)
+        var client = client
         client.prefersVersions = prefersVersions
-        let connector = DiscoveryConnector(
+        return DiscoveryConnector(
             name: target.path, database: target.database, usesTLS: target.usesTLS, client: client, group: group
         ) { WebSocketClient($0, group: group, environment: environment) }
-        return security?.watching(connector) ?? connector
     }
 
     /// A database of CouchDB, or of what speaks its protocol.
     private static func databaseClient(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+        _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, _ security: ReplicatorSecurity?, group: any EventLoopGroup,
+        _ environment: Environment
     ) throws -> any TransportConnector {
-        var configuration = try client(settings, security, environment)
+        var configuration = client
         if case .iam(let key, let url) = settings.authenticator {
-            configuration.credentials = .iam(try tokens(key.value, url, settings, security, group: group, environment))
+            configuration.credentials = .iam(try tokens(key.value, url, settings, client, security, group: group, environment))
         }
         var connector = DatabaseClient(configuration, group: group, environment: environment)
         connector.createsTarget = settings.createTarget.value
-        return security?.watching(connector) ?? connector
+        return connector
     }
 
     /// The service's certificate is another matter than the target's: the system's authorities, `roots` and `crl` decide about it, as they are
     /// when a token is asked for.
     private static func tokens(
-        _ key: Secret, _ url: Located<String>, _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment
+        _ key: Secret, _ url: Located<String>, _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, _ security: ReplicatorSecurity?,
+        group: any EventLoopGroup, _ environment: Environment
     ) throws -> IAMTokens {
         do {
             let place = try EndpointURL(url.value)
+            let (proxyLayer, networkInterface) = (client.proxy?.secureLayer, client.networkInterface)
             let way: @Sendable () throws -> IAMTokens.Way = {
-                var way = IAMTokens.Way(proxy: settings.proxy.map(proxy), networkInterface: settings.networkInterface?.value)
+                var way = IAMTokens.Way(proxy: settings.proxy.map { proxy($0, proxyLayer) }, networkInterface: networkInterface)
                 guard place.isSecure else { return way }
                 let trust = ServerAuthentication(
                     extraRoots: security?.rootCertificates ?? [], revocationLists: security?.revocationLists ?? [])
@@ -184,19 +190,21 @@ package enum ReplicatorBuilding {
         }
         client.userAgent = "nightjar/\(AgentVersion.number)"
         client.heartbeat = .seconds(Int64(settings.heartbeat.value))
-        client.networkInterface = settings.networkInterface?.value
+        client.limits.pongTime = .seconds(Int64(settings.pongTime))
         if case .basic = settings.authenticator { client.sessions = SessionCookies(time: environment.time) }
+        client.opensSession = settings.openSession.value
         // A server that also admits guests asks nobody.
         client.sendsCredentialsUpFront = !settings.challengeAuth
-        fillIn(&client, settings)
-        if !settings.changingSecrets.isEmpty { client.refresh = { fillIn(&$0, settings) } }
+        let proxyLayer = try settings.proxy.flatMap(proxyLayer)
+        fillIn(&client, settings, proxyLayer)
+        if !settings.changingSecrets.isEmpty { client.refresh = { fillIn(&$0, settings, proxyLayer) } }
         client.secureLayer = security?.layer
         return client
     }
 
     /// What may come from files, as these are now.
-    private static func fillIn(_ client: inout WebSocketClient.Configuration, _ settings: ReplicatorSettings) {
-        client.proxy = settings.proxy.map(proxy)
+    private static func fillIn(_ client: inout WebSocketClient.Configuration, _ settings: ReplicatorSettings, _ proxyLayer: SecureLayer?) {
+        client.proxy = settings.proxy.map { proxy($0, proxyLayer) }
         client.headers = [:]
         for header in settings.headers { client.headers.add(header.name.value, header.value.current.revealed) }
         switch settings.authenticator {
@@ -209,13 +217,29 @@ package enum ReplicatorBuilding {
         }
     }
 
-    private static func proxy(_ settings: ProxySettings) -> ProxyServer {
+    private static func proxy(_ settings: ProxySettings, _ layer: SecureLayer?) -> ProxyServer {
         let url = settings.url.value
-        var proxy = ProxyServer(url.scheme == .http ? .http : .socks5, host: url.host, port: url.port)
+        let kind: ProxyServer.Kind =
+            switch url.scheme {
+            case .http: .http
+            case .https: .https
+            case .socks5: .socks5
+            }
+        var proxy = ProxyServer(kind, host: url.host, port: url.port)
+        proxy.secureLayer = layer
         if let username = settings.username, let password = settings.password {
             proxy.credentials = BasicCredentials(username: username.value, password: password.value.current.revealed)
         }
         return proxy
+    }
+
+    /// TLS with the proxy itself; nil where it is spoken to in clear text. Its certificate is another matter than the target's.
+    private static func proxyLayer(_ settings: ProxySettings) throws -> SecureLayer? {
+        guard settings.url.value.scheme == .https else { return nil }
+        do {
+            let roots = try settings.roots.flatMap { try CertificateFile.read($0.value) }
+            return .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: ServerAuthentication(extraRoots: roots)))))
+        } catch { throw ConfigurationProblem(at: settings.roots.first?.position ?? settings.position, "proxy roots: \(error)") }
     }
 
     /// Nil where the target is reached in clear text.

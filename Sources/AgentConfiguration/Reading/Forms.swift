@@ -146,6 +146,22 @@ extension Form where Value == Int {
         + "takes several times as long, and 260 KiB more for each busy connection. The other side decides what it sends."
 }
 
+extension Form where Value == Int {
+    static let pongTimeWords =
+        "Seconds that the answer to a ping may take before the connection counts as dead; at most heartbeat less one second, whatever is written here."
+}
+
+extension Form where Value == [Located<String>] {
+    /// One, or several in the order in which they are tried.
+    static let networkInterfaces: Form<[Located<String>]> = {
+        let element = Form<String>.text(.interface).located
+        let list = element.list(atLeast: 1, of: "network interfaces")
+        return Form<[Located<String>]>(
+            shape: .anyOf([element.shape, list.shape]), expected: "\(element.expected), or a list of them",
+            read: { node, reading in node.elements == nil ? element.read(node, &reading).map { [$0] } : list.read(node, &reading) })
+    }()
+}
+
 extension Form where Value == Bool {
     static let boolean = Form<Bool>(
         shape: .boolean, expected: "true or false",

@@ -50,6 +50,8 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
     package var advertise = Located(AdvertisedName.no)
     /// Seconds after which a silent peer is asked whether it is still there. Default 300.
     package var heartbeat = 300
+    /// Seconds that the answer to it may take. Default 20.
+    package var pongTime = 20
     /// Default 1000.
     package var maxConnections = 1000
     /// Default 256.
@@ -98,6 +100,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
             "Announce it on the local network by the system's Avahi (DNS-SD), under this name or, with true, LISTENER-MACHINE. Absent: not."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds),
             "Seconds after which a peer from which nothing has come gets a ping; below the idle time-out of a proxy in front."),
+        Key("pong_time", \.pongTime, Form<Int>.seconds(1...Limits.seconds), Form<Int>.pongTimeWords),
         Key("max_connections", \.maxConnections, .integer(1...1_000_000), "Connections at a time; further ones get HTTP 503."),
         Key("max_connections_per_address", \.maxConnectionsPerAddress, .integer(1...1_000_000),
             "Sockets that one address (of IPv6: one /64 network) may hold; a further one takes the place of one that waits for a request, or is answered 503. "

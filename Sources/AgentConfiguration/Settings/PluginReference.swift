@@ -6,6 +6,8 @@ package struct PluginReference: Sendable, ConfigurationSection {
     package var params: ConfigurationNode?
     /// A second resolver that runs on every conflict and only has its differences recorded. Resolvers only.
     package var shadow: ShadowReference?
+    /// What becomes of a conflict on which the resolver fails. Resolvers only.
+    package var onFailure = Located(ResolverFailure.pending)
     package internal(set) var position = SourcePosition.none
 
     package init() {}
@@ -17,9 +19,20 @@ package struct PluginReference: Sendable, ConfigurationSection {
         Key("plugin", \.plugin, Form.text(.plugin).located, required: true, "Name of the plugin."),
         Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
         Key("shadow", optional: \.shadow, .shadow, "Resolver that runs beside this one and only has its differences recorded."),
+        Key("on_failure", \.onFailure, Form<ResolverFailure>.choice.located,
+            "Of a conflict_resolver: whether a conflict that it fails on waits until it is mended (pending), or is decided as if there were no resolver "
+                + "(default_rule). A save is refused in either case."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+}
+
+/// What becomes of a conflict on which its resolver fails.
+package enum ResolverFailure: String, Sendable, CaseIterable {
+    /// It waits until the plugin is mended.
+    case pending
+    /// It is decided as if there were no resolver.
+    case defaultRule = "default_rule"
 }
 
 /// The resolver in `shadow:`: `NAME` or `{ plugin: NAME, params: {…} }`.
@@ -75,6 +88,9 @@ extension Form where Value == PluginReference {
             guard let reference = resolver.read(node, &reading) else { return nil }
             if let shadow = reference.shadow {
                 reading.report(at: shadow.position, "a shadow runs beside a conflict_resolver only; remove the key \"shadow\"")
+            }
+            if reference.onFailure.value != .pending {
+                reading.report(at: reference.onFailure.position, "it is conflicts that may be decided otherwise: remove the key \"on_failure\"")
             }
             return reference
         })

@@ -27,6 +27,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var authenticator: ReplicatorAuthenticator?
     /// Waits with name and password until the server asks for them. Default false: a server that also admits guests never asks.
     package var challengeAuth = false
+    /// Opens a session with name and password, and shows that to connect. Default false.
+    package var openSession = Located(false)
     /// Sent with every request.
     package var headers: [HTTPHeaderSetting] = []
     /// Accepts exactly those certificates that no authority signed. Default false.
@@ -39,12 +41,14 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var revocationLists: [Located<String>] = []
     /// Takes any certificate, so that anybody on the way can read and change everything. For tests only. Default false.
     package var unsafeSkipServerCertificateVerification = Located(false)
-    /// Name or address of the interface that connections leave by. Default: nil, the system's choice.
-    package var networkInterface: Located<String>?
+    /// Names or addresses of the interfaces that connections leave by: the first that reaches the other side. Default: none, the system's choice.
+    package var networkInterfaces: [Located<String>] = []
     /// The proxy that connections are made through. Default: nil, none.
     package var proxy: ProxySettings?
     /// Seconds between pings. Default 300.
     package var heartbeat = Located(300)
+    /// Seconds that the answer to a ping may take. Default 20.
+    package var pongTime = 20
     /// The first one included. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry.
     package var maxAttempts = Located(0)
     /// Seconds that a retry waits at most. 0: the default (300).
@@ -84,6 +88,9 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent identifies itself: one of the forms."),
         Key("challenge_auth", \.challengeAuth, .boolean,
             "Sends name, password or bearer token only after the server asked (401). One that also admits guests does not ask, and takes the agent for a guest."),
+        Key("open_session", \.openSession, Form<Bool>.boolean.located,
+            "Opens a session with username and password (POST DATABASE/_session, as Sync Gateway and Nightjar have it), shows it with each connection, and "
+                + "opens another when it has ended. What has no sessions is shown name and password."),
         Key("headers", \.headers, .headers, "HTTP headers sent with every request."),
         Key("accept_only_self_signed_server_certificate", \.acceptOnlySelfSignedServerCertificate, Form<Bool>.boolean.located,
             "Accepts self-signed certificates and no others."),
@@ -95,10 +102,12 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("unsafe_skip_server_certificate_verification", \.unsafeSkipServerCertificateVerification, Form<Bool>.boolean.located,
             "Takes any server certificate: anybody on the way can read and change everything. For tests only."),
         Key(
-            "network_interface", optional: \.networkInterface, Form.text(.interface).located,
-            "Interface by name or address that connections leave by."),
+            "network_interface", \.networkInterfaces, .networkInterfaces,
+            "Interface by name or address that connections leave by; or a list: each connection is tried over the first, then the next where the other side "
+                + "is not reached. Absent: the system's choice."),
         Key("proxy", optional: \.proxy, .proxy, "The proxy that connections are made through. Absent: none, whatever the environment says."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds).located, "Seconds between pings."),
+        Key("pong_time", \.pongTime, Form<Int>.seconds(1...Limits.seconds), Form<Int>.pongTimeWords),
         Key("max_attempts", \.maxAttempts, Form<Int>.integer(0...Int(Int32.max)).located,
             "Attempts in all, the first included. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry."),
         Key("max_attempt_wait_time", \.maxAttemptWaitTime, Form<Int>.seconds(0...Limits.seconds).located,
@@ -189,7 +198,14 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         if case .iam(let key, _) = authenticator, !isDatabase {
             refuse("authenticator", at: key.position, "an IAM key is for a database of CouchDB (http or https)", &reading)
         }
-        if !scheme.isNetwork, let networkInterface {
+        if openSession.value {
+            if isDatabase || !scheme.isNetwork {
+                refuse("open_session", at: openSession.position, "is of connections that speak the protocol of Couchbase Lite (ws or wss)", &reading)
+            } else if case .basic = authenticator {} else {
+                reading.within(key: "open_session") { $0.report(at: openSession.position, "needs an authenticator with username and password") }
+            }
+        }
+        if !scheme.isNetwork, let networkInterface = networkInterfaces.first {
             refuse("network_interface", at: networkInterface.position, "needs a network target (ws, wss, http or https)", &reading)
         }
         if scheme == .discover {

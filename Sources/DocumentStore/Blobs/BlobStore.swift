@@ -19,6 +19,8 @@ public final class BlobStore: Sendable {
     private let workers = Mutex(0)
     /// What is in the folder may be gone after a power failure until the folder was synced: also what an earlier process has left there.
     private let names = Mutex(FolderNames())
+    /// Beginnings of blobs whose connections broke.
+    let unfinished = Mutex(UnfinishedBlobs())
 
     /// Which names of the folder are known to be durable.
     private struct FolderNames {
@@ -158,9 +160,13 @@ public final class BlobStore: Sendable {
     /// Begins a blob whose bytes come in pieces.
     /// - Throws: `StoreError.diskFull` also where the database's options refuse it.
     public func writer(_ write: StoreWrite = .peers) throws(StoreError) -> BlobWriter {
-        if let reason = refusal(write) { throw .diskFull(path: folder, detail: reason) }
+        try checkRoom(write)
         let name = Self.temporaryPrefix + Hex.encode(environment.random.bytes(8))
         return try BlobWriter(store: self, path: folder + "/" + name)
+    }
+
+    func checkRoom(_ write: StoreWrite) throws(StoreError) {
+        if let reason = refusal(write) { throw .diskFull(path: folder, detail: reason) }
     }
 
     /// Stores a whole blob.
@@ -201,6 +207,7 @@ public final class BlobStore: Sendable {
 
     /// Blobs older than the grace time, and the others with the time from which they are.
     func byAge() throws(StoreError) -> (old: [BlobDigest], young: [(digest: BlobDigest, until: Int64)]) {
+        expireUnfinished()
         let now = environment.time.wallSeconds()
         let names = try StoreError.ofFiles { () throws(FileError) in try files.names(in: folder) }
         var (old, young) = ([BlobDigest](), [(digest: BlobDigest, until: Int64)]())

@@ -15,13 +15,32 @@ public final class BlobWriter: @unchecked Sendable {
     private let lock = Mutex(())
     /// Nil after the end.
     private var file: (any OpenFile)?
-    private let hasher = SHA1Hasher()
+    private let hasher: SHA1Hasher
     private var count: UInt64 = 0
 
     init(store: BlobStore, path: String) throws(StoreError) {
         self.store = store
         self.path = path
+        hasher = SHA1Hasher()
         file = try StoreError.ofFiles { () throws(FileError) in try store.files.open(path, .create) }
+    }
+
+    /// Goes on behind what another writer has written.
+    init(store: BlobStore, resuming part: UnfinishedBlob) {
+        self.store = store
+        (path, file, hasher, count) = (part.path, part.file, part.hasher, part.count)
+    }
+
+    /// Bytes that are written.
+    public var size: UInt64 { lock.withLock { _ in count } }
+
+    /// Gives away what is written, if it is worth that: nothing is written here afterwards, whoever still tries.
+    func handOver(leastBytes: UInt64) -> UnfinishedBlob? {
+        lock.withLock { _ in
+            guard let file, count >= leastBytes else { return nil }
+            self.file = nil
+            return UnfinishedBlob(path: path, file: file, hasher: hasher, count: count)
+        }
     }
 
     deinit {

@@ -48,4 +48,10 @@ public protocol ConflictResolver: Sendable {
     var version: String { get }
     func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision
     func versionChanges() -> AsyncStream<String>
+    /// Where it fails, the conflict is decided as if there were no resolver, instead of waiting until it is mended.
+    var yieldsToRule: Bool { get }
+}
+
+extension ConflictResolver {
+    public var yieldsToRule: Bool { false }
 }

@@ -113,9 +113,13 @@ extension BLIPDialect {
     }
 
     /// Begins to send a blob; `.wantsMore` asks for what follows. False when the peer's request is not open any more.
-    mutating func beginBlob(_ handle: AnswerHandle, compresses: Bool) -> Bool {
+    ///
+    /// - Parameter offset: what follows is the blob from there on.
+    mutating func beginBlob(_ handle: AnswerHandle, compresses: Bool, offset: UInt64) -> Bool {
         wire?.sentBlob(to: handle.number)
-        guard let stream = blip.reply(to: handle.number, streaming: OutgoingReply(isCompressed: compresses)) else { return false }
+        var reply = OutgoingReply(isCompressed: compresses)
+        if offset > 0 { reply.properties.append(Property.offset, String(offset)) }
+        guard let stream = blip.reply(to: handle.number, streaming: reply) else { return false }
         answers[handle] = stream
         streams[stream] = handle
         return true

@@ -21,7 +21,7 @@ struct BLIPDialect: ~Copyable {
         case subscription(picks: Bool)
         case checkpointSave(slot: Int)
         case checkpointFetch(slot: Int)
-        case blob(BlobTransfer)
+        case blob(BlobTransfer, offset: UInt64)
         case proof(BlobTransfer)
     }
 
@@ -144,11 +144,14 @@ struct BLIPDialect: ~Copyable {
                 guard let waiting = pending.removeValue(forKey: token) else { continue }
                 wire?.received(reply: reply, to: waiting.profile)
                 accept(reply, waiting, &events)
-            case .replyBegan: break
+            case .replyBegan(let token, let properties):
+                guard case .blob(let transfer, let offset)? = pending[token], offset > 0 else { continue }
+                let isRest = properties[Property.offset].flatMap { UInt64($0) } == offset
+                events.append(.blob(.resumes(transfer, isRest: isRest)))
             case .replyBytes(let token, let bytes):
-                if case .blob(let transfer)? = pending[token] { events.append(.blob(.bytesArrived(transfer, bytes))) }
+                if case .blob(let transfer, _)? = pending[token] { events.append(.blob(.bytesArrived(transfer, bytes))) }
             case .replyEnded(let token):
-                if case .blob(let transfer)? = pending.removeValue(forKey: token) { events.append(.blob(.ended(transfer))) }
+                if case .blob(let transfer, _)? = pending.removeValue(forKey: token) { events.append(.blob(.ended(transfer))) }
             case .wantsMore(let stream):
                 if let handle = streams[stream] { events.append(.wantsMore(handle)) }
             case .replyProgress, .sent: break
@@ -205,7 +208,7 @@ struct BLIPDialect: ~Copyable {
         case .checkpointFetch(let slot):
             let token = reply.error == nil ? reply.properties[Property.rev] ?? "" : ""
             events.append(.checkpoint(slot: slot, .tokenFetched(token)))
-        case .blob(let transfer):
+        case .blob(let transfer, _):
             transfers[transfer] = nil
             let error = reply.error ?? BLIPErrorReply(domain: "HTTP", code: 502, message: "the reply is not a blob")
             events.append(.blob(.failed(transfer, ReplicationError(reply: error, to: Profile.getAttachment))))

@@ -12,15 +12,17 @@ extension BLIPDialect {
         send(message, slot, .proof(transfer))
     }
 
-    mutating func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool) {
+    /// - Parameter offset: what stands before is here. A peer that does not know the property sends all of it, and does not say that it is the rest.
+    mutating func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool, offset: UInt64) {
         var message = OutgoingRequest(profile: Profile.getAttachment)
         if mode == .collections { message.properties.append(Property.collection, String(slot)) }
         message.properties.append(Property.digest, transfer.digest.text)
         message.properties.append(Property.docID, document.text)
         if compresses { message.properties.append(Property.compress, "true") }
+        if offset > 0 { message.properties.append(Property.offset, String(offset)) }
         wire?.sent(message)
         guard let token = blip.send(message, streamsReply: true) else { return }
-        pending[token] = .blob(transfer)
+        pending[token] = .blob(transfer, offset: offset)
         transfers[transfer] = token
     }
 

@@ -151,6 +151,7 @@ extension BLIPDialect {
         wanted.document = request.properties[Property.docID].flatMap { try? DocumentID($0) }
         guard request.profile == Profile.proveAttachment else {
             wanted.compresses = isTrue(request.properties[Property.compress])
+            wanted.offset = request.properties[Property.offset].flatMap { UInt64($0) } ?? 0
             return wanted
         }
         let nonce = [UInt8](request.body.readableBytesView)

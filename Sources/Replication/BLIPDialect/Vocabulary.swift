@@ -49,6 +49,8 @@ enum Property {
     static let docID = "docID"
     static let compress = "compress"
     static let noop = "noop"
+    /// Ours, of getAttachment and its reply: the bytes behind this offset only. The reply has it where they are that.
+    static let offset = "offset"
     /// Ours, between two Nightjars that name revisions by their versions: their ids as well, so that these are the same everywhere.
     static let treeRevision = "treeRev"
     static let treeHistory = "treeHistory"

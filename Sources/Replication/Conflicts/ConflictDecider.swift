@@ -126,6 +126,19 @@ public struct ConflictDecider: Sendable {
 
     /// Asks the resolver, or the default rule.
     func answer(_ conflict: Conflict) async -> Result<Answer, PolicyFailure> {
+        let answer = await resolverAnswer(conflict)
+        guard case .failure = answer, resolver?.yieldsToRule == true else { return answer }
+        // The history names nobody who decided, as without a resolver. What failed is in the log and the figures of the plugin.
+        return Self.defaultAnswer(conflict).map(Result.success) ?? answer
+    }
+
+    private static func defaultAnswer(_ conflict: Conflict) -> Answer? {
+        let decision: ConflictDecision = defaultWinner(conflict) == .local ? .local : .remote
+        return decision.resolution.map { Answer(conflict: conflict, decision: decision, resolution: $0, plugin: "", version: "", microseconds: 0) }
+    }
+
+    /// The resolver's answer, or that of the default rule where there is none.
+    func resolverAnswer(_ conflict: Conflict) async -> Result<Answer, PolicyFailure> {
         // Read before: were it replaced meanwhile, the earlier version most likely answered.
         var version = resolver?.version ?? ""
         let start = environment.time.monotonicNanoseconds()

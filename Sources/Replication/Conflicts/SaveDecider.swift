@@ -46,7 +46,8 @@ public struct SaveDecider: Sendable {
             try $0.saveConflict(collection, id: id, body: body.isEmpty ? Array("{}".utf8) : body, deleted: deleted, parent: parent)
         }
         guard let conflict = found else { return nil }
-        let answer = try await decider.answer(conflict).get()
+        // Whoever saves is there and hears what failed: no rule takes the resolver's place.
+        let answer = try await decider.resolverAnswer(conflict).get()
         let decider = decider
         do {
             let (saved, number) = try await decider.database.write { transaction in

@@ -203,7 +203,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     }
 
     /// Attachments come with their documents; what is still asked for was named by a digest that the peer does not know.
-    func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool) {
+    func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool, offset: UInt64) {
         let error = ReplicationError(domain: .http, code: 404, message: "document \(document) names the blob \(transfer.digest), which is no attachment of it")
         tell([.blob(.failed(transfer, error))])
     }

@@ -7,7 +7,9 @@ import NIOCore
 struct BlobFiles {
     /// A blob on its way in. Pieces are written one after the other: the blob workers keep no order among jobs.
     struct Written {
-        let writer: BlobWriter
+        var writer: BlobWriter
+        /// What an earlier connection has left of it.
+        var offset: UInt64
         var ticket: BlobProgress.Ticket?
         var waiting: [ByteBuffer] = []
         var isWriting = false
@@ -57,16 +59,23 @@ extension ReplicationSession {
             work { try ProofInTheMaking(transfer.digest, nonce: nonce, $0) } then: { session, making in
                 session.goOn(making) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
             } failed: { failed($0, $1) }
-        case .begin(let transfer):
+        case .begin(let transfer, let resumes):
             files.nonces[transfer] = nil
-            work { try $0.writer() } then: { session, writer in
-                session.files.written[transfer] = BlobFiles.Written(writer: writer)
-                session.tell(blobs: .writerOpened(transfer))
+            let owner = resumes ? role.blobOwner : nil
+            work { blobs -> (BlobWriter, UInt64) in
+                if let owner, let writer = try blobs.resumedWriter(transfer.digest, of: owner) { return (writer, writer.size) }
+                return (try blobs.writer(), 0)
+            } then: { session, opened in
+                session.files.written[transfer] = BlobFiles.Written(writer: opened.0, offset: opened.1)
+                session.tell(blobs: .writerOpened(transfer, offset: opened.1))
             } failed: { $0.fail(transfer, $1) }
-        case .request(let transfer, let slot, let document, let compresses):
-            files.written[transfer]?.ticket = counters.blobs.begin(
-                BlobUnderWay(.pull, document, transfer.digest.text, size: blobs.size(of: transfer)))
-            dialect.requestBlob(transfer, slot, for: document, compresses: compresses)
+        case .request(let transfer, let slot, let document, let compresses, let offset):
+            var underWay = BlobUnderWay(.pull, document, transfer.digest.text, size: blobs.size(of: transfer))
+            underWay.bytes = offset
+            files.written[transfer]?.ticket = counters.blobs.begin(underWay)
+            dialect.requestBlob(transfer, slot, for: document, compresses: compresses, offset: offset)
+        case .resumed(let transfer, let offset): observer.blobResumed(transfer.digest, offset)
+        case .startOver(let transfer): startOver(transfer)
         case .write(let transfer, let bytes):
             files.written[transfer]?.waiting.append(bytes)
             counters.moved(files.written[transfer]?.ticket, by: bytes.readableBytes)
@@ -74,10 +83,14 @@ extension ReplicationSession {
         case .consumed(let transfer, let bytes): dialect.consumed(transfer, bytes: bytes)
         case .install(let transfer):
             dialect.forget(transfer)
-            guard let writer = endWriting(transfer)?.writer else { return }
-            work { _ in try writer.finish(expecting: transfer.digest) } then: { session, _ in
+            guard let written = endWriting(transfer) else { return }
+            work { _ in try written.writer.finish(expecting: transfer.digest) } then: { session, _ in
                 session.tell(blobs: .installed(transfer))
-            } failed: { $0.fail(transfer, $1) }
+            } failed: { session, error in
+                // Perhaps it is the beginning that was wrong, for which this peer's document must not be given up.
+                if written.offset > 0, case StoreError.blobDigestMismatch? = error as? StoreError { return session.tell(blobs: .joinedWrongly(transfer)) }
+                session.fail(transfer, error)
+            }
         case .abandon(let transfer):
             dialect.abandon(transfer)
             _ = endWriting(transfer)
@@ -107,6 +120,30 @@ extension ReplicationSession {
             session.tell(blobs: .written(transfer, bytes: pieces.reduce(0) { $0 + $1.readableBytes }))
             session.writeNext(transfer)
         } failed: { if $0.files.written[transfer] != nil { $0.fail(transfer, $1) } }
+    }
+
+    /// What comes goes into another file; what came before the blob's first byte is none of it.
+    private func startOver(_ transfer: BlobTransfer) {
+        // Nothing is written meanwhile.
+        files.written[transfer]?.isWriting = true
+        if let ticket = files.written[transfer]?.ticket { counters.blobs.rewind(ticket) }
+        work { try $0.writer() } then: { session, writer in
+            guard session.files.written[transfer] != nil else { return }
+            session.files.written[transfer]?.writer = writer
+            session.files.written[transfer]?.offset = 0
+            session.files.written[transfer]?.isWriting = false
+            session.writeNext(transfer)
+        } failed: { if $0.files.written[transfer] != nil { $0.fail(transfer, $1) } }
+    }
+
+    /// The connection is over: what has come of blobs waits for the next one.
+    func endBlobs() {
+        if let owner = role.blobOwner {
+            for (transfer, written) in files.written.sorted(by: { $0.key.number < $1.key.number }) {
+                database.blobs.perform({ $0.keepUnfinished(written.writer, transfer.digest, of: owner) }, completion: { _ in })
+            }
+        }
+        files.end()
     }
 
     private func fail(_ transfer: BlobTransfer, _ error: any Error) {
@@ -180,9 +217,13 @@ extension ReplicationSession {
             return prove(request, nonce: nonce) { $0.refuse(handle, digest, $1) }
         }
         work { try $0.reader(digest) } then: { session, reader in
-            guard session.dialect.beginBlob(handle, compresses: request.compresses) else { return session.tell(blobs: .served(handle)) }
-            let ticket = session.counters.blobs.begin(BlobUnderWay(.push, request.document, digest.text, size: reader.size))
-            session.files.served[handle] = BlobFiles.Served(reader: reader, ticket: ticket)
+            // Who asks for more than there is has something else.
+            let offset = request.offset <= reader.size ? request.offset : 0
+            guard session.dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return session.tell(blobs: .served(handle)) }
+            if offset > 0 { session.observer.blobResumed(digest, offset) }
+            var underWay = BlobUnderWay(.push, request.document, digest.text, size: reader.size)
+            underWay.bytes = offset
+            session.files.served[handle] = BlobFiles.Served(reader: reader, ticket: session.counters.blobs.begin(underWay), offset: offset)
         } failed: { $0.refuse(handle, digest, $1) }
     }
 

@@ -62,7 +62,7 @@ protocol Dialect: ~Copyable {
     mutating func saveCheckpoint(_ slot: Int, id: String, body: [UInt8], token: String)
     mutating func fetchCheckpoint(_ slot: Int, id: String)
     mutating func requestProof(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, nonce: [UInt8])
-    mutating func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool)
+    mutating func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool, offset: UInt64)
     mutating func consumed(_ transfer: BlobTransfer, bytes: Int)
     mutating func abandon(_ transfer: BlobTransfer)
     mutating func forget(_ transfer: BlobTransfer)
@@ -77,7 +77,7 @@ protocol Dialect: ~Copyable {
     mutating func answer(_ handle: AnswerHandle?, savedCheckpoint revision: String)
     mutating func answer(_ handle: AnswerHandle?, collections checkpoints: [StoredCheckpoint??])
     mutating func answer(_ handle: AnswerHandle, proof: BlobDigest)
-    mutating func beginBlob(_ handle: AnswerHandle, compresses: Bool) -> Bool
+    mutating func beginBlob(_ handle: AnswerHandle, compresses: Bool, offset: UInt64) -> Bool
     mutating func supply(_ handle: AnswerHandle, _ bytes: ByteBuffer, isLast: Bool)
 }
 
@@ -146,6 +146,6 @@ extension RequestingDialect {
     func answer(_ handle: AnswerHandle?, savedCheckpoint revision: String) {}
     func answer(_ handle: AnswerHandle?, collections checkpoints: [StoredCheckpoint??]) {}
     func answer(_ handle: AnswerHandle, proof: BlobDigest) {}
-    func beginBlob(_ handle: AnswerHandle, compresses: Bool) -> Bool { false }
+    func beginBlob(_ handle: AnswerHandle, compresses: Bool, offset: UInt64) -> Bool { false }
     func supply(_ handle: AnswerHandle, _ bytes: ByteBuffer, isLast: Bool) {}
 }

@@ -375,7 +375,7 @@ public actor ReplicationSession: MessageReceiver {
         hasEnded = true
         if let closeCode { transport.close(code: closeCode, reason: String(reason.prefix(100))) }
         dialect.end()
-        files.end()
+        endBlobs()
         counters.blobs.endAll()
         let left = (passiveRequests.bytes + links.reduce(0) { $0 + $1.pull.bytesElsewhere }) / 4 * 5
         if limits.has(.keptShare), let share { _ = Unmanaged.passRetained(share) } else { share?.end(leaving: left) }

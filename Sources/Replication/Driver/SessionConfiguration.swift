@@ -105,6 +105,14 @@ extension SessionRole {
         }
     }
 
+    /// Whose unfinished blobs may be gone on with: those of the same peer. Nil where it cannot be told from others.
+    var blobOwner: String? {
+        switch self {
+        case .active(let active): "remote \(active.replicator.remoteKey)"
+        case .passive(let passive): passive.proofAccount.isEmpty ? nil : "listener \(passive.listener) \(passive.proofAccount)"
+        }
+    }
+
     /// What the two sides of a connection call revisions.
     func naming(_ transport: any MessageTransport) -> RevisionNaming {
         subprotocol(transport) != .generation4 ? .trees : transport.peerHasBothNames ? .vectors : .versionsOnly
@@ -131,6 +139,8 @@ public struct SessionObserver: Sendable {
     public var documents: @Sendable ([DocumentEvent]) -> Void
     public var refusals: @Sendable (PeerRefusals) -> Void
     public var ended: @Sendable (SessionEnd) -> Void
+    /// A blob goes on at this offset, behind what an earlier connection has moved of it.
+    package var blobResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void = { _, _ in }
 
     public init(
         activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in },

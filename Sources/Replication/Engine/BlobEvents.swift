@@ -32,8 +32,10 @@ enum BlobEvent: Sendable {
     case proofArrived(BlobTransfer, BlobDigest?)
     /// Answers ``BlobAction/checkProof(_:_:)``.
     case proofChecked(BlobTransfer, ProofOutcome)
-    /// Answers ``BlobAction/begin(_:)``: the file is open.
-    case writerOpened(BlobTransfer)
+    /// Answers ``BlobAction/begin(_:resumes:)``: the file is open, and has this much of the blob, of an earlier connection.
+    case writerOpened(BlobTransfer, offset: UInt64 = 0)
+    /// The peer, which was asked for the rest of the blob, begins to send: the rest, or all of it.
+    case resumes(BlobTransfer, isRest: Bool)
     /// The peer sends it.
     case bytesArrived(BlobTransfer, ByteBuffer)
     /// Answers ``BlobAction/write(_:_:)``.
@@ -42,6 +44,8 @@ enum BlobEvent: Sendable {
     case ended(BlobTransfer)
     /// Answers ``BlobAction/install(_:)``: durable, and what its digest says.
     case installed(BlobTransfer)
+    /// Answers ``BlobAction/install(_:)``: what an earlier connection had left and what came now are not the blob.
+    case joinedWrongly(BlobTransfer)
     /// The peer refused, the disk failed, or the bytes are others than the digest says.
     case failed(BlobTransfer, ReplicationError)
 
@@ -57,10 +61,14 @@ enum BlobAction: Sendable {
     /// Asks the peer to prove that it holds what is here already.
     case askProof(BlobTransfer, slot: Int, for: DocumentID)
     case checkProof(BlobTransfer, BlobDigest)
-    /// Opens a file for the bytes.
-    case begin(BlobTransfer)
-    /// Asks the peer for it.
-    case request(BlobTransfer, slot: Int, for: DocumentID, compresses: Bool)
+    /// Opens a file for the bytes. `resumes`: the one that an earlier connection has left, if there is one.
+    case begin(BlobTransfer, resumes: Bool = true)
+    /// Asks the peer for it, from an offset on.
+    case request(BlobTransfer, slot: Int, for: DocumentID, compresses: Bool, offset: UInt64 = 0)
+    /// What an earlier connection has left is not used: the peer sends all of it.
+    case startOver(BlobTransfer)
+    /// The peer goes on where an earlier connection has ended.
+    case resumed(BlobTransfer, offset: UInt64)
     case write(BlobTransfer, ByteBuffer)
     /// So many bytes are on disk: the peer may send more.
     case consumed(BlobTransfer, bytes: Int)
@@ -80,6 +88,8 @@ struct BlobRequest: Sendable {
     /// The document that the peer wants it for, if it says so; Couchbase Lite does since 3.0.
     var document: DocumentID?
     var compresses = false
+    /// It has what stands before.
+    var offset: UInt64 = 0
     /// Of a request for proof.
     var nonce: [UInt8]?
 }

@@ -106,20 +106,31 @@ struct BlobMachine {
                 if case .wrong = outcome { gaveWrongProof = true }
                 open(transfer, &actions)
             }
-        case .writerOpened(let transfer):
+        case .writerOpened(let transfer, let offset):
             guard case .opening? = stage(transfer), let blob = blobs[transfer.digest] else {
                 // Given up meanwhile.
                 actions.append(.abandon(transfer))
                 break
             }
-            move(transfer, to: .receiving(received: 0, unwritten: 0))
-            actions.append(.request(transfer, slot: blob.slot, for: blob.document, compresses: blob.compresses))
+            move(transfer, to: .receiving(received: offset, unwritten: 0))
+            actions.append(.request(transfer, slot: blob.slot, for: blob.document, compresses: blob.compresses, offset: offset))
+        case .resumes(let transfer, let isRest):
+            guard case .receiving(let offset, 0)? = stage(transfer) else { break }
+            if isRest {
+                actions.append(.resumed(transfer, offset: offset))
+            } else {
+                move(transfer, to: .receiving(received: 0, unwritten: 0))
+                actions.append(.startOver(transfer))
+            }
         case .bytesArrived(let transfer, let bytes): accept(transfer, bytes, &actions)
         case .written(let transfer, let count): wrote(transfer, count, &actions)
         case .ended(let transfer):
             guard case .receiving(_, let unwritten)? = stage(transfer) else { break }
             move(transfer, to: .finishing(unwritten: unwritten))
             installIfWritten(transfer, &actions)
+        case .joinedWrongly(let transfer):
+            guard case .installing? = stage(transfer) else { break }
+            open(transfer, resumes: false, &actions)
         case .installed(let transfer): settle(transfer, nil, &actions)
         case .failed(let transfer, let error):
             looks.remove(transfer)
@@ -162,9 +173,9 @@ struct BlobMachine {
 
     private mutating func move(_ transfer: BlobTransfer, to stage: Stage) { blobs[transfer.digest]?.stage = stage }
 
-    private mutating func open(_ transfer: BlobTransfer, _ actions: inout [BlobAction]) {
+    private mutating func open(_ transfer: BlobTransfer, resumes: Bool = true, _ actions: inout [BlobAction]) {
         move(transfer, to: .opening)
-        actions.append(.begin(transfer))
+        actions.append(.begin(transfer, resumes: resumes))
     }
 
     // MARK: - Needs

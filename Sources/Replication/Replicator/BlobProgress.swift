@@ -52,6 +52,9 @@ final class BlobProgress: Sendable {
         }
     }
 
+    /// It is sent from its beginning after all.
+    func rewind(_ ticket: Ticket) { state.withLock { $0.underWay[ticket.number]?.bytes = 0 } }
+
     func end(_ ticket: Ticket) { state.withLock { $0.underWay[ticket.number] = nil } }
     func endAll() { state.withLock { $0.underWay = [:] } }
 }

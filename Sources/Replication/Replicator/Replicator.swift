@@ -26,6 +26,8 @@ public actor Replicator {
         var eventListeners: [Int: AsyncStream<[DocumentEvent]>.Continuation] = [:]
         var nextListener = 0
         var missing = MissingRevisions()
+        /// Where blobs went on last.
+        var resumedBlobs: [BlobDigest: UInt64] = [:]
         /// Something was replicated on this connection, or there was nothing to replicate.
         var hasFlowed = false
         /// Of this run (seconds since 1970).
@@ -317,9 +319,12 @@ public actor Replicator {
         pause.forget()
         let correlation = transport.correlationID
         waiting.connected()
-        shared.withLock { ($0.hasFlowed, $0.status.correlationID) = (false, correlation) }
+        let peerProtocol = transport.protocolName
+        shared.withLock { ($0.hasFlowed, $0.status.correlationID, $0.status.peerProtocol) = (false, correlation, peerProtocol) }
         // A peer that accepts and drops is no news each time.
-        runLogger.log(level: retry.retries == 0 ? .info : .debug, "connected", metadata: ["peer": "\(transport.peerDescription)"])
+        runLogger.log(
+            level: retry.retries == 0 ? .info : .debug, "connected",
+            metadata: ["peer": "\(transport.peerDescription)", "protocol": "\(peerProtocol)"])
         update { ($0.error, $0.refusals) = (nil, PeerRefusals()) }
         update { $0.activity = .busy }
         var active = ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere)
@@ -346,7 +351,7 @@ public actor Replicator {
     }
 
     /// The connection did what it is for.
-    private nonisolated func noteFlow() {
+    nonisolated func noteFlow() {
         let isFirst = shared.withLock { shared in
             defer { shared.hasFlowed = true }
             return !shared.hasFlowed
@@ -369,12 +374,13 @@ public actor Replicator {
         activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in }, refused: @escaping @Sendable (PeerRefusals) -> Void = { _ in }
     ) async -> SessionEnd {
         let (ends, continuation) = AsyncStream.makeStream(of: SessionEnd.self)
-        let observer = SessionObserver(
+        var observer = SessionObserver(
             activityChanged: activityChanged, documents: { [weak self] in self?.tell($0, correlation) }, refusals: refused,
             ended: {
                 continuation.yield($0)
                 continuation.finish()
             })
+        observer.blobResumed = { [weak self] in self?.noteResumed($0, $1) }
         let session = ReplicationSession(
             transport: transport, role: .active(active), observer: observer, counters: counters, environment: environment,
             memory: memory, logger: logger(correlation))

@@ -7,7 +7,7 @@ extension Replicator {
     /// How many documents wait to be pushed.
     public struct Pending: Sendable, Equatable {
         public var count = 0
-        /// Counting has ended there; there are more.
+        /// Counting has ended there; there are more, or there may be.
         public var isCapped = false
 
         public init(count: Int = 0, isCapped: Bool = false) {
@@ -18,6 +18,8 @@ extension Replicator {
 
     /// `pending_limit`: up to here the pending documents of a collection are counted, so that a look at the status stays cheap.
     static let pendingLimit = 10_000
+    /// `pending_rows`: so many rows are looked at for that, those that the remote is known to have included: after a reset these may be all.
+    static let pendingRows = 50_000
     private static let page = 1_000
 
     /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, not known to be at the remote, and
@@ -33,20 +35,27 @@ extension Replicator {
                 let body = try transaction.checkpoint(id: id, collection: collection)?.body
                 return (body.map { CheckpointBody(parsing: $0).local } ?? 0, try transaction.existingRemote(for: key))
             }
-            var cursor = start
-            while true {
-                let since = cursor
-                let ids = wanted.documentIDs
-                let rows = try await database.read {
-                    try $0.changes(
-                        collection, since: since, limit: 200, includeBodies: wanted.pushFilter != nil, ids: ids, remote: remote)
+            for ids in Self.parts(of: wanted.documentIDs) {
+                var cursor = start
+                while true {
+                    let since = cursor
+                    let rows = try await database.read {
+                        try $0.changes(
+                            collection, since: since, limit: 200, includeBodies: wanted.pushFilter != nil, ids: ids, remote: remote)
+                    }
+                    guard let last = rows.last else { break }
+                    cursor = last.sequence
+                    let open = await stillToPush(rows, wanted)
+                    if !open.isEmpty { try await body(open.map { (wanted.collection, $0.id) }) }
                 }
-                guard let last = rows.last else { break }
-                cursor = last.sequence
-                let open = await stillToPush(rows, wanted)
-                if !open.isEmpty { try await body(open.map { (wanted.collection, $0.id) }) }
             }
         }
+    }
+
+    /// A hundred thousand documents that are named are not looked up anew for each page.
+    private static func parts(of ids: [DocumentID]?) -> [[DocumentID]?] {
+        guard let ids, ids.count > page else { return [ids] }
+        return stride(from: 0, to: ids.count, by: page).map { Array(ids[$0..<min($0 + page, ids.count)]) }
     }
 
     /// Whether a document is one of those of ``eachPending(_:)``: a look-up, however many wait.
@@ -91,37 +100,49 @@ extension Replicator {
 
     /// How many sequences are newer than what has been pushed: cheap enough for every look at the status. Counts
     /// tombstones, and documents that a filter will keep back.
-    public nonisolated func pendingEstimate() async throws -> Pending {
+    public nonisolated func pendingEstimate() async throws -> Pending { try await pendingEstimate(rows: Self.pendingRows) }
+
+    /// - Parameter rows: of a collection, looked at.
+    nonisolated func pendingEstimate(rows: Int) async throws -> Pending {
         var pending = Pending()
         guard configuration.type.pushes else { return pending }
         for wanted in configuration.collections {
             guard let collection = configuration.database.collection(wanted.collection) else { continue }
-            let one = try await pendingCount(wanted, collection)
+            let one = try await pendingCount(wanted, collection, rows)
             pending.count += one.count
             pending.isCapped = pending.isCapped || one.isCapped
         }
         return pending
     }
 
-    private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection) async throws -> Pending {
+    private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection, _ rows: Int) async throws -> Pending {
         let database = configuration.database
         let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
         let key = configuration.remoteKey
-        let ids = wanted.documentIDs
-        return try await database.read { transaction in
-            let body = try transaction.checkpoint(id: id, collection: collection)?.body
-            var since = body.map { CheckpointBody(parsing: $0).local } ?? 0
-            guard try transaction.lastSequence(collection) > since else { return Pending() }
-            let remote = try transaction.existingRemote(for: key)
-            var count = 0
+        let start = try await database.read { transaction in
+            try transaction.checkpoint(id: id, collection: collection).map { CheckpointBody(parsing: $0.body).local } ?? 0
+        }
+        var (count, looked) = (0, 0)
+        for ids in Self.parts(of: wanted.documentIDs) {
+            var since = start
+            // A read for each page: whoever waits for a reader of the database waits for a page only.
             while true {
-                let rows = try transaction.changes(collection, since: since, limit: Self.page, includeBodies: false, ids: ids, remote: remote)
-                guard let last = rows.last else { return Pending(count: count) }
-                since = last.sequence
-                count += rows.count { $0.remoteRevision != $0.revision }
+                let from = since
+                let page = try await database.read { transaction -> (rows: Int, open: Int, last: SequenceNumber)? in
+                    guard try transaction.lastSequence(collection) > from else { return nil }
+                    let rows = try transaction.changes(
+                        collection, since: from, limit: Self.page, includeBodies: false, ids: ids, remote: transaction.existingRemote(for: key))
+                    return rows.last.map { (rows.count, rows.count { $0.remoteRevision != $0.revision }, $0.sequence) }
+                }
+                guard let page else { break }
+                since = page.last
+                count += page.open
+                looked += page.rows
                 if count > Self.pendingLimit { return Pending(count: Self.pendingLimit, isCapped: true) }
+                if looked >= rows { return Pending(count: count, isCapped: true) }
             }
         }
+        return Pending(count: count)
     }
 
     /// Documents that are held because a filter failed or a blob cannot be taken, both directions. All of them, some at a time.

@@ -208,6 +208,9 @@ public struct ReplicatorStatus: Sendable {
     public var refusals = PeerRefusals()
     /// What both sides call the present connection, or the one that ended last, in their logs; nil where none was made, or the peer was not told.
     public var correlationID: String?
+    /// What is spoken with the peer, or was over the last connection of this run: a subprotocol such as `BLIP_3+CBMobile_3`, or `CouchDB`; nil
+    /// where none was made.
+    public var peerProtocol: String?
     /// An operator suspended it.
     public var isSuspended = false
     /// How often it was asked, while idle, whether the peer is ahead, and how often that was so and led to another connection.

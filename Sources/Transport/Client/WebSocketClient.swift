@@ -24,6 +24,8 @@ public struct WebSocketClient: TransportConnector {
         public var cookies: String?
         /// Keeps sessions that the server opens. While there is one, credentials are withheld.
         public var sessions: SessionCookies?
+        /// Where there is none, one is asked for with name and password, and the upgrade shows the session only.
+        public var opensSession = false
         public var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
         public var networkInterface: String?
@@ -80,7 +82,12 @@ public struct WebSocketClient: TransportConnector {
         var sendsCredentials = configuration.sendsCredentialsUpFront
         var isTrustedHost = true
         var hops = 0
+        var hasAskedForSession = false
         while true {
+            if isTrustedHost, configuration.opensSession, !hasAskedForSession, configuration.sessions?.header(isSecure: url.isSecure) == nil {
+                hasAskedForSession = true
+                try await SessionOpening(configuration: configuration, group: group).open(at: url)
+            }
             let session = isTrustedHost ? configuration.sessions?.header(isSecure: url.isSecure) : nil
             var watched = configuration
             if isTrustedHost, let sessions = configuration.sessions {

@@ -95,7 +95,7 @@ struct OutgoingPipeline: Sendable {
             .channelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
             .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1_024, maximum: 65_536))
             .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { if proxy == nil { try secure(channel) } }.flatMap { InterfaceBinding.bind(channel, to: networkInterface) }
+                channel.eventLoop.makeCompletedFuture { if let proxy { try secure(channel, to: proxy) } else { try secure(channel) } }.flatMap { InterfaceBinding.bind(channel, to: networkInterface) }
             }
         switch target {
         case .unix(let path): return bootstrap.connect(unixDomainSocketPath: path)
@@ -134,6 +134,13 @@ struct OutgoingPipeline: Sendable {
             case .tcp(let host, let port): .client(host: host, port: port)
             }
         try pipeline.addHandlers(secureLayer.makeHandlers(role))
+    }
+
+    /// The way to the proxy. What the proxy's certificate says is told to nobody: the handler that waits for the target's comes later.
+    private func secure(_ channel: any Channel, to proxy: ProxyServer) throws {
+        guard proxy.kind == .https else { return }
+        guard let layer = proxy.secureLayer else { throw ReplicationError(domain: .tls, code: 6, message: "\(proxy): no TLS is configured for it") }
+        try channel.pipeline.syncOperations.addHandlers(layer.makeHandlers(.client(host: proxy.host, port: proxy.port)))
     }
 
     /// Who does not answer is the proxy, where there is one.

@@ -1,10 +1,12 @@
 import Interfaces
 
 /// A proxy that connections to a remote are made through.
-public struct ProxyServer: Sendable, Equatable, CustomStringConvertible {
+public struct ProxyServer: Sendable, CustomStringConvertible {
     public enum Kind: String, Sendable {
         /// An HTTP proxy, asked with CONNECT.
         case http
+        /// The same, over TLS.
+        case https
         /// SOCKS version 5 (RFC 1928); the proxy resolves the remote's name.
         case socks5
     }
@@ -15,6 +17,8 @@ public struct ProxyServer: Sendable, Equatable, CustomStringConvertible {
     public var port: Int
     /// HTTP Basic, or SOCKS' user name and password (RFC 1929).
     public var credentials: BasicCredentials?
+    /// TLS between us and the proxy; only with ``Kind/https``.
+    public var secureLayer: SecureLayer?
 
     public init(_ kind: Kind, host: String, port: Int, credentials: BasicCredentials? = nil) {
         (self.kind, self.host, self.port, self.credentials) = (kind, host, port, credentials)
@@ -49,7 +53,7 @@ extension ProxyServer {
     /// - Parameter limit: bytes of an HTTP proxy's answer (`header_bytes`).
     func negotiation(to host: String, _ port: Int, userAgent: String, limit: Int) -> any ProxyNegotiation {
         switch kind {
-        case .http: HTTPConnect(proxy: self, host: host, port: port, userAgent: userAgent, limit: limit)
+        case .http, .https: HTTPConnect(proxy: self, host: host, port: port, userAgent: userAgent, limit: limit)
         case .socks5: SOCKS5(proxy: self, host: host, port: port)
         }
     }

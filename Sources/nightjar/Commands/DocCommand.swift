@@ -39,20 +39,29 @@ struct DocCommand: AsyncParsableCommand {
             commandName: "put", abstract: "Saves a document.",
             discussion: """
                 _rev in the document names the revision that it replaces; without it the document must be a new one. Where it has \
-                changed since that revision, the database's conflict_resolver decides, if it has one; else exit status 1.
+                changed since that revision, the database's conflict_resolver decides, if it has one; else exit status 1. --on-conflict \
+                says something else for this save.
                 """)
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
         @Argument(help: "The document's id.") var id: String
         @Argument(help: "The document; from standard input if absent.") var document: String?
+        @Option(help: ArgumentHelp(
+            "Where the document is at another revision than _rev: resolve (the default), fail, overwrite (what is saved wins, whatever _rev says), or plugin:NAME.",
+            valueName: "what"))
+        var onConflict: String?
         @Flag(help: "Print JSON.") var json = false
+
+        func validate() throws {
+            do { _ = try onConflict.map { text throws(AgentError) in try SaveConflict(text) } } catch { throw ValidationError("--on-conflict: \(error)") }
+        }
 
         func run() async throws {
             try await Failure.reporting {
                 let bytes = try document.map { Array($0.utf8) } ?? InputFile(nil).all(limit: DocCommand.maximumInput)
                 try await location.withDocuments(of: db, absence: .createsAndReports) { place in
-                    DocCommand.show(try await place.put(id, bytes), json: json)
+                    DocCommand.show(try await place.put(id, bytes, onConflict: onConflict), json: json)
                 }
             }
         }

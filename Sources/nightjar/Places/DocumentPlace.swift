@@ -83,6 +83,9 @@ enum DocumentPlace: Sendable {
         }
         var access = try DocumentAccess(database, collection: collection)
         access.saves = FolderResolver.saves(settings, database, access.collection)
+        access.savesBy = { [collection = access.collection] in
+            FolderResolver.saves(by: PluginReference(plugin: $0), settings, database, collection)
+        }
         access.validation = FolderValidation.of(settings, database, access.collection)
         return access
     }
@@ -122,10 +125,16 @@ enum DocumentPlace: Sendable {
     }
 
     /// Saves a document; `_rev` in it names the revision that it follows.
-    func put(_ id: String, _ json: [UInt8]) async throws -> Saved {
+    ///
+    /// - Parameter onConflict: what happens where the document is at another one; nil: what the database's configuration says.
+    func put(_ id: String, _ json: [UInt8], onConflict: String? = nil) async throws -> Saved {
         switch self {
-        case .agent(let client, let name): try saved(id, try await client.request("PUT", try Self.document(name, id), body: json))
-        case .folder(let access): Saved(id: id, revision: try await access.put(id, json).revision.text)
+        case .agent(let client, let name):
+            let query = onConflict.map { "?on_conflict=\(PercentEncoding.encode($0))" } ?? ""
+            return try saved(id, try await client.request("PUT", try Self.document(name, id) + query, body: json))
+        case .folder(let access):
+            let saved = try await access.put(id, json, onConflict: try onConflict.map { text throws(AgentError) in try SaveConflict(text) } ?? .resolve)
+            return Saved(id: id, revision: saved.revision.text)
         }
     }
 

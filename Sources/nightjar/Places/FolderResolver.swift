@@ -25,8 +25,11 @@ actor FolderResolver: ConflictResolver {
 
     /// Decides for saves to a collection of the database; nil where its configuration names no resolver.
     static func saves(_ settings: AgentSettings, _ database: Database, _ collection: Collection) -> SaveDecider? {
-        guard let reference = settings.database(named: database.name)?.conflictResolver else { return nil }
-        return SaveDecider(
+        settings.database(named: database.name)?.conflictResolver.map { saves(by: $0, settings, database, collection) }
+    }
+
+    static func saves(by reference: PluginReference, _ settings: AgentSettings, _ database: Database, _ collection: Collection) -> SaveDecider {
+        SaveDecider(
             ConflictDecider(
                 database: database, collection: collection,
                 resolver: FolderResolver(reference, settings: settings, database: database),

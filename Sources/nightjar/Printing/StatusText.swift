@@ -1,6 +1,7 @@
 import Agent
 import Documents
 import Encodings
+import Interfaces
 
 /// The status of an agent (`GET /api/status`) as tables for people.
 enum StatusText {
@@ -18,6 +19,8 @@ enum StatusText {
             rows(status, "databases").reduce(0) { $0 + ($1["conflicts_decided"]?["shadow"]?[key]?.asInt64 ?? 0) }
         }
         if shadows != [0, 0] { text += "shadow resolvers: \(Plural.count(shadows[0], "difference")), \(Plural.count(shadows[1], "failure")) (nightjar conflicts list)\n" }
+        let waiting = rows(status, "at_next_start").compactMap(\.asString)
+        if !waiting.isEmpty { text += "changed, and in force at the next start: \(TextTable.printable(waiting.joined(separator: ", ")))\n" }
         return text + attention(rows(status, "attention"))
     }
 
@@ -49,7 +52,7 @@ enum StatusText {
 
     private static func listeners(_ listeners: [JSONValue]) -> String {
         var table = TextTable(["LISTENER", "URL", "CONNECTIONS", "ACTIVE"], alignsRight: [2, 3])
-        var peers = TextTable(["PEER", "USER", "DATABASE", "SINCE", "PULLED", "PUSHED"], alignsRight: [4, 5])
+        var peers = TextTable(["PEER", "USER", "DATABASE", "PROTOCOL", "SINCE", "PULLED", "PUSHED"], alignsRight: [5, 6])
         var notes = ""
         for listener in listeners {
             if let tls = listener["tls"], !tls.isNull {
@@ -65,7 +68,7 @@ enum StatusText {
             }
             for peer in rows(listener, "peers") {
                 peers.add([
-                    string(peer["address"]), string(peer["user"]), string(peer["database"]), string(peer["since"]),
+                    string(peer["address"]), string(peer["user"]), string(peer["database"]), protocolName(peer), string(peer["since"]),
                     string(peer["pulled_by_peer"]), string(peer["pushed_by_peer"]),
                 ])
             }
@@ -84,7 +87,7 @@ enum StatusText {
     static func replicators(_ replicators: [JSONValue], tellsAttention: Bool = true) -> String {
         var table = TextTable(
             [
-                "REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "REFUSED", "TARGET",
+                "REPLICATOR", "DATABASE", "TYPE", "ACTIVITY", "PROGRESS", "PUSHED", "PULLED", "REJECTED", "FAILED", "PENDING", "HELD", "REFUSED", "PROTOCOL", "TARGET",
             ], alignsRight: [4, 5, 6, 7, 8, 9, 10, 11])
         var notes = ""
         for replicator in replicators {
@@ -97,7 +100,7 @@ enum StatusText {
                 "\(string(progress?["completed"]))/\(string(progress?["total"]))",
                 string(replicator["pushed"]), string(replicator["pulled"]), string(replicator["rejected"]), string(replicator["failed"]),
                 string(replicator["pending"]) + (replicator["pending_is_capped"]?.asBool == true ? "+" : ""), string(replicator["held"]),
-                string(replicator["refused"]), string(replicator["target"]),
+                string(replicator["refused"]), protocolName(replicator), string(replicator["target"]),
             ])
             if let error = replicator["error"], !error.isNull {
                 notes += "\(string(replicator["name"])): \(self.error(error))"
@@ -165,6 +168,11 @@ enum StatusText {
         // It may end with the remedy.
         if !remedy.isEmpty, message.hasSuffix(remedy) { message = String(message.dropLast(remedy.count)) }
         return "\(string(error["domain"]))/\(string(error["code"])): \(message) (\(kind))\(remedy)"
+    }
+
+    /// Without what all of Couchbase Lite's have: `CBMobile_3`, as `ctx.protocol` says it; `CouchDB`.
+    private static func protocolName(_ owner: JSONValue) -> String {
+        owner["protocol"]?.asString.map { TextTable.printable(Subprotocol(rawValue: $0)?.name ?? $0) } ?? "-"
     }
 
     private static func section(_ table: TextTable, _ empty: String) -> String { "\n" + (table.isEmpty ? "\(empty)\n" : table.text) }

@@ -111,7 +111,7 @@ private struct FuzzedSession: ~Copyable {
         dialect.subscribe(0, PullSubscription(isContinuous: true, isFirst: false, documentIDs: [document.id]))
         dialect.fetchCheckpoint(0, id: "cp-x")
         dialect.saveCheckpoint(0, id: "cp-x", body: Array("{}".utf8), token: "")
-        dialect.requestBlob(BlobTransfer(digest: document.blobs[0], number: 1), 0, for: document.id, compresses: true)
+        dialect.requestBlob(BlobTransfer(digest: document.blobs[0], number: 1), 0, for: document.id, compresses: true, offset: 0)
     }
 
     /// Carries frames until both sides are still.

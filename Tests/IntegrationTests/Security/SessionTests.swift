@@ -68,6 +68,39 @@ struct SessionTests {
         #expect(none.status == 1 && none.errors.contains("there is no listener \"edgy\"; there is edge"), "\(none)")
     }
 
+    /// Replicators' side.
+    @Test("a replicator with open_session logs in once, connects with its session, and opens another when that was revoked")
+    func openedByAReplicator() async throws {
+        let hub = try await agent("ada=writer bob=writer")
+        let port = try hub.port("edge")
+        func edge(_ login: String) async throws -> AgentProcess {
+            try await AgentProcess.start(Configuration.edge(to: port, replicator: "authenticator: { \(login) }\n    open_session: true"))
+        }
+        @Sendable func sessions() async throws -> [String] {
+            try await hub.admin.get("/api/listeners/edge/sessions").json.asArray?.compactMap { $0["user"]?.asString } ?? []
+        }
+        let ada = try await edge("username: ada, password: x")
+        try await ada.isSettled()
+        #expect(try await sessions() == ["ada"])
+        try await ada.save("here", "{}")
+        try await eventually("it is pushed") { try await hub.has("here") }
+        // Another connection, the same session.
+        let before = try await ada.replicator("hub")["correlation_id"]?.asString
+        #expect(try await hub.command("disconnect", "ada").status == 0)
+        try await ada.waits("connected anew") { $0["activity"]?.asString == "idle" && ![nil, before].contains($0["correlation_id"]?.asString) }
+        #expect(try await sessions() == ["ada"])
+        #expect(try await hub.command("listener", "edge", "revoke", "ada").status == 0)
+        try await eventually("another session") { try await sessions() == ["ada"] }
+        try await ada.save("later", "{}")
+        try await eventually("it is pushed, too") { try await hub.has("later") }
+        // A wrong password is told as that, and no session is opened.
+        let eve = try await edge("username: bob, password: wrong")
+        try await eve.waits("refused") { $0["error"]?["public_code"]?.asInt64 == 10401 && $0["error"]?["kind"]?.asString == "needs_action" }
+        #expect(try await sessions() == ["ada"])
+        #expect(!eve.process.errors.contains("wrong") && !ada.process.errors.contains("_session="))
+        #expect(try await ada.stop().status == 0)
+    }
+
     @Test("a cookie stands for a login until it is given back; nothing else does")
     func cookie() async throws {
         let agent = try await agent("ada=writer bob=writer")

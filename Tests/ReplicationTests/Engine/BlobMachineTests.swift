@@ -42,8 +42,11 @@ import Testing
             case .look(let it): "look \(name(it))"
             case .askProof(let it, _, let id): "prove \(name(it)) for \(id)"
             case .checkProof(let it, _): "check \(name(it))"
-            case .begin(let it): "begin \(name(it))"
-            case .request(let it, _, let id, let compresses): "request \(name(it)) for \(id)\(compresses ? " compressed" : "")"
+            case .begin(let it, let resumes): "begin \(name(it))\(resumes ? "" : " anew")"
+            case .request(let it, _, let id, let compresses, let offset):
+                "request \(name(it)) for \(id)\(compresses ? " compressed" : "")\(offset > 0 ? " from \(offset)" : "")"
+            case .startOver(let it): "start \(name(it)) over"
+            case .resumed(let it, let offset): "resumed \(name(it)) at \(offset)"
             case .write(let it, let bytes): "write \(name(it)) \(bytes.readableBytes)"
             case .consumed(let it, let count): "consumed \(name(it)) \(count)"
             case .install(let it): "install \(name(it))"
@@ -75,6 +78,40 @@ import Testing
         #expect(run.on(.written(run.at(1), bytes: 2)) == ["consumed 1 2", "install 1"])
         #expect(run.machine.isFetching)
         #expect(run.on(.installed(run.at(1))) == ["tell 1 ok"])
+        #expect(run.machine.isIdle)
+    }
+
+    @Test func aBlobGoesOnWhereAnEarlierConnectionEnded() {
+        var run = Run { $0.maximumBlobBytes = 6 }
+        run.on(needed(1, 1))
+        run.on(.looked(run.at(1), isHere: false))
+        #expect(run.on(.writerOpened(run.at(1), offset: 3)) == ["request 1 for d1 from 3"])
+        #expect(run.on(.resumes(run.at(1), isRest: true)) == ["resumed 1 at 3"])
+        #expect(run.on(.bytesArrived(run.at(1), bytes(2))) == ["write 1 2"])
+        run.on(.written(run.at(1), bytes: 2))
+        #expect(run.on(.ended(run.at(1))) == ["install 1"])
+        // What was there before was another's, or altered on the disk.
+        #expect(run.on(.joinedWrongly(run.at(1))) == ["begin 1 anew"])
+        #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d1"])
+        #expect(run.on(.bytesArrived(run.at(1), bytes(5))) == ["write 1 5"])
+        run.on(.ended(run.at(1)))
+        #expect(run.on(.written(run.at(1), bytes: 5)) == ["consumed 1 5", "install 1"])
+        #expect(run.on(.installed(run.at(1))) == ["tell 1 ok"])
+        #expect(run.machine.isIdle)
+    }
+
+    /// What is here already counts for the limit, and not where the peer sends all of it.
+    @Test func aPeerThatCannotGoOnSendsAllOfIt() {
+        var run = Run { $0.maximumBlobBytes = 6 }
+        run.on(needed(1, 1, 2))
+        for byte in [1, 2] as [UInt8] {
+            run.on(.looked(run.at(byte), isHere: false))
+            run.on(.writerOpened(run.at(byte), offset: 3))
+        }
+        #expect(run.on(.resumes(run.at(1), isRest: false)) == ["start 1 over"])
+        #expect(run.on(.bytesArrived(run.at(1), bytes(5))) == ["write 1 5"])
+        #expect(run.on(.resumes(run.at(2), isRest: true)) == ["resumed 2 at 3"])
+        #expect(run.on(.bytesArrived(run.at(2), bytes(5))) == ["abandon 2", "tell 1 413", "abandon 1"])
         #expect(run.machine.isIdle)
     }
 

@@ -55,7 +55,8 @@ function one(state, replicator, isChosen) {
       ["Saved by deltas", bytes(replicator.delta.bytes_saved)],
       ["Last in step", ago(replicator.last_success_at)],
     ]),
-    replicator.tls?.connection && h("p", { class: "faint" }, replicator.tls.connection));
+    (replicator.protocol || replicator.tls?.connection)
+      && h("p", { class: "faint" }, [replicator.protocol, replicator.tls?.connection].filter(Boolean).join(", ")));
 }
 
 const BLOBS = 20;

@@ -1,0 +1,44 @@
+import Documents
+import Replication
+
+/// What a save does where the document is no longer at the revision that the save names: `on_conflict`, said with each save.
+package enum SaveConflict: Sendable, Equatable {
+    /// The database's resolver decides; where there is none, the save is refused.
+    case resolve
+    /// The save is refused, whatever resolver there is.
+    case fail
+    /// What is saved becomes the document, whatever is there.
+    case overwrite
+    /// The resolver of this plugin decides.
+    case plugin(String)
+
+    private static let prefix = "plugin:"
+
+    /// - Throws: `AgentError` that says what there is.
+    package init(_ text: String) throws(AgentError) {
+        switch text {
+        case "resolve": self = .resolve
+        case "fail": self = .fail
+        case "overwrite": self = .overwrite
+        default:
+            let name = text.hasPrefix(Self.prefix) ? String(text.dropFirst(Self.prefix.utf8.count)) : ""
+            guard !name.isEmpty else {
+                throw AgentError(.invalid, "on_conflict is resolve, fail, overwrite or plugin:NAME, not \"\(text)\"")
+            }
+            self = .plugin(name)
+        }
+    }
+}
+
+extension DocumentAccess {
+    /// Who decides about a save; nil: it is refused.
+    func decider(_ conflict: SaveConflict) throws -> SaveDecider? {
+        switch conflict {
+        case .resolve: return saves
+        case .fail, .overwrite: return nil
+        case .plugin(let name):
+            guard let savesBy else { throw AgentError(.invalid, "on_conflict: there are no plugins here") }
+            return try savesBy(name)
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import Interfaces
+import Logging
+import Transport
+
+/// Connects over the first of several network interfaces by which the other side is reached: a wired one, and a modem where that is down.
+struct InterfaceFallback: TransportConnector {
+    struct Way: Sendable {
+        var interface: String
+        var connector: any TransportConnector
+    }
+
+    /// In the order in which they are tried, anew for each connection.
+    let ways: [Way]
+    let logger: Logger
+
+    func connect() async throws -> any MessageTransport {
+        var failures: [ReplicationError] = []
+        for way in ways {
+            do {
+                let transport = try await way.connector.connect()
+                if !failures.isEmpty { logger.notice("connected over \(way.interface): the interfaces before it do not reach the other side") }
+                return transport
+            } catch let error as ReplicationError where error.domain == .network {
+                // Whoever answered, and be it with a refusal, was reached.
+                try Task.checkCancellation()
+                failures.append(error)
+            }
+        }
+        // What passes by itself is soon tried again, whatever is wrong with the others.
+        guard var error = failures.first(where: \.isTransient) ?? failures.last else { throw ReplicationError(network: .unknownInterface, message: "network_interface names none") }
+        error.message = zip(ways, failures).map { "over \($0.interface): \($1.message)" }.joined(separator: "; ")
+        throw error
+    }
+}

@@ -1,0 +1,92 @@
+import Digests
+import Documents
+import Environment
+import Synchronization
+
+/// The beginning of a blob whose connection broke. Belongs to one owner at a time: the writer that it came from, the list in which it lies,
+/// the writer that goes on.
+///
+/// Unchecked: nobody uses the hasher but the writer that has it, under its lock.
+final class UnfinishedBlob: @unchecked Sendable {
+    let path: String
+    let file: any OpenFile
+    let hasher: SHA1Hasher
+    /// Bytes that are in the file, and in the hasher.
+    let count: UInt64
+
+    init(path: String, file: any OpenFile, hasher: SHA1Hasher, count: UInt64) {
+        (self.path, self.file, self.hasher, self.count) = (path, file, hasher, count)
+    }
+}
+
+/// What broken connections left of blobs, until who sent it comes back and sends the rest. It is gone after a restart.
+struct UnfinishedBlobs: Sendable {
+    enum Limits {
+        /// `unfinished_blobs` of a database; of further ones the oldest begins anew.
+        static let count = 16
+        /// `unfinished_blob_bytes`: less than that is soon sent again.
+        static let leastBytes: UInt64 = 64 << 10
+        /// `unfinished_blob_time`: seconds after which nobody is expected to come back.
+        static let seconds: Int64 = 24 * 3_600
+    }
+
+    private struct Entry: Sendable {
+        var digest: BlobDigest
+        var owner: String
+        var since: Int64
+        var part: UnfinishedBlob
+    }
+
+    private var entries: [Entry] = []
+
+    /// - Returns: files that nobody wants any more.
+    mutating func add(_ part: UnfinishedBlob, _ digest: BlobDigest, of owner: String, now: Int64, maxBytes: UInt64) -> [String] {
+        var gone = expire(now: now)
+        gone += remove { $0.digest == digest && $0.owner.utf8.elementsEqual(owner.utf8) }
+        entries.append(Entry(digest: digest, owner: owner, since: now, part: part))
+        while let oldest = entries.first, entries.count > Limits.count || entries.reduce(0, { $0 + $1.part.count }) > maxBytes {
+            entries.removeFirst()
+            gone.append(oldest.part.path)
+        }
+        return gone
+    }
+
+    /// Of the same owner only: who sends the end of a blob has not shown that it has the beginning.
+    mutating func take(_ digest: BlobDigest, of owner: String) -> UnfinishedBlob? {
+        guard let place = entries.firstIndex(where: { $0.digest == digest && $0.owner.utf8.elementsEqual(owner.utf8) }) else { return nil }
+        return entries.remove(at: place).part
+    }
+
+    mutating func expire(now: Int64) -> [String] { remove { now - $0.since >= Limits.seconds } }
+
+    private mutating func remove(_ isMeant: (Entry) -> Bool) -> [String] {
+        let gone = entries.filter(isMeant).map(\.part.path)
+        entries.removeAll(where: isMeant)
+        return gone
+    }
+}
+
+extension BlobStore {
+    /// Keeps what has come of a blob for its owner; the writer is of no use afterwards. Blocks: call it inside ``perform(_:)``.
+    public func keepUnfinished(_ writer: BlobWriter, _ digest: BlobDigest, of owner: String) {
+        guard let part = writer.handOver(leastBytes: UnfinishedBlobs.Limits.leastBytes) else { return }
+        let now = environment.time.wallSeconds()
+        remove(unfinished.withLock { $0.add(part, digest, of: owner, now: now, maxBytes: maxBytes) })
+    }
+
+    /// A writer that goes on behind what its owner has sent of the blob; nil where there is nothing of it. Blocks.
+    ///
+    /// - Throws: `StoreError.diskFull` as ``writer(_:)`` does.
+    public func resumedWriter(_ digest: BlobDigest, of owner: String) throws(StoreError) -> BlobWriter? {
+        try checkRoom(.peers)
+        return unfinished.withLock { $0.take(digest, of: owner) }.map { BlobWriter(store: self, resuming: $0) }
+    }
+
+    /// Forgets those for which nobody has come back.
+    func expireUnfinished() {
+        let now = environment.time.wallSeconds()
+        remove(unfinished.withLock { $0.expire(now: now) })
+    }
+
+    private func remove(_ paths: [String]) { for path in paths { try? files.remove(path) } }
+}

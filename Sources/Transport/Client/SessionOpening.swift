@@ -1,0 +1,30 @@
+import Encodings
+import HTTPServer
+import Interfaces
+import NIOCore
+
+/// Opens a session at a server that has them as Sync Gateway does, with name and password: `POST /DATABASE/_session`. The server checks the
+/// password, which is costly, once for many connections.
+struct SessionOpening: Sendable {
+    let configuration: WebSocketClient.Configuration
+    let group: any EventLoopGroup
+
+    /// The session is among the configuration's cookies then; or not, at a server that has none.
+    func open(at url: EndpointURL) async throws {
+        guard case .basic(let login)? = configuration.credentials else { return }
+        var client = HTTPClient(.tcp(host: url.host, port: url.port), group: group)
+        (client.proxy, client.networkInterface, client.limits) = (configuration.proxy, configuration.networkInterface, configuration.limits)
+        (client.connectTime, client.secureLayer) = (configuration.limits.connectTime, url.isSecure ? configuration.secureLayer : nil)
+        let body = "{\"name\":\(JSONString.quoted(login.username)),\"password\":\(JSONString.quoted(login.password))}"
+        let answer = try await client.request(
+            "POST", url.databasePath + "/_session", headers: ["User-Agent": configuration.userAgent, "Content-Type": "application/json"],
+            body: .buffer(ByteBuffer(string: body)), timeout: configuration.limits.connectTime, maximumBody: configuration.limits.errorBodyBytes)
+        switch answer.status {
+        case 200..<300: configuration.sessions?.receive(answer.headers)
+        case 401, 403, 429, 500...:
+            throw HandshakeResponse(status: answer.status, headers: answer.headers, body: Array(answer.body.readableBytesView)).error(at: url)
+        // Couchbase Lite has no sessions; whoever leads elsewhere does that with the upgrade, too. There, name and password are shown.
+        default: break
+        }
+    }
+}

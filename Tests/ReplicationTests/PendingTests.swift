@@ -1,0 +1,37 @@
+import Documents
+import DocumentStore
+import Testing
+
+@testable import Replication
+
+/// What is still to be pushed, asked of databases in which that is much, or little among much.
+@Suite(.timeLimit(.minutes(10)))
+struct PendingTests {
+    /// A pull has left marks on all, and another replicator to the same remote has a checkpoint of its own, which is at the beginning.
+    @Test func countingEndsAfterSoManyRows() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await b.fill(0..<3_000)
+        #expect(await replicate(a, Hub(b), .pull).counts.pulled == 3_000)
+        try await a.put("doc-2999", "{\"edited\":true}")
+        let replicator = Replicator(ReplicatorConfiguration(a, .push), Hub(b))
+        #expect(try await replicator.pendingEstimate(rows: 2_000) == Replicator.Pending(count: 0, isCapped: true))
+        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 1))
+        #expect(try await replicator.pendingDocumentIDs().map(\.1.text) == ["doc-2999"])
+        #expect(try await replicator.isPending(doc("doc-2999"), in: .default))
+        #expect(try await !replicator.isPending(doc("doc-1"), in: .default))
+    }
+
+    /// More named documents than are looked up at a time, in no order.
+    @Test func namedDocumentsAreAllFound() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<5_000)
+        let wanted = (0..<2_500).map { "doc-\($0 * 7 % 5_000)" }
+        let replicator = Replicator(ReplicatorConfiguration(a, .push) { $0.only { $0.documentIDs = wanted.map { doc($0) } } }, Hub(b))
+        #expect(try await Set(replicator.pendingDocumentIDs().map(\.1.text)) == Set(wanted))
+        #expect(try await replicator.pendingDocumentIDs().count == wanted.count)
+        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: wanted.count))
+        await replicator.run()
+        #expect(try await replicator.pendingDocumentIDs().isEmpty)
+        #expect(try await b.count() == wanted.count)
+    }
+}
