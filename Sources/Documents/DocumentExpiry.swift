@@ -8,7 +8,9 @@ public enum DocumentExpiry: Sendable, Equatable {
     case at(Int64)
 
     /// Numbers up to 30 days are lengths of time, greater ones are times.
-    static let longestLength: Int64 = 30 * 86_400
+    public static let longestLength: Int64 = 30 * 86_400
+    /// The beginning of the year 2000: a number before that is a length of time that somebody got wrong.
+    public static let earliestMeant: Int64 = 946_684_800
     /// The end of the year 9999.
     static let latest: Int64 = 253_402_300_799
 

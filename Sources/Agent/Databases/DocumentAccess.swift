@@ -105,6 +105,13 @@ package struct DocumentAccess: Sendable {
         if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
         parts.expiry = object["_exp"].flatMap { DocumentExpiry($0) }
+        // Peers' are taken as Sync Gateway takes them. Here it is a length of time that is too long for one.
+        if case .at(let time)? = parts.expiry, time < DocumentExpiry.earliestMeant {
+            throw AgentError(
+                .invalid,
+                "_exp: \(time) is a time in the year \(1970 + time / 31_556_952), as a number above \(DocumentExpiry.longestLength) (30 days) is; the document would be gone at once. "
+                    + "Expected: \(DocumentExpiry.expected)")
+        }
         for key in ["_id", "_rev", "_deleted", "_cv", "_vv", "_exp"] { object[key] = nil }
         if case .object(let attachments)? = object["_attachments"] {
             object["_attachments"] = .object(LegacyAttachments.complete(attachments, generation: (parts.revision?.generation ?? 0) + 1))

@@ -130,6 +130,7 @@ final class FleetService: Sendable {
         var (since, count): (SequenceNumber, Int) = (0, 0)
         var problems: [(id: String, reason: String)] = []
         let accepted = settings.acceptedKinds
+        var hasTaken = false
         while true {
             let from = since
             let rows = try await database.read { try $0.changes(collection, since: from, limit: 1_000, includeBodies: false, includeDeleted: false) }
@@ -156,6 +157,7 @@ final class FleetService: Sendable {
                     let document = try FleetDocument(verifying: stored.body, id: claim.id.text, trusting: keys)
                     guard document.scope.covers(id: id, labels: settings.labels) else { continue }
                     try await take(document)
+                    hasTaken = true
                     break
                 } catch {
                     // What another agent of ours, with other settings, has to say about it counts.
@@ -171,6 +173,8 @@ final class FleetService: Sendable {
         let current = Set(claims.values.joined().map(\.id.text))
         known.withLock { known in known = known.filter { current.contains($0.key) } }
         report(problems)
+        // What stood in the way of another may be gone with it: a fragment that used a plugin, say.
+        if hasTaken { retry() }
     }
 
     /// One that was in force once is not news, and neither is anything older; unless it is not in force now for what has been mended since.

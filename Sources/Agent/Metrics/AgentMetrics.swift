@@ -42,7 +42,7 @@ extension Agent {
                 [("listener", RefusedLogins.adminPort)], refusedLogins.count(RefusedLogins.adminPort))
         }
         let security = shared.withLock { $0.replicatorSecurity }
-        for replicator in replicators { await Self.add(replicator, security[replicator.configuration.name], pendingCounts, to: &text) }
+        for replicator in replicators { await Self.add(replicator, security[replicator.configuration.name], pendingCounts, now: environment.time.wallSeconds(), to: &text) }
         for plugin in plugins?.status() ?? [] { Self.add(plugin, to: &text) }
         addFleet(to: &text)
         for listener in listeners { Self.addDocuments(of: listener, to: &text) }
@@ -81,7 +81,7 @@ extension Agent {
     private static let refusedHelp = "Documents that the peer refused: of a replicator, or peers of a listener, since its start."
 
     private static func add(
-        _ replicator: Replicator, _ security: ReplicatorSecurity?, _ pending: PendingCounts, to text: inout PrometheusText
+        _ replicator: Replicator, _ security: ReplicatorSecurity?, _ pending: PendingCounts, now: Int64, to text: inout PrometheusText
     ) async {
         let labels = [("replicator", replicator.configuration.name)]
         let status = replicator.status
@@ -100,7 +100,8 @@ extension Agent {
         text.add(
             .gauge, "nightjar_replicator_checkpoint_refused", "1 while the peer keeps no checkpoint of ours.", labels,
             status.refusals.checkpoint == nil ? 0 : 1)
-        if let last = status.lastSuccess {
+        // One that is idle and connected is in step now, however long nothing has happened.
+        if let last = status.activity == .idle ? now : status.lastSuccess {
             text.add(.gauge, "nightjar_replicator_last_success_seconds", "When it was last done or idle, since 1970.", labels, last)
         }
         text.add(.gauge, "nightjar_replicator_suspended", "1 while it is suspended.", labels, status.isSuspended ? 1 : 0)

@@ -117,7 +117,7 @@ struct IdentityCommand: AsyncParsableCommand {
                 // A configuration that is wrong names nothing for certain.
                 let users = force ? [] : (try? location.settings())?.users(ofIdentity: label.text) ?? []
                 guard users.isEmpty else {
-                    throw AgentError(.conflict, "the identity \(label) is that of \(users.joined(separator: ", ")): name another there first, or give --force")
+                    throw AgentError(.conflict, "the identity \(label) is that of \(users.joined(separator: ", ")), and peers may have pinned its key: name another there first, or give --force")
                 }
                 try location.keyStore().remove(label)
                 if json { Output.json(["label": .string(label.text), "removed": .bool(true)]) } else { Output.line("\(label) removed") }
@@ -144,7 +144,11 @@ extension AgentSettings {
         func isIt(_ identity: IdentityReference?) -> Bool {
             if case .label(let named)? = identity { named.value.utf8.elementsEqual(label.utf8) } else { false }
         }
-        return listeners.filter { isIt($0.identity) }.map { "listener \($0.name.value)" }
+        // A listener that names none has the one that the agent made.
+        func isItsOwn(_ listener: ListenerSettings) -> Bool {
+            listener.identity == nil && listener.usesTLS && label.utf8.elementsEqual(IdentityLabel.anonymous.text.utf8)
+        }
+        return listeners.filter { isIt($0.identity) || isItsOwn($0) }.map { "listener \($0.name.value)" }
             + replicators.filter { isIt($0.authenticator?.identity) }.map { "replicator \($0.name.value)" }
     }
 }
