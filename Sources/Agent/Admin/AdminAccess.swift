@@ -37,10 +37,11 @@ struct AdminAccess: Sendable {
             + settings.tokens.map { Token(name: $0.name.value, secret: $0.token.value.revealed, role: $0.role) }
     }
 
+    /// - Parameter pattern: of the route that the request has; nil for none.
     /// - Returns: `everybody` for a load balancer without the token, which is told whether the agent is healthy and not why: reasons name
     ///   documents and plugins; and for the dashboard's own files, which hold nothing and ask for the token.
     /// - Throws: ``HTTPError`` 400, 401 or 403 that says why.
-    func check(_ request: HTTPRequest) throws(HTTPError) -> Level {
+    func check(_ request: HTTPRequest, _ pattern: String?) throws(HTTPError) -> Level {
         let hosts = hosts(request)
         guard let host = request.headers.first("Host") else { throw HTTPError(400, "the request has no Host") }
         guard let name = Self.name(host), hosts.contains(where: { HeaderList.sameName($0, name) }) else {
@@ -56,7 +57,7 @@ struct AdminAccess: Sendable {
         }
         if tokens.isEmpty { return .holder(name: "anybody on this machine", .edit) }
         if let holder = holder(request) {
-            let needed = AdminRole.needed(request.method, request.path)
+            let needed = pattern.map { AdminRole.needed(request.method, $0) } ?? .read
             guard holder.role.covers(needed) else {
                 throw HTTPError(
                     403, "the token \"\(holder.name)\" has the role \(holder.role.rawValue), and \(request.method) \(request.path) needs \(needed.rawValue): "

@@ -80,7 +80,7 @@ package struct AdminServer: Sendable {
         guard let access else { return { request in try await auditing.note(request, by: "the agent's user", from: "admin.sock") { try await router.respond(to: request) } } }
         return { request in
             let level: AdminAccess.Level
-            do throws(HTTPError) { level = try access.check(request) } catch {
+            do throws(HTTPError) { level = try access.check(request, router.pattern(request.method, request.path)) } catch {
                 auditing.note(request, by: access.holder(request)?.name ?? "", refusedBy: error)
                 throw error
             }

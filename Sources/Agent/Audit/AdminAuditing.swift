@@ -35,7 +35,7 @@ struct AdminAuditing: Sendable {
 
     /// Documents come by the thousand: they are told by their database, once a minute.
     private static func action(_ request: HTTPRequest) -> (text: String, isDocument: Bool) {
-        let parts = request.path.split(separator: "/")
+        let parts = (try? RequestTarget.components(request.path))?.filter { !$0.isEmpty } ?? request.path.split(separator: "/").map(String.init)
         let isDocument = parts.count > 3 && parts[1] == "databases" && ["documents", "blobs"].contains(parts[3])
         return ("\(request.method) /\(isDocument ? parts.prefix(4).joined(separator: "/") : parts.joined(separator: "/"))", isDocument)
     }

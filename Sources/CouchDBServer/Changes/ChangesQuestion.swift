@@ -39,7 +39,7 @@ struct ChangesQuestion: Sendable {
             self.feed = feed
         }
         try takePlace(query.text("since") ?? body["since"].map { $0.asString ?? $0.text }, query.text("last-event-id") ?? call.request.headers.first("Last-Event-ID"))
-        limit = try query.number("limit") ?? body["limit"]?.asInt64.map { Int(clamping: max(0, $0)) }
+        limit = try query.number("limit") ?? body["limit"]?.asInt64.map { min(Int(clamping: max(0, $0)), CouchQuery.largestNumber) }
         switch query.text("style") {
         case nil, "main_only": break
         case "all_docs": allLeaves = true

@@ -40,11 +40,14 @@ struct CouchQuery: Sendable {
         }
     }
 
+    /// Greater numbers mean all there is, as this one does: sums of them have to fit.
+    static let largestNumber = 1 << 48
+
     /// Not negative.
     func number(_ key: String) throws(HTTPError) -> Int? {
         guard let value = text(key), value != "null" else { return nil }
         guard let number = Int(value), number >= 0 else { throw CouchError.query("Invalid value for \(key): \"\(value)\"") }
-        return number
+        return min(number, Self.largestNumber)
     }
 
     func json(_ key: String) throws(HTTPError) -> JSONValue? {

@@ -50,6 +50,13 @@ package struct Router: Sendable {
         nodes[at].targets[route.method] = Target(route: route, names: names)
     }
 
+    /// The pattern of the route that answers a request; nil where none does. However its path is written, it is the route that is meant.
+    package func pattern(_ method: String, _ path: String) -> String? {
+        var values: [String] = []
+        guard let components = try? RequestTarget.components(path), let (targets, _) = find(components[...], 0, &values) else { return nil }
+        return (targets[method] ?? (method == "HEAD" ? targets["GET"] : nil))?.route.pattern
+    }
+
     /// Answers a request by its route.
     ///
     /// - Throws: ``HTTPError`` 404, 405, 413, 415 or 400, or what the route throws.

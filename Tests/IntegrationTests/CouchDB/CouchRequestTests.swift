@@ -50,6 +50,14 @@ struct CouchRequestTests {
         #expect(down["rows"]?.asArray?.compactMap { $0["doc"]?["_id"]?.asString } == ["all-c", "all-b"])
         let keys = try await couch.ok("POST", "/main/_all_docs", "{\"keys\":[\"all-b\",7,\"none\",\"all-a\"]}")["rows"]?.asArray ?? []
         #expect(keys.map { $0["id"]?.asString ?? $0["error"]?.asString ?? "" } == ["all-b", "not_found", "not_found", "all-a"])
+        // Behind others, so that what stands before the range is added to it.
+        let all = "startkey=%22all-b%22&endkey=%22all-z%22&limit=9223372036854775807&skip=9223372036854775807"
+        for query in [all, all + "&descending=true", all + "&include_docs=true"] {
+            #expect(try await couch.ok("GET", "/main/_all_docs?\(query)")["rows"]?.asArray?.isEmpty == true, "\(query)")
+        }
+        let several = "{\"queries\":[{\"startkey\":\"all-b\",\"skip\":9223372036854775807,\"limit\":9223372036854775807}]}"
+        #expect(try await couch.ok("POST", "/main/_all_docs/queries", several)["results"]?.asArray?.first?["rows"]?.asArray?.isEmpty == true)
+        #expect(try await couch.ok("GET", "/main/_changes?limit=9223372036854775807&descending=true")["results"]?.asArray?.isEmpty == false)
         let queries = try await couch.ok("POST", "/main/_all_docs/queries", "{\"queries\":[{\"key\":\"all-a\"},{\"startkey\":\"all-d\",\"limit\":1}]}")
         #expect(queries["results"]?.asArray?.map { $0["rows"]?.asArray?.first?["id"]?.asString } == ["all-a", "all-d"])
         let packed = try await couch.send("GET", "/main/_all_docs", nil, [("Accept-Encoding", "gzip,deflate")])
