@@ -2,12 +2,13 @@ import Agent
 import ArgumentParser
 import Documents
 import Encodings
+import NIOCore
 import Synchronization
 
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "export", abstract: "Writes all documents as JSON Lines, in the order of their last change.",
-        discussion: "Of a damaged database it writes all that can be read, names the rest on standard error, and ends with status 1.")
+        commandName: "export", abstract: "Writes all documents of a collection as JSON Lines, in the order of their last change.",
+        discussion: "Blobs are not in it: nightjar backup keeps them, and nightjar blob get writes one. Of a damaged database it writes all that can be read, names the rest on standard error, and ends with status 1.")
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
@@ -20,7 +21,7 @@ struct ExportCommand: AsyncParsableCommand {
             try await location.withDocuments(of: db) { place in
                 let output = try OutputFile(file)
                 let progress = Progress()
-                let counts = Mutex((documents: 0, bytes: 0, unreadable: 0))
+                let counts = Mutex((documents: 0, bytes: 0, unreadable: 0, mayNameBlobs: false))
                 do {
                     try await place.export(includesDeleted: deleted) { piece in
                         try output.write(piece)
@@ -28,6 +29,7 @@ struct ExportCommand: AsyncParsableCommand {
                         let documents = counts.withLock { counts in
                             counts.documents += lines
                             counts.bytes += piece.readableBytes
+                            counts.mayNameBlobs = counts.mayNameBlobs || Self.mayNameBlobs(piece)
                             return counts.documents
                         }
                         progress.show("\(Plural.count(documents, "document")), \(progress.rate(documents))/s")
@@ -43,7 +45,7 @@ struct ExportCommand: AsyncParsableCommand {
                     throw error
                 }
                 progress.clear()
-                let (documents, bytes, unreadable) = counts.withLock { $0 }
+                let (documents, bytes, unreadable, mayNameBlobs) = counts.withLock { $0 }
                 let isOnOutput = output.descriptor == 1
                 if json {
                     let counts: JSONValue = ["documents": .int(documents), "bytes": .int(bytes), "unreadable": .int(unreadable)]
@@ -51,11 +53,28 @@ struct ExportCommand: AsyncParsableCommand {
                 } else if !isOnOutput || progress.isShown {
                     Output.write(isOnOutput ? 2 : 1, "\(Plural.count(documents, "document")), \(Plural.count(bytes, "byte"))\n")
                 }
+                if mayNameBlobs {
+                    Output.errorLine("nightjar: documents name blobs, which are not in the export: nightjar backup keeps them, and the database's folder has them in blobs")
+                }
                 guard unreadable == 0 else {
                     throw AgentError(
                         .failed, "\(db) is damaged: \(Plural.count(unreadable, "part")) of it cannot be read; the other documents, \(documents), are exported")
                 }
             }
+        }
+    }
+
+    /// By what every reference has; a text that quotes one has it as well.
+    private static func mayNameBlobs(_ piece: ByteBuffer) -> Bool {
+        piece.withUnsafeReadableBytes { bytes in
+            let mark = Array("\"blob\"".utf8)
+            var rest = bytes[...]
+            while let start = rest.firstIndex(of: mark[0]) {
+                rest = rest[start...]
+                if rest.starts(with: mark) { return true }
+                rest = rest.dropFirst()
+            }
+            return false
         }
     }
 }
