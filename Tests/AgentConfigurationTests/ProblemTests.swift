@@ -44,9 +44,7 @@ private let wrong: [Wrong] = [
     Wrong(replicator("proxy: { url: \"http://p:1\", roots: [ ‸ca.pem ] }"), "needs a url that begins with https:"),
     Wrong(replicator("open_session: ‸true"), "open_session", "needs an authenticator with username and password"),
     Wrong(replicator("authenticator: { bearer: t }\n    open_session: ‸true"), "needs an authenticator with username and password"),
-    Wrong(
-        replicator("authenticator: { username: u, password: p }\n    open_session: ‸true", target: "http://h/db"),
-        "connections that speak the protocol of Couchbase Lite"),
+    Wrong(replicator("authenticator: { username: u, password: p }\n    open_session: ‸true", target: "http://h/db"), "the protocol of Couchbase Lite"),
     Wrong(listener("authenticator: none\n    pull_filter: { plugin: p, on_failure: ‸default_rule }"), "conflicts that may be decided otherwise"),
     Wrong(replicator("collections: { _default: { conflict_resolver: { plugin: p, on_failure: ‸local } } }"), "pending or default_rule"),
     Wrong(replicator("collections: { _default: { channels: [ good, ‸\"bad,name\" ] } }"), "a channel", "no comma"),

