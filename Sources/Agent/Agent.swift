@@ -21,7 +21,8 @@ package actor Agent {
     nonisolated let group: MultiThreadedEventLoopGroup
     nonisolated let startedAt: Int64
     nonisolated let environment: Environment
-    private nonisolated let descriptorLimit = DescriptorBudget.raisedLimit()
+    nonisolated let descriptorLimit = DescriptorBudget.raisedLimit()
+    nonisolated let openBlobs: OpenBlobs
     private nonisolated let uptimeStart: UInt64
     nonisolated let shared: Mutex<Shared>
     nonisolated let meters = PluginMeters()
@@ -112,6 +113,7 @@ package actor Agent {
         disks = DiskGuard(time: environment.time, logger: logs.logger(.database))
         audit = AuditLog(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.http))
         shared = Mutex(Shared(settings: settings))
+        openBlobs = OpenBlobs(DescriptorBudget(limit: descriptorLimit, settings: settings).blobs)
         announcer = ServiceAnnouncer(group: group, environment: environment, logger: logs.logger(.listener))
         memory = MemoryBudget(limit: settings.limits.memory, time: environment.time, resident: { System.residentBytes })
         log = logs.logger(.database)
@@ -234,6 +236,7 @@ package actor Agent {
     nonisolated func makeDatabase(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws -> Database {
         var options = DatabaseOptions(wanted)
         options.maxBlobBytes = UInt64(settings.limits.maxBlobBytes)
+        options.openBlobs = openBlobs
         options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let folder = "\(settings.data.value)/\(wanted.name.value).nightjar"
         options.refusal = { [disks, name = wanted.name.value, quota = wanted.quota] in disks.refusal(of: $0, database: name, folder: folder, quota: quota) }
@@ -366,9 +369,6 @@ package actor Agent {
     package func retryConflicts() async {
         for keeper in keepers { await keeper.retry() }
     }
-
-    /// As the configuration in force shares them out.
-    nonisolated var descriptors: DescriptorBudget { DescriptorBudget(limit: descriptorLimit, settings: settings) }
 
     // MARK: - Finding things
 

@@ -5,7 +5,7 @@ import Glibc
 struct DescriptorBudget: Equatable {
     /// What a process needs anyway: standard streams, event loops, signals, plugins, certificates.
     private static let base = 48
-    /// A database: its writer and readers with file, log and shared memory, and blobs that come and go.
+    /// A database: its writer and readers with file, log and shared memory, and what looks after it.
     private static let perDatabase = 24
     /// A replicator: its socket, and one that is about to take its place.
     private static let perReplicator = 4
@@ -18,6 +18,8 @@ struct DescriptorBudget: Equatable {
     let adminSockets: Int
     /// What the peers' listeners share.
     let peerSockets: Int
+    /// Files of blobs that are on their way, of all databases: `open_blobs`.
+    let blobs: Int
     private let wanted: Int
 
     init(limit: Int, settings: AgentSettings) {
@@ -26,7 +28,9 @@ struct DescriptorBudget: Equatable {
         reserve = min(
             limit / 2, Self.base + settings.databases.count * Self.perDatabase + settings.replicators.count * Self.perReplicator)
         adminSockets = max(4, min(AdminListener.maximumSockets, limit / 16))
-        peerSockets = max(4, limit - reserve - 2 * adminSockets)
+        let rest = limit - reserve - 2 * adminSockets
+        blobs = max(4, rest / 4)
+        peerSockets = max(4, rest - blobs)
         wanted = settings.listeners.reduce(0) { $0 + $1.maxConnections + Self.wantedHTTP }
     }
 
@@ -62,4 +66,9 @@ struct DescriptorBudget: Equatable {
         while readdir(folder) != nil { count += 1 }
         return count
     }
+}
+
+extension Agent {
+    /// As the configuration in force shares them out.
+    nonisolated var descriptors: DescriptorBudget { DescriptorBudget(limit: descriptorLimit, settings: settings) }
 }

@@ -23,16 +23,27 @@ struct DoorTests {
         (#"{"a":1,"\u005fowner":"ann"}"#, "_owner"),
     ]
 
-    @Test("keys that come twice, odd _deleted and _id: by the listener, a save, and an import")
+    @Test("keys that come twice, odd _deleted and _id: by the listener, CouchDB's API, a save, and an import")
     func ambiguous() async throws {
         let hub = try await AgentProcess.start(Attack.hub())
         let companion = try await Companion.join(hub)
         let peer = try await Peer.connect(hub)
+        let couch = try Door.listener.probe(hub)
         for (number, (body, names)) in Self.bodies.enumerated() {
             let error = try await peer.ask(Peer.revision("pushed-\(number)", "1-aa", body)).error
             #expect(error?.code == 400 && error?.message.contains(names) == true, "\(body): \(String(describing: error))")
             let saved = try await hub.put("main", "saved-\(number)", body)
             #expect((400..<500).contains(saved.status) && saved.text.contains(names), "\(body): \(saved)")
+            let json = [("Content-Type", "application/json")]
+            // In CouchDB's words.
+            let word = names == "_id" ? "Document id" : names
+            let put = try await couch.request("PUT", "/main/put-\(number)", headers: json, body: Array(body.utf8))
+            #expect(put.status == 400 && put.text.contains(word), "\(body): \(put)")
+            for isEdit in [true, false] {
+                let text = "{\"new_edits\":\(isEdit),\"docs\":[\(names == "_id" ? body : "{\"_id\":\"bulk-\(number)\",\"_rev\":\"1-aa\"," + body.dropFirst())]}"
+                let bulk = try await couch.request("POST", "/main/_bulk_docs", headers: json, body: Array(text.utf8))
+                #expect((bulk.status == 400 || bulk.text.contains("\"error\"")) && bulk.text.contains(word), "\(body): \(bulk)")
+            }
             // A line of its own among good ones, with an _id where the case is not about that.
             let line = names == "_id" ? body : "{\"_id\":\"imported-\(number)\"," + body.dropFirst()
             let text = "{\"_id\":\"good-\(number)\"}\n\(line)\n{\"_id\":\"fine-\(number)\"}\n"

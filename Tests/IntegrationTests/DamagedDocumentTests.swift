@@ -61,32 +61,3 @@ struct DamagedDocumentTests {
         try folder.write(name, bytes: bytes)
     }
 }
-
-/// The folder of a database that goes away under a running agent, and is not there at the next start.
-@Suite("A database that disappears", .serialized)
-struct LostDatabaseTests {
-    @Test("is an error in answers, health and log, and no empty database takes its place")
-    func isNotReplaced() async throws {
-        let folder = try TemporaryFolder()
-        let configuration = Configuration.hub(databases: ["main", "other"])
-        let agent = try await AgentProcess.start(configuration, in: folder)
-        try await agent.load("before", 50)
-        try folder.rename("data/main.nightjar", to: "away")
-        let put = try await agent.put("main", "lost", "{}")
-        #expect(put.status == 500 && put.text.contains("has disappeared"), "\(put)")
-        let health = try await agent.admin.get("/health")
-        #expect(health.status == 503 && health.text.contains("main.nightjar/db.sqlite3 has disappeared"), "\(health)")
-        #expect(agent.process.errors.contains("main.nightjar/db.sqlite3 has disappeared"))
-        try await agent.save("kept", "{}", in: "other")
-        #expect(try await agent.stop().status == 0)
-
-        let refused = try await NightjarExecutable.run("run", "--config", folder.path("nightjar.yaml"), folder: folder.path)
-        #expect(refused.status == 1 && refused.errors.contains("there was a database"), "\(refused)")
-        #expect(!folder.exists("data/main.nightjar/db.sqlite3"))
-        try folder.rename("away", to: "data/main.nightjar")
-        let again = try await AgentProcess.start(configuration, in: folder)
-        #expect(try await again.documents("main") == 50)
-        #expect(try await again.isWell())
-        #expect(try await again.stop().status == 0)
-    }
-}

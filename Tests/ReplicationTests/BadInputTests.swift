@@ -338,4 +338,32 @@ struct BadInputTests {
         #expect(replicator.status.counts.completed == replicator.status.counts.total)
         await replicator.stop()
     }
+
+    /// The same rule as for what peers push: readers would understand such a document in different ways.
+    @Test func ambiguousDocumentsThatAreOfferedToAPuller() async throws {
+        let a = try TestDatabase("a")
+        let listener = FakeListener { request in request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : OutgoingReply() }
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), listener)
+        await replicator.start()
+        for await peer in listener.peers {
+            for await request in peer.requests where request.profile == "subChanges" { break }
+            let bodies = [
+                (#"{"owner":"ann","x":1,"owner":"eve"}"#, "owner"), (#"{"a":[{"in":1,"\u0069n":2}]}"#, "in"), (#"{"_deleted":"no"}"#, "_deleted"), (#"{"_id":7}"#, "_id"),
+                (#"{"_owner":"ann"}"#, "_owner"),
+            ]
+            let rows = (0...bodies.count).map { "[\($0 + 1),\"d\($0)\",\"1-aa\"]" }.joined(separator: ",")
+            _ = await peer.ask("changes", [("collection", "0")], "[\(rows)]")
+            for (number, (body, word)) in bodies.enumerated() {
+                let reply = await peer.ask("rev", rev("d\(number)", "1-aa", [("sequence", "\(number + 1)")]), body)
+                expect(reply, 400, "\(body)")
+                #expect(reply?.error?.message.contains(word) == true, "\(body): \(String(describing: reply?.error))")
+            }
+            #expect(await peer.ask("rev", rev("d\(bodies.count)", "1-aa", [("sequence", "\(bodies.count + 1)")]), "{\"owner\":\"ann\"}")?.error == nil)
+            peer.send(peer.request("changes", [("collection", "0")], "null", noReply: true))
+            #expect(await replicator.wait { $0.activity == .idle } != nil)
+            #expect(try await a.contents() == ["d\(bodies.count) 1-aa false {\"owner\":\"ann\"}"])
+            break
+        }
+        await replicator.stop()
+    }
 }

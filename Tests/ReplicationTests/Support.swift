@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Environment
 import Glibc
 import Logging
 import NIOCore
@@ -23,14 +24,16 @@ final class TestDatabase: Sendable {
     let database: Database
     private let folder: String
 
-    init(_ name: String = "db", collections: [String] = [], _ change: (inout DatabaseOptions) -> Void = { _ in }) throws {
+    init(
+        _ name: String = "db", collections: [String] = [], environment: Environment = .system, _ change: (inout DatabaseOptions) -> Void = { _ in }
+    ) throws {
         var template = Array("/tmp/replication-tests-XXXXXX".utf8CString)
         let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap { mkdtemp($0) } }
         folder = String(cString: try #require(made))
         var options = DatabaseOptions()
         options.durability = .process
         change(&options)
-        database = try Database.open(folder: folder + "/\(name).nightjar", name: name, options: options)
+        database = try Database.open(folder: folder + "/\(name).nightjar", name: name, options: options, environment: environment)
         for collection in collections { _ = try database.createCollection(CollectionName(parsing: collection)) }
     }
 

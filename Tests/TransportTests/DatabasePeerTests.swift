@@ -33,6 +33,31 @@ struct DatabasePeerTests {
         await server.stop()
     }
 
+    @Test("another host that a database redirects to gets neither login, cookie nor headers of ours; the same host gets them all")
+    func redirected() async throws {
+        for host in ["localhost", "127.0.0.1"] {
+            let seen = Mutex("")
+            let other = try await RawServer.start { socket in
+                let header = String(try await socket.readHeader())
+                seen.withLock { $0 = header }
+                try await socket.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"db_name\":\"db\"}")
+            }
+            let first = try await RawServer.answering(
+                "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://\(host):\(other.port)/db\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            let client = DatabaseClient(
+                try configuration(first.port) {
+                    $0.credentials = .bearer("a secret")
+                    $0.headers.add("X-Api-Key", "a key")
+                }, group: testGroup, environment: .system)
+            let transport = try await client.connect()
+            let header = seen.withLock { $0 }
+            #expect(header.hasPrefix("GET /db HTTP/1.1\r\n"), "\(header)")
+            for secret in ["a secret", "a key"] { #expect(header.contains(secret) == (host == "127.0.0.1"), "\(header)") }
+            transport.drop()
+            for server in [first, other] { await server.stop() }
+        }
+    }
+
     @Test("who is stopped while a session is opened, or a token is asked for, does not wait for it")
     func stopped() async throws {
         let basic = WebSocketClient.Credentials.basic(BasicCredentials(username: "ada", password: "enchantress"))

@@ -20,6 +20,7 @@ extension Agent {
             "resident_bytes": JSONOutput.number(System.residentBytes),
             "descriptors": JSONOutput.object([
                 "limit": JSONOutput.number(descriptors.limit), "reserve": JSONOutput.number(descriptors.reserve),
+                "open_blobs": JSONOutput.number(openBlobs.count), "max_open_blobs": JSONOutput.number(openBlobs.limit),
                 "open": DescriptorBudget.open().map { JSONOutput.number($0) } ?? .null,
             ]),
             "ready": .bool(isReady),

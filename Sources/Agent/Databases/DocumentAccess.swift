@@ -270,6 +270,7 @@ extension StoreError {
         case .bodyTooLarge, .blobTooLarge: .tooLarge
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: .invalid
         case .diskFull: .noRoom
+        case .tooManyOpenBlobs: .notNow
         default: .failed
         }
     }

@@ -179,6 +179,7 @@ extension Agent {
             state.settings = plan.new
             state.databases.merge(prepared.databases) { _, new in new }
         }
+        openBlobs.limit = descriptors.blobs
         if plan.changesBlobLimit {
             for database in databases { database.blobs.maxBytes = UInt64(plan.new.limits.maxBlobBytes) }
             done.append("limits.max_blob_bytes applied")

@@ -8,10 +8,12 @@ import Synchronization
 ///
 /// Unchecked: `hasher` and `hashed` are touched only while `lock` is held. (A hasher is not Sendable, so it cannot lie
 /// inside the Mutex.)
-public final class BlobReader: @unchecked Sendable {
+public final class BlobReader: BlobUser, @unchecked Sendable {
     /// Size in bytes.
     public let size: UInt64
-    private let file: any OpenFile
+    /// Nil once it gave way, with what is said then.
+    private let file: Mutex<(open: (any OpenFile)?, place: OpenBlobs.Place?, limit: Int)>
+    private let time: any TimeSource
     private let path: String
     private let digest: BlobDigest
     /// Told what is known of the file when it was read: that it was altered, or nil when it is right.
@@ -22,33 +24,44 @@ public final class BlobReader: @unchecked Sendable {
     private var hashed: UInt64 = 0
 
     init(
-        path: String, digest: BlobDigest, _ files: any FileSystem, judged: @escaping @Sendable (StoreError?) -> Void
+        path: String, digest: BlobDigest, _ files: any FileSystem, _ place: OpenBlobs.Place?, _ time: any TimeSource,
+        judged: @escaping @Sendable (StoreError?) -> Void
     ) throws(StoreError) {
         self.judged = judged
         self.path = path
         self.digest = digest
+        self.time = time
         do throws(FileError) {
-            file = try files.open(path, .read)
-            size = try file.size()
+            let open = try files.open(path, .read)
+            size = try open.size()
+            file = Mutex((open, place, place?.limit ?? 0))
         } catch {
             if error.isMissing { throw .blobMissing(digest: digest.text) }
             throw StoreError(error)
         }
+        place?.belongs(to: self)
     }
+
+    func giveWay() { file.withLock { ($0.open, $0.place) = (nil, nil) } }
 
     /// Up to `count` bytes from `offset`; fewer only at the end, none beyond it.
     /// - Throws: `StoreError.blobAltered` with the last bytes, when all were read in order and are not those of the digest, and
-    ///   when the file has become shorter.
+    ///   when the file has become shorter; `.tooManyOpenBlobs` where nothing was read for a while and others needed the descriptor.
     public func read(offset: UInt64, count: Int) throws(StoreError) -> [UInt8] {
         guard offset < size, count > 0 else {
             if size == 0 { try check([], at: 0) }
             return []
         }
+        let (open, limit) = file.withLock { file in
+            file.place?.used(at: time.monotonicNanoseconds())
+            return (file.open, file.limit)
+        }
+        guard let open else { throw .tooManyOpenBlobs(limit: limit) }
         let wanted = Int(min(UInt64(count), size - offset))
         var failure: FileError?
         let bytes = [UInt8](unsafeUninitializedCapacity: wanted) { buffer, filled in
             do throws(FileError) {
-                filled = try file.read(at: offset, into: UnsafeMutableRawBufferPointer(buffer))
+                filled = try open.read(at: offset, into: UnsafeMutableRawBufferPointer(buffer))
             } catch {
                 failure = error
             }

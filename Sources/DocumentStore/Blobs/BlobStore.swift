@@ -12,6 +12,7 @@ public final class BlobStore: Sendable {
     private let database: String
     let environment: Environment
     private let limit: Atomic<UInt64>
+    let openBlobs: OpenBlobs
     private let graceSeconds: Int64
     private let refusal: @Sendable (StoreWrite) -> String?
     private let queue = JobQueue<Job<BlobStore>>()
@@ -44,6 +45,7 @@ public final class BlobStore: Sendable {
         self.environment = environment
         files = environment.files
         limit = Atomic(options.maxBlobBytes)
+        openBlobs = options.openBlobs
         graceSeconds = options.blobGraceSeconds
         refusal = options.refusal
         try StoreError.ofFiles { () throws(FileError) in
@@ -144,9 +146,16 @@ public final class BlobStore: Sendable {
     }
 
     /// Opens the blob for reading in pieces; it stays readable even if it is removed meanwhile.
-    /// - Throws: `StoreError.blobMissing`.
+    /// - Throws: `StoreError.blobMissing`; `.tooManyOpenBlobs`, also later when nothing was read for a while.
     public func reader(_ digest: BlobDigest) throws(StoreError) -> BlobReader {
-        try BlobReader(path: path(digest), digest: digest, files) { [problems] in problems.note(digest, $0) }
+        try reader(digest, try openBlobs.take(at: environment.time.monotonicNanoseconds()))
+    }
+
+    /// For one that the agent reads for itself, whatever peers have open.
+    func ownReader(_ digest: BlobDigest) throws(StoreError) -> BlobReader { try reader(digest, nil) }
+
+    private func reader(_ digest: BlobDigest, _ place: OpenBlobs.Place?) throws(StoreError) -> BlobReader {
+        try BlobReader(path: path(digest), digest: digest, files, place, environment.time) { [problems] in problems.note(digest, $0) }
     }
 
     /// The blob was written anew.
@@ -158,11 +167,12 @@ public final class BlobStore: Sendable {
     public func totalBytes() throws(StoreError) -> UInt64 { try digests().reduce(0) { $0 + (size($1) ?? 0) } }
 
     /// Begins a blob whose bytes come in pieces.
-    /// - Throws: `StoreError.diskFull` also where the database's options refuse it.
+    /// - Throws: `StoreError.diskFull` also where the database's options refuse it; `.tooManyOpenBlobs`, also later when nothing came for a while.
     public func writer(_ write: StoreWrite = .peers) throws(StoreError) -> BlobWriter {
         try checkRoom(write)
+        let place = try openBlobs.take(at: environment.time.monotonicNanoseconds())
         let name = Self.temporaryPrefix + Hex.encode(environment.random.bytes(8))
-        return try BlobWriter(store: self, path: folder + "/" + name)
+        return try BlobWriter(store: self, path: folder + "/" + name, place)
     }
 
     func checkRoom(_ write: StoreWrite) throws(StoreError) {

@@ -7,28 +7,35 @@ import Synchronization
 /// verified and synced. Dropped without `finish`, it leaves nothing. Methods block: call them inside `BlobStore.perform`, each
 /// when the one before has completed. It may be dropped anywhere.
 ///
-/// Unchecked: `file`, `hasher` and `count` are touched only while `lock` is held. (A hasher is not
+/// Unchecked: `file`, `place`, `gaveWay`, `hasher` and `count` are touched only while `lock` is held. (A hasher is not
 /// Sendable, so it cannot lie inside the Mutex.)
-public final class BlobWriter: @unchecked Sendable {
+public final class BlobWriter: BlobUser, @unchecked Sendable {
     private let store: BlobStore
     private let path: String
     private let lock = Mutex(())
     /// Nil after the end.
     private var file: (any OpenFile)?
     private let hasher: SHA1Hasher
+    private var place: OpenBlobs.Place?
+    /// What is said to who goes on with it.
+    private var gaveWay: StoreError?
     private var count: UInt64 = 0
 
-    init(store: BlobStore, path: String) throws(StoreError) {
+    init(store: BlobStore, path: String, _ place: OpenBlobs.Place) throws(StoreError) {
         self.store = store
         self.path = path
+        self.place = place
         hasher = SHA1Hasher()
         file = try StoreError.ofFiles { () throws(FileError) in try store.files.open(path, .create) }
+        place.belongs(to: self)
     }
 
     /// Goes on behind what another writer has written.
-    init(store: BlobStore, resuming part: UnfinishedBlob) {
+    init(store: BlobStore, resuming part: UnfinishedBlob, _ place: OpenBlobs.Place) {
         self.store = store
+        self.place = place
         (path, file, hasher, count) = (part.path, part.file, part.hasher, part.count)
+        place.belongs(to: self)
     }
 
     /// Bytes that are written.
@@ -38,7 +45,7 @@ public final class BlobWriter: @unchecked Sendable {
     func handOver(leastBytes: UInt64) -> UnfinishedBlob? {
         lock.withLock { _ in
             guard let file, count >= leastBytes else { return nil }
-            self.file = nil
+            (self.file, place) = (nil, nil)
             return UnfinishedBlob(path: path, file: file, hasher: hasher, count: count)
         }
     }
@@ -57,7 +64,8 @@ public final class BlobWriter: @unchecked Sendable {
     public func append(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
         // Inside, an Optional instead of a throw: what Mutex rethrows is not typed.
         let failure: StoreError? = lock.withLock { _ in
-            guard let file else { return .closed(database: path) }
+            guard let file else { return gaveWay ?? .closed(database: path) }
+            place?.used(at: store.environment.time.monotonicNanoseconds())
             let limit = store.maxBytes
             guard UInt64(bytes.count) <= limit - min(count, limit) else { return .blobTooLarge(limit: limit) }
             do throws(FileError) { try file.append(bytes) } catch { return StoreError(error) }
@@ -84,7 +92,7 @@ public final class BlobWriter: @unchecked Sendable {
 
     private func install(_ expecting: BlobDigest?, _ length: UInt64?) throws(StoreError) -> BlobDigest {
         guard let file, let digest = BlobDigest(bytes: hasher.finalize()) else {
-            throw .closed(database: path)
+            throw gaveWay ?? .closed(database: path)
         }
         if let expecting, expecting != digest {
             throw .blobDigestMismatch(expected: expecting.text, found: digest.text)
@@ -96,16 +104,21 @@ public final class BlobWriter: @unchecked Sendable {
             if !store.environment.has(.blobBeforeItsBytes) { try file.sync() }
             try store.place(path, as: digest)
         }
-        self.file = nil
+        (self.file, place) = (nil, nil)
         store.isRight(digest)
         return digest
     }
 
     /// Throws the bytes away. Does nothing after `finish`.
-    public func cancel() {
+    public func cancel() { end(nil) }
+
+    func giveWay() { end { .tooManyOpenBlobs(limit: $0) } }
+
+    private func end(_ error: ((Int) -> StoreError)?) {
         lock.withLock { _ in
             guard file != nil else { return }
-            file = nil
+            gaveWay = error?(place?.limit ?? 0)
+            (file, place) = (nil, nil)
             try? store.files.remove(path)
         }
     }

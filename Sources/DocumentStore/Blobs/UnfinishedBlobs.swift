@@ -76,10 +76,11 @@ extension BlobStore {
 
     /// A writer that goes on behind what its owner has sent of the blob; nil where there is nothing of it. Blocks.
     ///
-    /// - Throws: `StoreError.diskFull` as ``writer(_:)`` does.
+    /// - Throws: `StoreError.diskFull` and `.tooManyOpenBlobs` as ``writer(_:)`` does.
     public func resumedWriter(_ digest: BlobDigest, of owner: String) throws(StoreError) -> BlobWriter? {
         try checkRoom(.peers)
-        return unfinished.withLock { $0.take(digest, of: owner) }.map { BlobWriter(store: self, resuming: $0) }
+        let place = try openBlobs.take(at: environment.time.monotonicNanoseconds())
+        return unfinished.withLock { $0.take(digest, of: owner) }.map { BlobWriter(store: self, resuming: $0, place) }
     }
 
     /// Forgets those for which nobody has come back.

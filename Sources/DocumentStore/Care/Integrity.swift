@@ -45,7 +45,7 @@ extension Database {
         for digest in digests {
             let fault = try await blobs.perform { blobs -> String? in
                 do {
-                    let reader = try blobs.reader(digest)
+                    let reader = try blobs.ownReader(digest)
                     var offset: UInt64 = 0
                     repeat {
                         let bytes = try reader.read(offset: offset, count: 1 << 20)

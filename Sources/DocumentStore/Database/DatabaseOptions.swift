@@ -23,6 +23,8 @@ public struct DatabaseOptions: Sendable {
     public var unusualKeys = false
     /// Largest blob, in bytes; `BlobStore.maxBytes` changes it while the database is open.
     public var maxBlobBytes = StoreLimits.maxBlobBytes
+    /// Shared by all databases of an agent.
+    public var openBlobs = OpenBlobs()
     /// Age in seconds below which an unreferenced blob is never removed.
     public var blobGraceSeconds = StoreLimits.blobGraceSeconds
     /// How long a statement waits for another process that holds SQLite's lock, before it fails.

@@ -66,6 +66,8 @@ public enum StoreError: Error, Sendable, Equatable {
     case blobTooLarge(limit: UInt64)
     /// The file's bytes are not, or no longer, those of the digest.
     case blobAltered(digest: String, path: String)
+    /// `OpenBlobs.limit` reached, or the blob gave way to another one because nothing was read or written for a while. Nothing was installed.
+    case tooManyOpenBlobs(limit: Int)
 }
 
 extension StoreError {
@@ -144,6 +146,8 @@ extension StoreError: CustomStringConvertible {
             "blob \(digest) has \(found) bytes, expected \(expected)"
         case .blobTooLarge(let limit):
             "blob has more than \(limit) bytes (max_blob_bytes)"
+        case .tooManyOpenBlobs(let limit):
+            "as many blobs as may be are being read or written (open_blobs = \(limit), which follows from RLIMIT_NOFILE); try again later"
         case .blobAltered(let digest, let path):
             "the bytes of blob \(digest) were altered on disk: remove \(path) and restore it from a copy or let a peer send it again"
         }

@@ -19,6 +19,18 @@ extension PeerAnswer {
     /// Its values take more than they may.
     var hasTooManyValues: Bool { AnswerBounds.treeSize(body) > AnswerBounds.tree }
 
+    /// What is wrong with a document in it that is well formed, and that readers would understand in different ways or not at all: no fault of the
+    /// answer, and of no other document.
+    var flaw: JSONError? {
+        do throws(JSONError) { _ = try JSONValue(parsing: [UInt8](body.readableBytesView)) } catch {
+            switch error.kind {
+            case .duplicateKey, .tooDeep, .notFinite, .emptyKey, .nulInKey, .tooManyKeys, .loneSurrogate: return error
+            default: return nil
+            }
+        }
+        return nil
+    }
+
     func json(_ what: String) throws(ReplicationError) -> JSONValue {
         guard !isTooLarge else {
             throw ReplicationError(

@@ -167,18 +167,28 @@ extension CouchDialect {
             return try await fetchOneByOne(wanted)
         }
         if answer.isTooLarge || answer.status == 413 || answer.isGood && answer.hasTooManyValues {
-            if wanted.count == 1 { return refuse(wanted[0], tooLarge(wanted[0])) }
-            try await fetch(Array(wanted[..<(wanted.count / 2)]))
-            return try await fetch(Array(wanted[(wanted.count / 2)...]))
+            return try await fetchHalves(of: wanted) { tooLarge($0) }
         }
         guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_get") }
-        try await reading(answer, "POST _bulk_get") { json in
-            var found: [FoundRevision] = []
-            for result in json["results"]?.asArray ?? [] {
-                for each in result["docs"]?.asArray ?? [] { found.append(FoundRevision(each)) }
+        do {
+            try await reading(answer, "POST _bulk_get") { json in
+                var found: [FoundRevision] = []
+                for result in json["results"]?.asArray ?? [] {
+                    for each in result["docs"]?.asArray ?? [] { found.append(FoundRevision(each)) }
+                }
+                try await take(found, for: wanted)
             }
-            try await take(found, for: wanted)
+        } catch {
+            guard let flaw = answer.flaw else { throw error }
+            try await fetchHalves(of: wanted) { unreadable($0, flaw) }
         }
+    }
+
+    /// Where one of them is not to be had: the others are.
+    private func fetchHalves(of wanted: [WantedRevision], refusal: (WantedRevision) -> ReplicationError) async throws {
+        if wanted.count == 1 { return refuse(wanted[0], refusal(wanted[0])) }
+        try await fetch(Array(wanted[..<(wanted.count / 2)]))
+        try await fetch(Array(wanted[(wanted.count / 2)...]))
     }
 
     /// As CouchDB 1.x and peers without `_bulk_get` have it.
@@ -190,13 +200,20 @@ extension CouchDialect {
             if answer.isTooLarge || answer.isGood && answer.hasTooManyValues { refuse(each, tooLarge(each)); continue }
             if answer.status == 404 { try await take([], for: [each]); continue }
             guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-            try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0) }, for: [each]) }
+            do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0) }, for: [each]) } } catch {
+                guard let flaw = answer.flaw else { throw error }
+                refuse(each, unreadable(each, flaw))
+            }
         }
     }
 
     private func tooLarge(_ wanted: WantedRevision) -> ReplicationError {
         ReplicationError(
             domain: .http, code: 413, message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes), or values of more than \(AnswerBounds.tree) (couch_tree_bytes)")
+    }
+
+    private func unreadable(_ wanted: WantedRevision, _ flaw: JSONError) -> ReplicationError {
+        ReplicationError(domain: .http, code: 400, message: "document \(wanted.row.id): \(flaw)")
     }
 
     private func refuse(_ wanted: WantedRevision, _ error: ReplicationError) {

@@ -26,6 +26,8 @@ struct PassiveRequests {
     }
 
     private var waiting: [Request] = []
+    /// Bytes of the checkpoints that the peer stored or was given last: what the next answer will come to.
+    private var lastAnswer = 0
     /// Of the one that is being served; nil: none.
     private var serving: Int?
     /// What those that wait hold, and the one that is being served.
@@ -43,13 +45,19 @@ struct PassiveRequests {
     mutating func next() -> Request? {
         guard serving == nil, !waiting.isEmpty else { return nil }
         let request = waiting.removeFirst()
-        serving = request.bytes
+        var answer = lastAnswer
+        if case .setCheckpoint = request { answer = 0 }
+        serving = request.bytes + answer
+        // Many read at once, and what was read is here before its connection has its turn.
+        bytes += answer
         return request
     }
 
-    mutating func served() {
+    /// - Parameter answer: bytes of the checkpoints that were read or stored.
+    mutating func served(answer: Int? = nil) {
         bytes -= serving ?? 0
         serving = nil
+        if let answer { lastAnswer = answer }
     }
 }
 
@@ -199,21 +207,21 @@ extension ReplicationSession {
     /// A peer that may not push may store checkpoints all the same: a refusal would stop Couchbase Lite for good, and without a
     /// checkpoint each visit would pull everything anew. What it can store is bounded, and its own.
     func servePassiveRequests() {
-        guard case .passive(let passive) = role, dialect.owedBytes <= limits.owedReplyBytes, let request = passiveRequests.next() else {
-            return
-        }
+        // While memory is short, a peer that has not read its replies gets no more of them.
+        let mayOwe = standing == .crowded ? 0 : limits.owedReplyBytes
+        guard case .passive(let passive) = role, dialect.owedBytes <= mayOwe, let request = passiveRequests.next() else { return }
         let owner = passive.checkpointOwner
         switch request {
         case .checkpoint(let handle, let id):
             read { try $0.peerCheckpoint(owner, id: id) } then: { session, stored in
                 session.dialect.answer(handle, checkpoint: stored)
-                session.passiveRequests.served()
+                session.passiveRequests.served(answer: stored?.body.count)
             } failed: { $0.storeFailed(handle, $1) }
         case .setCheckpoint(let handle, let id, let body, let expected):
             let bounds = passive.checkpointBounds
             write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
                 $0.dialect.answer(handle, savedCheckpoint: $1)
-                $0.passiveRequests.served()
+                $0.passiveRequests.served(answer: body.count)
             } failed: { session, error in
                 guard case StoreError.checkpointConflict? = error as? StoreError else { return session.storeFailed(handle, error) }
                 session.dialect.refuse(handle, MessageError(code: 409, message: "the checkpoint was changed meanwhile"))
@@ -232,7 +240,7 @@ extension ReplicationSession {
                 }
             } then: { session, checkpoints in
                 session.dialect.answer(handle, collections: checkpoints)
-                session.passiveRequests.served()
+                session.passiveRequests.served(answer: checkpoints.reduce(0) { $0 + (($1 ?? nil)?.body.count ?? 0) })
             } failed: { $0.storeFailed(handle, $1) }
         }
     }

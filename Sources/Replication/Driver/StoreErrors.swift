@@ -2,14 +2,27 @@ import DocumentStore
 import Interfaces
 
 extension ReplicationError {
-    /// An error of the store, in the terms of a replicator: a full disk may be emptied, a broken database not.
+    /// An error of the store, in the terms of a replicator: what passes is tried again, a broken database is the same on the next connection.
     init(store error: any Error) {
         self.init(domain: .store, code: 500, message: "\(error)")
-        if case StoreError.diskFull? = error as? StoreError {
-            code = 507
-            isTransient = true
+        guard let error = error as? StoreError, error.maySoonBeOver else { return }
+        if case .diskFull = error { code = 507 } else { code = 503 }
+        isTransient = true
+    }
+}
+
+extension StoreError {
+    /// The machine could not do it for now: no room, no descriptors, a disk that failed or is not mounted, a lock that another program holds.
+    fileprivate var maySoonBeOver: Bool {
+        switch self {
+        case .diskFull, .inputOutput, .folder, .fileGone, .tooManyOpenBlobs: true
+        case .database(let code, _, _): code & 0xFF == Self.busy
+        default: false
         }
     }
+
+    /// SQLITE_BUSY: another program holds the file's lock.
+    private static let busy: Int32 = 5
 }
 
 extension StoreError {

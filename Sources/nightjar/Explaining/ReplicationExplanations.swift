@@ -97,6 +97,9 @@ extension Explanation {
         Explanation("plugin/503", "A plugin failed on the document, which is held.", "nightjar replicator NAME held has file and line; mend the plugin."),
         Explanation("store/404", "The configuration names a collection that the database has not.", "Add it to collections of the database."),
         Explanation("store/500", "The database failed; the message says how.", "Look at the disk and at nightjar doctor."),
+        Explanation(
+            "store/503", "The database cannot be used for now: its disk failed or is not there, descriptors are short, or another program holds its lock.",
+            "It is tried again by itself. Where it stays, look at the disk, at ulimit -n and at nightjar doctor."),
         Explanation("store/507", "This machine's disk is full.", "Make room; it goes on by itself."),
     ]
 }

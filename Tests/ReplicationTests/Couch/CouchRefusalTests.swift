@@ -48,6 +48,30 @@ struct CouchRefusalTests {
         }
     }
 
+    @Test("a document that readers would understand in different ways is refused alone, and the others of its answer come", arguments: [true, false])
+    func ambiguous(hasBulkGet: Bool) async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.state.withLock { $0.hasBulkGet = hasBulkGet }
+            server.change { tree in
+                for n in 0..<20 { tree.edit("doc-\(n)", n % 9 == 4 ? "{\"owner\":\"ann\",\"TWICE\":\"eve\"}" : n == 7 ? "{\"_owner\":1}" : "{\"n\":\(n)}") }
+            }
+            server.rewrite { $0.replacing("\"TWICE\"", with: "\"owner\"") }
+            let replicator = Replicator(ReplicatorConfiguration(a, to: target, .pull), try DatabaseClient(target))
+            let events = replicator.documentEvents()
+            let status = await replicator.run()
+            #expect(status.error == nil && status.counts.pulled == 17 && status.counts.failed == 3, "\(status)")
+            #expect(try await a.count() == 17)
+            var words: [String: String] = [:]
+            for await batch in events {
+                for event in batch { words[event.id.text] = event.error?.message }
+                if words.count == 3 { break }
+            }
+            for id in ["doc-4", "doc-13"] { #expect(words[id]?.contains("the key \"owner\" appears twice") == true, "\(words)") }
+            #expect(words["doc-7"]?.contains("_owner") == true, "\(words)")
+        }
+    }
+
     @Test("a peer that does not let us look for winners is not one that takes nothing")
     func winners() async throws {
         let a = try TestDatabase()

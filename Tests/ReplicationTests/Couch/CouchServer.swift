@@ -16,6 +16,8 @@ final class CouchServer: Sendable {
         var tree = CouchTree()
         var exists = true
         var trouble: Trouble = { _, _ in nil }
+        /// What becomes of the text of documents on its way.
+        var rewrite: @Sendable (String) -> String = { $0 }
         var requests: [String] = []
         /// Addresses and ports of the clients.
         var callers: Set<String> = []
@@ -71,6 +73,7 @@ final class CouchServer: Sendable {
     var tree: CouchTree { state.withLock { $0.tree } }
     /// How often a path was asked for, such as `POST /_bulk_docs`.
     func count(_ request: String) -> Int { state.withLock { $0.requests.count { $0 == request } } }
+    func rewrite(_ rewrite: @escaping @Sendable (String) -> String) { state.withLock { $0.rewrite = rewrite } }
     func trouble(_ trouble: @escaping Trouble) { state.withLock { $0.trouble = trouble } }
 
     private static func text(_ value: JSONValue) -> String { value.text }
@@ -197,7 +200,7 @@ final class CouchServer: Sendable {
             let (id, revision) = (wanted["id"]?.asString ?? "", wanted["rev"]?.asString ?? "")
             return ["id": .string(id), "docs": .array(Self.latest(id, revision, tree))]
         }
-        return .json(Self.text(["results": .array(results)]))
+        return .json(state.withLock { $0.rewrite }(Self.text(["results": .array(results)])))
     }
 
     private static func latest(_ id: String, _ revision: String, _ tree: CouchTree) -> [JSONValue] {
@@ -279,7 +282,7 @@ final class CouchServer: Sendable {
             return HTTPResponse(status: 200, headers: ["Content-Type": found.type], body: .buffer(ByteBuffer(bytes: found.bytes)))
         }
         let open = try JSONValue(parsing: try request.queryValue("open_revs") ?? "[]").asArray ?? []
-        return .json(JSONValue.array(open.flatMap { Self.latest(id, $0.asString ?? "", tree) }).text)
+        return .json(state.withLock { $0.rewrite }(JSONValue.array(open.flatMap { Self.latest(id, $0.asString ?? "", tree) }).text))
     }
 }
 

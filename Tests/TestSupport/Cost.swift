@@ -1,23 +1,22 @@
 import Glibc
-import TestSupport
 
 /// What an agent spent since a moment: CPU time, and memory above what it held then.
-struct Cost: Sendable, CustomStringConvertible {
-    var seconds: Double
+package struct Cost: Sendable, CustomStringConvertible {
+    package var seconds: Double
     /// The highest resident memory since then, less what was resident then, in bytes.
-    var growth: Int
+    package var growth: Int
 
-    var description: String { "\(Int(seconds * 1000)) ms of CPU, \(growth >> 10) KiB" }
+    package var description: String { "\(Int(seconds * 1000)) ms of CPU, \(growth >> 10) KiB" }
 }
 
 /// Reads what an agent spends from the system, not from the agent.
-struct Meter: Sendable {
+package struct Meter: Sendable {
     private let pid: pid_t
     private let ticks: Int
     private let resident: Int
 
     /// Begins.
-    init(_ agent: AgentProcess) throws {
+    package init(_ agent: AgentProcess) throws {
         pid = agent.process.pid
         ticks = try Self.ticks(pid)
         resident = try Self.status(pid, "VmRSS:")
@@ -29,13 +28,13 @@ struct Meter: Sendable {
         }
     }
 
-    func cost() throws -> Cost {
+    package func cost() throws -> Cost {
         Cost(
             seconds: Double(try Self.ticks(pid) - ticks) / Double(sysconf(Int32(_SC_CLK_TCK))),
             growth: try Self.status(pid, "VmHWM:") - resident)
     }
 
-    static func descriptors(of agent: AgentProcess) throws -> Int {
+    package static func descriptors(of agent: AgentProcess) throws -> Int {
         guard let folder = opendir("/proc/\(agent.process.pid)/fd") else { throw SupportError("the agent is gone") }
         defer { closedir(folder) }
         var count = 0

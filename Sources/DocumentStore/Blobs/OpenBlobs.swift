@@ -1,0 +1,90 @@
+import Environment
+import Synchronization
+
+/// Something that holds the file of a blob open for a peer.
+protocol BlobUser: AnyObject, Sendable {
+    /// Closes the file: others need the descriptor, and nothing was read or written for a while. What comes later fails.
+    func giveWay()
+}
+
+/// How many files of blobs may be open for peers at once, over all databases that share this, so that blobs cannot take the descriptors that
+/// everything else needs. A peer chooses how many blobs it begins, and whether it ever ends one.
+public final class OpenBlobs: Sendable {
+    private struct Entry {
+        /// Monotonic nanoseconds.
+        var lastUse: UInt64
+        weak var user: (any BlobUser)?
+    }
+
+    private struct State {
+        var limit: Int
+        var entries: [Int: Entry] = [:]
+        var last = 0
+    }
+
+    /// After so long without a byte read or written, a blob gives way to another one.
+    static let patience: UInt64 = 5_000_000_000
+
+    private let state: Mutex<State>
+
+    public init(_ limit: Int = .max) { state = Mutex(State(limit: limit)) }
+
+    /// `open_blobs`. A lower one closes nothing.
+    public var limit: Int {
+        get { state.withLock { $0.limit } }
+        set { state.withLock { $0.limit = newValue } }
+    }
+
+    /// Files that are open now.
+    public var count: Int { state.withLock { $0.entries.count } }
+
+    /// A place for one more.
+    ///
+    /// - Throws: `StoreError.tooManyOpenBlobs` where all places are taken by blobs that get on.
+    func take(at now: UInt64) throws(StoreError) -> Place {
+        let (number, idle, limit) = state.withLock { state -> (Int?, (any BlobUser)?, Int) in
+            var idle: (any BlobUser)?
+            if state.entries.count >= state.limit {
+                // The table is large only where the system allows many descriptors, and then it does not fill up.
+                let oldest = state.entries.min { ($0.value.lastUse, $0.key) < ($1.value.lastUse, $1.key) }
+                guard let oldest, now > oldest.value.lastUse, now - oldest.value.lastUse > Self.patience else { return (nil, nil, state.limit) }
+                idle = oldest.value.user
+                state.entries[oldest.key] = nil
+            }
+            state.last += 1
+            state.entries[state.last] = Entry(lastUse: now)
+            return (state.last, idle, state.limit)
+        }
+        guard let number else { throw .tooManyOpenBlobs(limit: limit) }
+        idle?.giveWay()
+        return Place(self, number)
+    }
+
+    private func change(_ number: Int, _ body: (inout Entry) -> Void) {
+        state.withLock { state in
+            if var entry = state.entries[number] {
+                body(&entry)
+                state.entries[number] = entry
+            }
+        }
+    }
+
+    private func giveBack(_ number: Int) { state.withLock { _ = $0.entries.removeValue(forKey: number) } }
+
+    /// Given back when nobody holds it any more.
+    final class Place: Sendable {
+        private let all: OpenBlobs
+        private let number: Int
+
+        fileprivate init(_ all: OpenBlobs, _ number: Int) { (self.all, self.number) = (all, number) }
+
+        deinit { all.giveBack(number) }
+
+        var limit: Int { all.limit }
+
+        func belongs(to user: any BlobUser) { all.change(number) { $0.user = user } }
+
+        /// Something was read or written.
+        func used(at now: UInt64) { all.change(number) { $0.lastUse = now } }
+    }
+}
