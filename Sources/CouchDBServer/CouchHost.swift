@@ -140,6 +140,26 @@ struct CouchCall: Sendable {
         if let why = peer.whyNothingMayBePushed { throw CouchError.forbidden(why) }
     }
 
+    /// No channels and no filter bound what the client may read: it may also have what nobody is asked about.
+    var readsEverything: Bool { peer.channelPeer == nil && peer.pushFilter == nil }
+
+    /// Policies are asked about documents. What else a client writes is everybody's, and for those only whom no policy bounds.
+    ///
+    /// - Parameter everyChannel: whether the channel `*` is enough where there are channels.
+    func requireFreedom(everyChannel: Bool = false, _ refusal: @autoclosure () -> String) async throws {
+        try requireWriting()
+        var isFree = peer.pullFilter == nil && peer.pushFilter == nil
+        if isFree, let bound = peer.channelPeer {
+            isFree = everyChannel
+            if everyChannel {
+                try await host.access.note(peer, collection)
+                let collection = collection
+                isFree = try await database.read { try $0.channelAccess(collection, of: bound).channels.contains("*") }
+            }
+        }
+        guard isFree else { throw CouchError.forbidden(refusal()) }
+    }
+
     var writing: PeerWriting {
         PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment, isAdmitted: isAdmitted)
     }

@@ -156,11 +156,28 @@ extension RevisionTree {
             removed.append(current)
             at = Int(nodes[at].parent)
         }
-        _ = remove(keep)
+        remove(keep)
         return removed
     }
 
+    /// These revisions, as far as they are here, with all their ancestors.
+    public func branches(to revisions: some Sequence<RevisionID>) -> RevisionTree {
+        var keep = [Bool](repeating: false, count: nodes.count)
+        for revision in revisions {
+            var at = index(of: revision) ?? -1
+            while at >= 0, !keep[at] {
+                keep[at] = true
+                at = Int(nodes[at].parent)
+            }
+        }
+        guard keep.contains(false) else { return self }
+        var branches = self
+        branches.remove(keep)
+        return branches
+    }
+
     /// Keeps the marked nodes only, and makes leaves of those left without children.
+    @discardableResult
     private mutating func remove(_ keep: [Bool]) -> Int {
         var places = [Int32](repeating: -1, count: nodes.count)
         var kept: [Node] = []

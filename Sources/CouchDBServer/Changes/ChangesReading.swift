@@ -141,7 +141,7 @@ struct ChangesReading: Sendable {
                         starts.append(before)
                         let document =
                             row.news == .visible && row.isFirsthand
-                            ? FoundRevision(row.change, tree: isBound ? nil : tree)
+                            ? found(row.change, tree, isBound: isBound)
                             : FoundRevision(ended: first, of: row.change.id, at: row.sequence, in: nil)
                         page.rows.append(ChangesRow(place: text, revisions: revisions, document: document))
                     }
@@ -158,7 +158,7 @@ struct ChangesReading: Sendable {
                 starts.append(page.place)
                 page.place = ChannelPlace(row.sequence)
                 page.rows.append(
-                    ChangesRow(place: "\(row.sequence)", revisions: leaves(row, tree), document: FoundRevision(row, tree: tree)))
+                    ChangesRow(place: "\(row.sequence)", revisions: leaves(row, tree), document: found(row, tree, isBound: false)))
             }
             if rows.isEmpty {
                 page.place = ChannelPlace(max(newest, place.sequence))
@@ -166,6 +166,13 @@ struct ChangesReading: Sendable {
             }
             return (page, starts)
         }
+    }
+
+    /// The current revision. A filter is asked about no other.
+    private func found(_ change: ChangeRow, _ tree: RevisionTree?, isBound: Bool) -> FoundRevision {
+        var found = FoundRevision(change, tree: tree)
+        if isBound || call.peer.pushFilter != nil { found.hideBranches() }
+        return found
     }
 
     /// What a client hears of a document that may read all of them.

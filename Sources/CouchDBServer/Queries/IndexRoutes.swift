@@ -75,15 +75,7 @@ enum IndexRoutes {
 
     /// An index is everybody's, and costs everybody's writes: as design documents, of which it is a part in CouchDB.
     private static func requireRights(_ call: CouchCall) async throws {
-        try call.requireWriting()
-        var mayReadAll = call.peer.pushFilter == nil
-        if let peer = call.peer.channelPeer {
-            try await DocumentReading(call: call).prepare()
-            let collection = call.collection
-            let hasAll = try await call.database.read { try $0.channelAccess(collection, of: peer).channels.contains("*") }
-            mayReadAll = mayReadAll && hasAll
-        }
-        guard mayReadAll else { throw CouchError.forbidden("indexes are made and removed by users who may read everything") }
+        try await call.requireFreedom(everyChannel: true, "indexes are made and removed by users who may read everything and whom no filter bounds")
     }
 
     /// Has what is to be done with indexes done, whoever waits for it.

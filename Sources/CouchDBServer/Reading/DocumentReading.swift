@@ -11,10 +11,8 @@ struct FoundRevision: Sendable {
     var isDeleted: Bool
     var body: [UInt8]
     var sequence: SequenceNumber
-    /// The document's, where more than the current revision is known and may be told.
+    /// The document's, where more than the current revision is known: of its branches those that the client may have.
     var tree: RevisionTree?
-    /// Those of its leaves that the client may have, where a filter was asked about them; nil: all.
-    var shownLeaves: Set<RevisionID>?
     /// Some revision of the document has blobs.
     var hasBlobs: Bool
     /// Ancestors whose bodies are kept for a while, where that was asked for.
@@ -170,7 +168,7 @@ struct DocumentReading: Sendable {
                         id: id, revision: revision, isDeleted: isDeleted, body: body ?? [], sequence: sequence, tree: tree, hasBlobs: row.hasBlobs)
                     : FoundRevision(ended: revision, of: id, at: sequence, in: tree))
         }
-        // Channels are assigned to current revisions, so that of others a peer that is bound to channels knows nothing but their ids.
+        // Channels are assigned to current revisions, so that a peer that is bound to channels knows of no other branch before it has ended.
         let tree: RevisionTree? =
             if row.hasTree, withTrees || !question.wanted.isCurrent { try row.revisionTree() } else { nil }
         switch question.wanted {
@@ -203,6 +201,7 @@ struct DocumentReading: Sendable {
             }
             if bound != nil, isFirsthand, let tree { addEnded(tree.endedLeaves(beside: row.revision), tree, latest: latest, row, &document) }
         }
+        if bound != nil { document.hideBranches(but: isFirsthand ? tree?.endedLeaves(beside: row.revision) ?? [] : []) }
         if question.withKept, bound == nil, let tree {
             for index in document.revisions.indices {
                 for ancestor in tree.ancestors(of: document.revisions[index].revision)
@@ -261,9 +260,8 @@ struct DocumentReading: Sendable {
                     }
                 }
                 if passed.isEmpty { documents[index].missing = documents[index].asked }
-                let shown = Set(passed.map(\.revision))
-                for place in passed.indices { passed[place].shownLeaves = shown }
                 documents[index].revisions = passed
+                documents[index].hideBranches()
             }
         }
         return documents

@@ -75,7 +75,7 @@ struct DocumentText {
         let history = [found.revision] + (found.tree?.ancestors(of: found.revision) ?? [])
         if form.withRevisions { write(history: history) }
         if form.withRevisionInfo { write(info: history, found) }
-        let others = found.tree?.leaves.filter { $0.revision != found.revision && found.shownLeaves?.contains($0.revision) != false } ?? []
+        let others = found.tree?.leaves.filter { $0.revision != found.revision } ?? []
         if form.withConflicts { write("_conflicts", others.filter { !$0.isDeleted }) }
         if form.withDeletedConflicts { write("_deleted_conflicts", others.filter(\.isDeleted)) }
         if form.withLocalSequence { text.text(",\"_local_seq\":\(found.sequence)") }

@@ -96,8 +96,8 @@ enum BulkRoutes {
         }
     }
 
-    /// What is not here of the revisions asked for, and which of ours may be their ancestors. Of documents that the client may not have it
-    /// learns nothing: their revisions may come, and are judged when they do.
+    /// What is not here of the revisions asked for, and which of ours may be their ancestors. Of documents and branches that the client may not have
+    /// it learns nothing: their revisions may come, and are judged when they do.
     private static func missing(_ call: CouchCall) async throws -> [Missing] {
         let asked = try await asked(call)
         let reading = DocumentReading(call: call)
@@ -109,7 +109,8 @@ enum BulkRoutes {
             // An id that cannot be stored is missing whole; what comes of it is refused with words.
             switch try? CouchID(each.id) {
             case .document(let id)?:
-                questions.append(DocumentReading.Question(id: id))
+                // What the filter shows of other branches is the client's, too.
+                questions.append(DocumentReading.Question(id: id, wanted: call.peer.pushFilter == nil ? .current : .leaves))
                 wanted.append(each)
             case .design(let id)?:
                 let stored = try await DesignDocuments(call: call).get(id)
@@ -125,12 +126,12 @@ enum BulkRoutes {
             let page = try await reading.page(rest, withTrees: true, withBodies: false)
             rest = rest.dropFirst(page.count)
             for (document, asked) in zip(page, next) {
-                let tree = document.revisions.first?.tree
-                let missing = asked.revisions.filter { $0 != document.current && tree?.contains($0) != true }
+                // Of the branches that it may have. Another one may come once more: it is here, and stays as it is.
+                let (shown, tree) = (document.revisions.map(\.revision), document.revisions.first?.tree)
+                let missing = asked.revisions.filter { !shown.contains($0) && tree?.contains($0) != true }
                 guard !missing.isEmpty || !asked.elsewhere.isEmpty else { continue }
                 let newest = asked.elsewhere.isEmpty ? missing.map(\.generation).max() ?? 0 : asked.newest
-                let isFiltered = call.peer.pushFilter != nil
-                let leaves = isFiltered ? [document.current].compactMap(\.self) : tree?.leaves.map(\.revision) ?? [document.current].compactMap(\.self)
+                let leaves = tree?.leaves.map(\.revision) ?? shown
                 found.append(
                     Missing(id: asked.id, revisions: missing.map(\.text) + asked.elsewhere, ancestors: leaves.filter { $0.generation < newest }))
             }

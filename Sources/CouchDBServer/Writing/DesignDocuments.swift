@@ -4,7 +4,8 @@ import HTTPServer
 import Interfaces
 
 /// Design documents are kept, so that a replication that brings them is complete and finds them again. Nothing here runs what they hold,
-/// so that they are no documents of the collection: other peers and feeds do not get them. Peers that are bound to channels, or by a push filter, which is not asked about them, have none.
+/// so that they are no documents of the collection: other peers and feeds do not get them, and no policy is asked about them. Peers that are bound to
+/// channels or by a push filter have none; those whose documents a pull filter judges write none.
 struct DesignDocuments: Sendable {
     let call: CouchCall
 
@@ -17,10 +18,8 @@ struct DesignDocuments: Sendable {
         var json: [UInt8]
     }
 
-    private var isForAll: Bool { call.peer.channelPeer == nil && call.peer.pushFilter == nil }
-
     func get(_ id: String) async throws -> Stored? {
-        guard isForAll else { return nil }
+        guard call.readsEverything else { return nil }
         let collection = call.collection
         let record = try await call.database.read { try $0.localDocument(collection, id: id) }
         let stored = record.flatMap { Self.read($0.body) }
@@ -39,7 +38,7 @@ struct DesignDocuments: Sendable {
 
     /// Their ids and revisions, in order.
     func all() async throws -> [(id: String, stored: Stored)] {
-        guard isForAll else { return [] }
+        guard call.readsEverything else { return [] }
         let collection = call.collection
         let stored = try await call.database.read { transaction in
             try transaction.localDocuments(collection, prefix: "_design/", limit: CouchLimits.documents).compactMap { id, record in
@@ -61,8 +60,7 @@ struct DesignDocuments: Sendable {
     /// - Returns: its revision.
     /// - Throws: ``HTTPError`` 403, 409.
     func put(_ id: String, _ document: IncomingDocument, parent: RevisionID?, isMade: Bool) async throws -> RevisionID {
-        try call.requireWriting()
-        guard isForAll else { throw CouchError.forbidden("design documents are for users who may read everything") }
+        try await call.requireFreedom("design documents are written by users whom no channel and no filter bounds")
         let (collection, document) = (call.collection, document)
         return try await call.database.write { transaction in
             let record = try transaction.localDocument(collection, id: id)

@@ -6,10 +6,7 @@ import Interfaces
 /// `_purge`: removes documents without a trace, for users who may write and read everything.
 enum Purging {
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
-        try call.requireWriting()
-        guard call.peer.channelPeer == nil, call.peer.pullFilter == nil, call.peer.pushFilter == nil else {
-            throw CouchError.forbidden("documents are purged by users whom no channel and no filter bounds, or by the operator")
-        }
+        try await call.requireFreedom("documents are purged by users whom no channel and no filter bounds, or by the operator")
         let collection = call.collection
         var asked: [(DocumentID, [RevisionID])] = []
         for member in try await call.jsonObject().members {

@@ -15,7 +15,7 @@ struct PeerView: Sendable {
     var naming = RevisionNaming.trees
 
     /// Bytes of bodies that are shown to the filter at once.
-    private static let pageBytes = 4 << 20
+    static let pageBytes = 4 << 20
 
     /// What a peer's proposals are answered. Of documents that it may not have it learns nothing, not even that they exist: as with
     /// one that is not here, their revisions may come, and are judged when they do.

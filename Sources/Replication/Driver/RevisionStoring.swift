@@ -52,6 +52,11 @@ struct RevisionStoring: Sendable {
             guard row.isDeleted else { return .stored(.conflict(current: row.revision)) }
             conflicts = .refuse
         }
+        if let sender, let row = try transaction.row(collection, revision.id),
+            try sender.hidesBranch(of: SenderView.Claim(revision), collection, transaction)
+        {
+            return .stored(.conflict(current: row.revision))
+        }
         if naming != .trees {
             guard let located = try transaction.locate(incoming, in: collection, isBlind: isBlind) else { return .stored(.alreadyPresent) }
             incoming = located

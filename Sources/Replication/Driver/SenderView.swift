@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 /// What the sender of revisions may see of the documents that it changes. For one who may not see a document there is none, so that its
 /// edits are no sides to be decided between, and tell nothing: of what it may not see, it has to name the revision that it replaces by its
@@ -9,6 +10,8 @@ struct SenderView: Sendable {
     let channels: ChannelPeer?
     /// Where there is a push filter, what the documents that it lets pass are called.
     var passed: [DocumentID: Version]?
+    /// Where there is a push filter, those branches that it lets pass.
+    var shownBranches: Set<Branch>?
     /// What was last exchanged of the documents.
     var exchanged: [DocumentID: Version] = [:]
     let naming: RevisionNaming
@@ -30,6 +33,32 @@ struct SenderView: Sendable {
         fileprivate func names(_ current: RevisionID) -> Bool {
             revision == current || history.contains(current) || vector?.names(current) == true
         }
+    }
+
+    /// A leaf beside the current revision.
+    struct Branch: Hashable, Sendable {
+        var id: DocumentID
+        var leaf: RevisionID
+    }
+
+    /// The branch that a revision would go on with, or end, unless it is here.
+    ///
+    /// - Parameter revision: nil: it is yet to be made.
+    static func branch(
+        _ id: DocumentID, _ revision: RevisionID?, _ history: some Sequence<RevisionID>, _ collection: Collection, _ transaction: ReadTransaction
+    ) throws(StoreError) -> Branch? {
+        // What comes may repair a damaged document, which has no branches that anybody sees.
+        guard let row = try transaction.row(collection, id), row.hasTree, revision != row.revision, let tree = try? row.revisionTree(),
+            revision.map({ !tree.contains($0) }) ?? true, let parent = history.first(where: { tree.contains($0) }), parent != row.revision, tree.isLeaf(parent)
+        else { return nil }
+        return Branch(id: id, leaf: parent)
+    }
+
+    /// Whether it would go on with a branch that the filter does not show to its sender. Of branches that channels do not show it is not known who
+    /// had them while they were current: whoever names one by its id counts as one who had it.
+    func hidesBranch(of claim: Claim, _ collection: Collection, _ transaction: ReadTransaction) throws(StoreError) -> Bool {
+        guard let shownBranches, let branch = try Self.branch(claim.id, claim.revision, claim.history, collection, transaction) else { return false }
+        return !shownBranches.contains(branch) && exchanged[claim.id] != branch.leaf
     }
 
     /// Whether its sender may not see the document that is here, and has not named it.
@@ -67,6 +96,36 @@ extension PeerView {
         let (collection, claims) = (collection, revisions.map(SenderView.Claim.init))
         let ids = try await database.read { try SenderView.unnamed(claims, collection, $0) }
         sender.passed = try await visible(ids)
+        let branches = try await database.read { transaction in
+            try claims.compactMap { try SenderView.branch($0.id, $0.revision, $0.history, collection, transaction) }
+        }
+        sender.shownBranches = try await shown(branches)
         return sender
+    }
+
+    /// Those of the branches that the peer may see. Channels are assigned to current revisions: who is bound to them sees no other.
+    func shown(_ branches: [SenderView.Branch]) async throws -> Set<SenderView.Branch> {
+        var rest = Array(Set(branches))[...]
+        var shown: Set<SenderView.Branch> = []
+        while !rest.isEmpty {
+            let (collection, peer, asked) = (collection, peer, rest)
+            let documents: [PolicyDocument]? = try await database.read { transaction in
+                if let peer, try !transaction.channelAccess(collection, of: peer).hasEverything { return nil }
+                var documents: [PolicyDocument] = []
+                var bytes = 0
+                for branch in asked where bytes < Self.pageBytes {
+                    let isDeleted = try transaction.tree(collection, branch.id)?.isDeleted(branch.leaf) ?? false
+                    let body = try transaction.body(collection, branch.id, branch.leaf) ?? Array("{}".utf8)
+                    bytes += body.count
+                    documents.append(PolicyDocument(id: branch.id, revision: branch.leaf, isDeleted: isDeleted, body: body))
+                }
+                return documents
+            }
+            guard let documents else { return [] }
+            let verdicts = await filter?.verdicts(documents, context)
+            for (index, branch) in rest.prefix(documents.count).enumerated() where verdicts?[index].passes ?? true { shown.insert(branch) }
+            rest = rest.dropFirst(documents.count)
+        }
+        return shown
     }
 }

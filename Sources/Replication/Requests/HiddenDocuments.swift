@@ -36,6 +36,20 @@ extension PeerWriting {
         _ = try await judge(steps, nil, &outcomes, showsPresent: false)
     }
 
+    /// Branches that edits name and the peer may not see: it cannot have read here what it says it edits.
+    func hiddenBranches(_ edits: [Write]) async throws -> Set<SenderView.Branch> {
+        guard !edits.isEmpty, let view = try await view() else { return [] }
+        let collection = collection
+        let named = try await peer.database.read { transaction in
+            try edits.compactMap { edit -> SenderView.Branch? in
+                guard case .edit(let parent?) = edit.revision else { return nil }
+                return try SenderView.branch(edit.id, nil, CollectionOfOne(parent), collection, transaction)
+            }
+        }
+        guard !named.isEmpty else { return [] }
+        return Set(named).subtracting(try await view.shown(named))
+    }
+
     /// Those of the documents that the peer may not see.
     private func hidden(_ ids: [DocumentID]) async throws -> Set<DocumentID> {
         guard !ids.isEmpty, let view = try await view() else { return [] }

@@ -105,8 +105,10 @@ package struct PeerWriting: Sendable {
         while !open.isEmpty {
             attempt += 1
             guard isAdmitted() else { throw ReplicationError(domain: .http, code: 401, message: "the login is not valid any more") }
-            // Most edits follow what they name. Where nobody is asked about them that shows when they are written, and the others are looked up then.
-            let looksUp = attempt > 1 || peer.pullFilter != nil || peer.syncFunction != nil
+            // Most edits follow what they name. Where nobody is asked about them and all may be seen that shows when they are written,
+            // and the others are looked up then.
+            let isAsked = peer.pullFilter != nil || peer.syncFunction != nil
+            let looksUp = attempt > 1 || isAsked || peer.channelPeer != nil || peer.pushFilter != nil
             var steps = try await check(writes, open, looksUp: looksUp, &outcomes)
             steps = try await keepBlobs(steps, &outcomes)
             let checked = steps
@@ -153,6 +155,8 @@ package struct PeerWriting: Sendable {
         if !edits.isEmpty {
             heads = try await peer.database.read { transaction in try edits.map { try Self.head(writes[$0], collection, transaction) } }
         }
+        // Before anything is said of what was sent: the answer is that of a revision which is not here.
+        let hidden = try await hiddenBranches(edits.map { writes[$0] })
         var next = heads.makeIterator()
         var steps: [Step] = []
         steps.reserveCapacity(open.count)
@@ -167,8 +171,14 @@ package struct PeerWriting: Sendable {
                     outcomes[index] = .conflict
                     continue
                 }
+                if let found {
+                    guard !hidden.contains(SenderView.Branch(id: write.id, leaf: found)) else {
+                        outcomes[index] = .conflict
+                        continue
+                    }
+                    history = [found]
+                }
                 parent = .some(found)
-                if let found { history = [found] }
             }
             if let checked = check(write, revision, history, &outcomes[index]) { steps.append(Step(index: index, revision: checked, parent: parent)) }
         }
