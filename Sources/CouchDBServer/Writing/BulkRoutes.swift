@@ -121,8 +121,10 @@ enum BulkRoutes {
         }
         var rest = questions[...]
         var next = wanted[...]
+        // Other branches of a document may be many.
+        var ancestorBytes = 0
         while !rest.isEmpty {
-            let page = try await reading.page(rest, withTrees: true, withBodies: false)
+            let page = try await reading.page(rest, withTrees: true, withBodies: false, beside: 2 * ancestorBytes)
             rest = rest.dropFirst(page.count)
             for (document, asked) in zip(page, next) {
                 let tree = document.revisions.first?.tree
@@ -131,8 +133,9 @@ enum BulkRoutes {
                 let newest = asked.elsewhere.isEmpty ? missing.map(\.generation).max() ?? 0 : asked.newest
                 let isFiltered = call.peer.pushFilter != nil
                 let leaves = isFiltered ? [document.current].compactMap(\.self) : tree?.leaves.map(\.revision) ?? [document.current].compactMap(\.self)
-                found.append(
-                    Missing(id: asked.id, revisions: missing.map(\.text) + asked.elsewhere, ancestors: leaves.filter { $0.generation < newest }))
+                let ancestors = leaves.filter { $0.generation < newest }
+                ancestorBytes += ancestors.reduce(0) { $0 + $1.memorySize }
+                found.append(Missing(id: asked.id, revisions: missing.map(\.text) + asked.elsewhere, ancestors: ancestors))
             }
             next = next.dropFirst(page.count)
         }
