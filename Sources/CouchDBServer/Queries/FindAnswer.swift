@@ -115,7 +115,7 @@ struct FindAnswer: Sendable {
                 let page = try await page(rest, &output.budget) { [selector = question.selector] found, entry, budget in
                     let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
                     // What changed since the entry was read has another entry now, or will have none.
-                    guard let read = fields.document(with: roots), index.definition.key(in: read) == entry.key else { return false }
+                    guard let read = try fields.document(with: roots), index.definition.key(in: read) == entry.key else { return false }
                     return try selector.matches(read, &budget)
                 }
                 for looked in page where output.left > 0 {
@@ -201,7 +201,7 @@ struct FindAnswer: Sendable {
         let text = try await DocumentText.of(found, form, call.database.blobs)
         if let fields = question.fields {
             // Stored bodies were checked; what is damaged nevertheless has no fields.
-            let whole = (try? JSONValue(stored: text.bytes)) ?? [:]
+            let whole = try DocumentFields.document(in: text.bytes, with: fields.map { $0.names[0] }) ?? [:]
             try await writer.write(Projection.of(whole, fields).serialize())
         } else {
             try await writer.write(text.pieces)
