@@ -51,7 +51,7 @@ enum CouchLimits {
     static let feedBytes = 64 << 10
     /// `couchdb_descending_rows`: rows of a feed that is read backwards.
     static let descendingRows = 10_000
-    /// `couchdb_descending_bytes`: of the documents in such a feed.
+    /// `couchdb_descending_bytes`: of such a feed in memory, with the documents and the trees of their revisions.
     static let descendingBytes = 8 << 20
     /// `couchdb_queries`: of one request for `_all_docs/queries`.
     static let queries = 100
@@ -73,6 +73,8 @@ enum CouchLimits {
     static let indexWait: UInt64 = 20_000
     /// `couchdb_index_name_bytes`: each of an index's two names.
     static let indexNameBytes = 1024
+    /// `couchdb_index_bytes`: an index's definition, its partial selector above all; HTTP 413. All of them are held as trees of values, for each write.
+    static let indexBytes = 8 << 10
     /// `couchdb_revisions`: revisions that one request may ask about.
     static let revisions = 100_000
 }

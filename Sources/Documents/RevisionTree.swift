@@ -1,3 +1,4 @@
+import Encodings
 import Glibc
 
 /// The revisions known of one document. A value: nodes in descending order (generation, then digest), so that the
@@ -145,6 +146,27 @@ public struct RevisionTree: Sendable, Equatable {
             if x < 0 || y < 0 { return nil }
         }
         return revision(at: x)
+    }
+
+    // MARK: Size
+
+    /// What it takes in memory, in bytes.
+    public var memorySize: Int {
+        let named = vectors.values.reduce(0) { $0 + Self.vectorSize + $1.others.count * 2 * MemoryLayout<VectorVersion>.stride }
+        return nodes.count * MemoryLayout<Node>.stride + digests.count + named
+    }
+
+    /// A vector with its place in the table and the revision that it belongs to.
+    private static let vectorSize = 512
+
+    /// What a stored tree comes to when it is read. The bytes need not be a tree.
+    public static func memorySize(ofEncoded bytes: [UInt8]) -> Int {
+        guard bytes.count > 1 else { return 0 }
+        let count = bytes.withRawBytes { Varint.read($0, at: 1) }
+        // Each revision takes five bytes or more.
+        let nodes = count.length > 0 ? min(Int(clamping: count.value), bytes.count / 5 + 1) : 0
+        let named = bytes[0] == encodingVersionWithVectors ? nodes * vectorSize : 0
+        return nodes * MemoryLayout<Node>.stride + bytes.count + named
     }
 
     // MARK: Inside

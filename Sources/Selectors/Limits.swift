@@ -16,6 +16,9 @@ package enum SelectorLimits {
     /// `index_key_bytes`: of one field's value that count where documents are put in order; what lies behind counts no more. Indexes and
     /// sorts without one agree on it.
     package static let keyBytes = 512
+    /// `selector_field_bytes`: in memory, of a document's members that a selector, an index or a projection names. They are read as a tree of
+    /// values, sixty times as large as text of small numbers.
+    package static let fieldBytes = 16 << 20
     /// `regex_states`: states of a regular expression, counted repetitions written out. All of them may be alive at each character.
     package static let regexStates = 500
     /// `regex_text_bytes`: of a string that a regular expression is tried on; a longer one does not match.

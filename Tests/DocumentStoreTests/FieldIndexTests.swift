@@ -118,7 +118,7 @@ struct FieldIndexTests {
             var meant: [DocumentID: [UInt8]] = [:]
             for row in documents {
                 let fields = DocumentFields(row.id, row.revision, isDeleted: false, body: row.body ?? [])
-                guard let document = fields.document(with: selector.roots + ["a", "b"]), try selector.matches(document) else { continue }
+                guard let document = try fields.document(with: selector.roots + ["a", "b"]), try selector.matches(document) else { continue }
                 meant[row.id] = CollationKey.of(sort.paths, in: document)
             }
             for index in indexes where index.definition.partial == nil {

@@ -98,12 +98,15 @@ enum ChangesFeed {
         let wanted = min(reading.question.limit ?? CouchLimits.descendingRows + 1, CouchLimits.descendingRows + 1)
         var place = ChannelPlace()
         var rows: [ChangesRow] = []
+        var bytes = 0
         while true {
-            var page = try await reading.page(from: place, limit: .max)
+            var page = try await reading.page(from: place, limit: .max, beside: bytes)
             if !reading.question.includesDocuments { for index in page.rows.indices { page.rows[index].document.body = [] } }
             rows = (rows + page.rows).suffix(wanted)
-            guard rows.reduce(0, { $0 + $1.document.body.count }) <= CouchLimits.descendingBytes else {
-                throw CouchError.badRequest("descending with include_docs comes to more than couchdb_descending_bytes (\(CouchLimits.descendingBytes)): ask for fewer")
+            bytes = rows.reduce(0) { $0 + $1.bytes }
+            guard bytes <= CouchLimits.descendingBytes else {
+                throw CouchError.badRequest(
+                    "descending comes to more than couchdb_descending_bytes (\(CouchLimits.descendingBytes)), with the documents' branches and contents: ask for fewer")
             }
             place = page.place
             if page.isEnd || page.isHeld { break }
@@ -112,6 +115,7 @@ enum ChangesFeed {
             throw CouchError.badRequest(
                 "descending needs a limit: of at most couchdb_descending_rows (\(CouchLimits.descendingRows)), with include_docs \(CouchLimits.pageRows)")
         }
+        call.answer.hold(bytes)
         let shown = rows.reversed().map(\.self)
         return .pieces(call.database.blobs, keeping: call.answer) { writer in
             try await writer.write("{\"results\":[")

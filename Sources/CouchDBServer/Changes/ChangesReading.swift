@@ -10,6 +10,19 @@ struct ChangesRow: Sendable {
     var place: String
     var revisions: [RevisionID]
     var document: FoundRevision
+
+    /// What it takes in memory beside the document's body, in bytes.
+    fileprivate var frameBytes: Int {
+        let texts = document.id.text.utf8.count + document.revision.memorySize + revisions.reduce(0) { $0 + $1.memorySize }
+        return MemoryLayout<Self>.stride + texts + (document.tree?.memorySize ?? 0)
+    }
+
+    var bytes: Int { frameBytes + document.body.count }
+}
+
+extension RevisionID {
+    /// What one of a list takes in memory, in bytes.
+    var memorySize: Int { MemoryLayout<Self>.stride + text.utf8.count + 48 }
 }
 
 /// A part of a feed.
@@ -44,13 +57,14 @@ struct ChangesReading: Sendable {
         return max(since.sequence, since.event.map { $0 - 1 } ?? 0) > newest ? ChannelPlace() : since
     }
 
+    /// - Parameter kept: bytes that the answer goes on holding of pages before.
     /// - Throws: ``SelectorError`` where a selector costs too much.
-    func page(from place: ChannelPlace, limit: Int) async throws -> ChangesPage {
-        guard let selector = question.selector else { return try await judged(from: place, limit: limit) }
+    func page(from place: ChannelPlace, limit: Int, beside kept: Int = 0) async throws -> ChangesPage {
+        guard let selector = question.selector else { return try await judged(from: place, limit: limit, beside: kept) }
         // The page before was taken by the client, and is not held while others have their turn.
-        call.answer.hold(0)
+        call.answer.hold(kept)
         return try await call.answer.matching {
-            var page = try await judged(from: place, limit: limit)
+            var page = try await judged(from: place, limit: limit, beside: kept)
             let matched = try await SelectorMatching.each(page.rows, SelectorBudget(), turn: .max, call.host.environment) { row, budget in
                 try selector.means(row.document, &budget)
             }
@@ -60,8 +74,8 @@ struct ChangesReading: Sendable {
     }
 
     /// What the filters let pass.
-    private func judged(from place: ChannelPlace, limit: Int) async throws -> ChangesPage {
-        let (read, starts) = try await counted(from: place, limit: min(limit, CouchLimits.pageRows))
+    private func judged(from place: ChannelPlace, limit: Int, beside kept: Int) async throws -> ChangesPage {
+        let (read, starts) = try await counted(from: place, limit: min(limit, CouchLimits.pageRows), beside: kept)
         var page = read
         var isKept = [Bool](repeating: true, count: page.rows.count)
         var questions: [PolicyDocument] {
@@ -105,14 +119,18 @@ struct ChangesReading: Sendable {
         return page
     }
 
-    /// With bodies only while there is room for them.
-    private func counted(from place: ChannelPlace, limit: Int) async throws -> (ChangesPage, [ChannelPlace]) {
-        guard needsBodies else { return try await read(from: place, limit: limit) }
+    /// With bodies and trees only while there is room for them.
+    private func counted(from place: ChannelPlace, limit: Int, beside kept: Int) async throws -> (ChangesPage, [ChannelPlace]) {
         // The page before was taken by the client.
-        call.answer.hold(0)
+        call.answer.hold(kept)
+        guard needsBodies || question.allLeaves else {
+            let found = try await read(from: place, limit: limit)
+            call.answer.hold(kept + found.0.rows.reduce(0) { $0 + $1.bytes })
+            return found
+        }
         return try await call.answer.reading(2 * CouchLimits.pageBytes) {
             let found = try await read(from: place, limit: limit)
-            return (found, 2 * found.0.rows.reduce(0) { $0 + $1.document.body.count })
+            return (found, kept + 2 * found.0.rows.reduce(0) { $0 + $1.bytes })
         }
     }
 
@@ -124,6 +142,8 @@ struct ChangesReading: Sendable {
             let newest = try await call.database.read { try $0.lastSequence(collection) }
             return (ChangesPage(place: ChannelPlace(newest), isEnd: true, newest: newest), [])
         }
+        // Of most documents nothing but their leaves is told.
+        let keepsTrees = question.includesDocuments && question.form.needsTree
         return try await call.database.read { transaction in
             if let peer {
                 let isBound = try !transaction.channelAccess(collection, of: peer).hasEverything
@@ -132,18 +152,25 @@ struct ChangesReading: Sendable {
                 var page = ChangesPage(place: part.place, isEnd: part.isEnd || part.isBlocked, newest: part.newest)
                 var starts: [ChannelPlace] = []
                 var before = place
+                var bytes = 0
                 for row in part.rows {
+                    if bytes >= CouchLimits.pageBytes {
+                        (page.place, page.isEnd) = (before, false)
+                        break
+                    }
                     let text = row.event.map { "\"\($0):\(row.sequence)\"" } ?? "\(row.sequence)"
-                    let isRead = row.change.hasTree && (question.allLeaves || question.includesDocuments && !isBound)
+                    let isRead = row.change.hasTree && (question.allLeaves || keepsTrees && !isBound)
                     let tree = isRead ? try row.change.revisionTree() : nil
                     let revisions = isBound ? Self.told(row, tree) : leaves(row.change, tree)
                     if let first = revisions.first {
                         starts.append(before)
                         let document =
                             row.news == .visible && row.isFirsthand
-                            ? found(row.change, tree, isBound: isBound)
+                            ? found(row.change, keepsTrees ? tree : nil, isBound: isBound)
                             : FoundRevision(ended: first, of: row.change.id, at: row.sequence, in: nil)
-                        page.rows.append(ChangesRow(place: text, revisions: revisions, document: document))
+                        let told = ChangesRow(place: text, revisions: revisions, document: document)
+                        bytes += told.bytes
+                        page.rows.append(told)
                     }
                     before = ChannelPlace(parsing: row.event.map { "\($0):\(row.sequence)" } ?? "\(row.sequence)")
                 }
@@ -153,12 +180,15 @@ struct ChangesReading: Sendable {
             let rows = try transaction.changes(collection, since: place.sequence, limit: limit, includeBodies: needsBodies, ids: question.ids)
             var page = ChangesPage(place: place, newest: newest)
             var starts: [ChannelPlace] = []
-            for row in rows {
-                let tree = row.hasTree && (question.allLeaves || question.includesDocuments) ? try row.revisionTree() : nil
+            var bytes = 0
+            for row in rows where bytes < CouchLimits.pageBytes {
+                let tree = row.hasTree && (question.allLeaves || keepsTrees) ? try row.revisionTree() : nil
                 starts.append(page.place)
                 page.place = ChannelPlace(row.sequence)
-                page.rows.append(
-                    ChangesRow(place: "\(row.sequence)", revisions: leaves(row, tree), document: found(row, tree, isBound: false)))
+                let told = ChangesRow(
+                    place: "\(row.sequence)", revisions: leaves(row, tree), document: found(row, keepsTrees ? tree : nil, isBound: false))
+                bytes += told.bytes
+                page.rows.append(told)
             }
             if rows.isEmpty {
                 page.place = ChannelPlace(max(newest, place.sequence))

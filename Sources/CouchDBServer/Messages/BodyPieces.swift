@@ -111,6 +111,17 @@ extension HTTPResponse {
         .json(status: status, ByteBuffer(bytes: text.bytes + [0x0A]), headers: headers)
     }
 
+    /// A JSON answer that may be large, and counts until its client has taken it.
+    static func couch(_ text: JSONWriter, headers: HeaderList = [:], _ blobs: BlobStore, keeping answer: AnswerMemory.Answer) -> HTTPResponse {
+        let bytes = text.bytes
+        guard bytes.count > CouchLimits.smallAnswer else { return .couch(200, text, headers: headers) }
+        answer.hold(bytes.count)
+        return .pieces(headers: headers, length: bytes.count + 1, blobs, keeping: answer) { writer in
+            try await writer.write([.bytes(bytes)])
+            try await writer.write("\n")
+        }
+    }
+
     static func couch(_ status: Int = 200, _ value: JSONValue, headers: HeaderList = [:]) -> HTTPResponse {
         .json(status: status, ByteBuffer(bytes: value.serialize() + [0x0A]), headers: headers)
     }

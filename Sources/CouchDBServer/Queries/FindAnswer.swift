@@ -115,7 +115,7 @@ struct FindAnswer: Sendable {
                 let page = try await page(rest, &output.budget) { [selector = question.selector] found, entry, budget in
                     let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
                     // What changed since the entry was read has another entry now, or will have none.
-                    guard let read = fields.document(with: roots), index.definition.key(in: read) == entry.key else { return false }
+                    guard let read = try fields.document(with: roots), index.definition.key(in: read) == entry.key else { return false }
                     return try selector.matches(read, &budget)
                 }
                 for looked in page where output.left > 0 {
@@ -195,20 +195,32 @@ struct FindAnswer: Sendable {
             output.skip -= 1
             return
         }
-        try await writer.write(output.count == 0 ? "\n" : ",\n")
-        var form = DocumentForm()
-        form.withConflicts = question.withConflicts
-        let text = try await DocumentText.of(found, form, call.database.blobs)
+        let separator = output.count == 0 ? "\n" : ",\n"
         if let fields = question.fields {
             // Stored bodies were checked; what is damaged nevertheless has no fields.
-            let whole = (try? JSONValue(stored: text.bytes)) ?? [:]
-            try await writer.write(Projection.of(whole, fields).serialize())
+            let document = try await document(found, with: fields.map { $0.names[0] }) ?? [:]
+            try await writer.write(separator)
+            try await writer.write(Projection.of(document, fields).serialize())
         } else {
-            try await writer.write(text.pieces)
+            try await writer.write(separator)
+            try await writer.write(text(found).pieces)
         }
         output.left -= 1
         output.count += 1
         output.last = place
+    }
+
+    private func text(_ found: FoundRevision) async throws -> DocumentText {
+        var form = DocumentForm()
+        form.withConflicts = question.withConflicts
+        return try await DocumentText.of(found, form, call.database.blobs)
+    }
+
+    /// These members of it. Its text is only written for those that are made beside the body, since it may be large.
+    private func document(_ found: FoundRevision, with roots: [String]) async throws -> JSONValue? {
+        let isMade = found.hasBlobs || roots.contains { $0.utf8.first == UInt8(ascii: "_") && $0 != "_id" && $0 != "_rev" }
+        guard isMade else { return try DocumentFields(found.id, found.revision, isDeleted: false, body: found.body).document(with: roots) }
+        return try DocumentFields.document(in: try await text(found).bytes, with: roots)
     }
 }
 

@@ -9,11 +9,14 @@ enum IndexDesign {
         try document(id, try await indexes(call).filter { $0.design.utf8.elementsEqual(id.utf8) })
     }
 
-    static func all(_ call: CouchCall) async throws -> [(id: String, stored: DesignDocuments.Stored)] {
-        let indexes = try await indexes(call)
-        var seen: Set<[UInt8]> = []
-        return try indexes.map(\.design).filter { seen.insert(Array($0.utf8)).inserted }.compactMap { id in
-            try document(id, indexes.filter { $0.design.utf8.elementsEqual(id.utf8) }).map { (id, $0) }
+    static func all(_ call: CouchCall) async throws -> [DesignDocuments.Entry] {
+        try await call.answer.reading(CouchLimits.pageBytes) {
+            let indexes = try await indexes(call)
+            var seen: Set<[UInt8]> = []
+            let all = try indexes.map(\.design).filter { seen.insert(Array($0.utf8)).inserted }.compactMap { id in
+                try document(id, indexes.filter { $0.design.utf8.elementsEqual(id.utf8) }).map { DesignDocuments.Entry(id: id, revision: $0.revision) }
+            }
+            return (all, bytes: 0)
         }
     }
 

@@ -16,11 +16,16 @@ enum IndexRoutes {
 
     static func list(_ call: CouchCall) async throws -> HTTPResponse {
         let collection = call.collection
-        let indexes = try await call.database.read { try $0.fieldIndexes(collection) }
-        if indexes.contains(where: { !$0.isReady }) { tend(call) }
-        let all = [allDocuments] + indexes.map(shown)
-        let rest = all.dropFirst(try call.query.number("skip") ?? 0).prefix(try call.query.number("limit") ?? all.count)
-        return .couch(200, ["total_rows": .int(all.count), "indexes": .array(Array(rest))])
+        let (skip, limit) = (try call.query.number("skip") ?? 0, try call.query.number("limit") ?? .max)
+        let text = try await call.answer.reading(CouchLimits.pageBytes) {
+            let indexes = try await call.database.read { try $0.fieldIndexes(collection) }
+            if indexes.contains(where: { !$0.isReady }) { tend(call) }
+            let all = [allDocuments] + indexes.map(shown)
+            var text = JSONWriter()
+            text.value(["total_rows": .int(all.count), "indexes": .array(Array(all.dropFirst(skip).prefix(limit)))])
+            return (text, bytes: text.bytes.count)
+        }
+        return .couch(text, call.database.blobs, keeping: call.answer)
     }
 
     // MARK: - Making
@@ -46,6 +51,10 @@ enum IndexRoutes {
             }
         }
         guard let definition else { throw CouchError.query("missing_required_key", "Missing required key: index") }
+        let size = definition.json.serialize().count
+        guard size <= CouchLimits.indexBytes else {
+            throw HTTPError(413, "the index's definition has \(size) bytes, more than couchdb_index_bytes (\(CouchLimits.indexBytes)) allows")
+        }
         let (design, name) = names.complete(definition)
         let collection = call.collection
         try await checkLanguage(call, design)

@@ -35,7 +35,7 @@ extension Selector {
     /// Whether it means the revision.
     func means(_ found: FoundRevision, _ budget: inout SelectorBudget) throws -> Bool {
         let fields = DocumentFields(found.id, found.revision, isDeleted: found.isDeleted, body: found.body)
-        guard let document = fields.document(with: roots) else { return false }
+        guard let document = try fields.document(with: roots) else { return false }
         return try matches(document, &budget)
     }
 }

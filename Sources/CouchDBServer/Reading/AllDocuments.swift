@@ -152,7 +152,7 @@ struct AllDocuments: Sendable {
             for row in shown { try await write(row.id, row.revision, nil, &output, &writer) }
             return rows.count
         }
-        let page = try await reading.page(rows.map { DocumentReading.Question(id: $0.id) }[...], withTrees: includesDocuments)
+        let page = try await reading.page(rows.map { DocumentReading.Question(id: $0.id) }[...], withTrees: includesDocuments && form.needsTree)
         for document in page {
             output.failure = output.failure ?? document.failure
             guard let found = document.revisions.first, !found.isDeleted else { continue }
@@ -200,7 +200,7 @@ struct AllDocuments: Sendable {
                 continue
             }
             let questions = run.compactMap { $0.asString.flatMap { try? DocumentID($0) }.map { DocumentReading.Question(id: $0) } }
-            let page = try await reading.page(questions[...], withTrees: includesDocuments)
+            let page = try await reading.page(questions[...], withTrees: includesDocuments && form.needsTree)
             for (document, key) in zip(page, run) {
                 output.failure = output.failure ?? document.failure
                 if let found = document.revisions.first {

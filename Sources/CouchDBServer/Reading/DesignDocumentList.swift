@@ -3,61 +3,80 @@ import HTTPServer
 
 /// `_design_docs`: what `_all_docs` is of documents. There are few of them.
 struct DesignDocumentList {
-    private typealias Entry = (id: String, stored: DesignDocuments.Stored)
+    private let call: CouchCall
+    private let entries: [DesignDocuments.Entry]
 
-    private let entries: [Entry]
-
-    private init(_ call: CouchCall) async throws { entries = try await DesignDocuments(call: call).all() }
+    private init(_ call: CouchCall) async throws {
+        self.call = call
+        entries = try await DesignDocuments(call: call).all()
+    }
 
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
         var query = call.query
         if call.request.method == "POST" { query = CouchQuery(body: try await call.jsonObject(isOptional: true), over: query) }
         let asked = try AllDocuments(call, query)
-        var text = JSONWriter()
-        try await Self(call).write(asked, to: &text)
-        return .couch(200, text)
+        let list = try await Self(call)
+        return .pieces(call.database.blobs) { writer in
+            try await list.write(asked, &writer)
+            try await writer.write("\n")
+        }
     }
 
     /// `_design_docs/queries`: several at once.
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
         let asked = try await AllDocuments.several(call)
         let list = try await Self(call)
-        var text = JSONWriter()
-        text.raw("{\"results\":[")
-        text.list(asked) { list.write($1, to: &$0) }
-        text.raw("]}")
-        return .couch(200, text)
+        return .pieces(call.database.blobs) { writer in
+            try await writer.write("{\"results\":[")
+            for (index, each) in asked.enumerated() {
+                if index > 0 { try await writer.write(",") }
+                try await list.write(each, &writer)
+            }
+            try await writer.write("]}\n")
+        }
     }
 
-    private func write(_ asked: AllDocuments, to text: inout JSONWriter) {
-        text.text("{\"total_rows\":\(entries.count),\"offset\":0,\"rows\":[")
+    private func write(_ asked: AllDocuments, _ writer: inout PieceWriter) async throws {
+        try await writer.write("{\"total_rows\":\(entries.count),\"offset\":0,\"rows\":[")
         let places = asked.isDescending ? entries.reversed() : entries
         if let keys = asked.keys {
             let wanted = asked.isDescending ? keys.reversed() : keys
-            text.list(wanted.dropFirst(asked.skip).prefix(asked.limit)) { text, key in
+            for (index, key) in wanted.dropFirst(asked.skip).prefix(asked.limit).enumerated() {
+                if index > 0 { try await writer.write(",") }
                 if let entry = places.first(where: { JSONValue.string($0.id) == key }) {
-                    write(entry, asked, to: &text)
+                    try await write(entry, asked, &writer)
                 } else {
-                    text.text("{\"key\":\(key.text),\"error\":\"not_found\"}")
+                    try await writer.write("{\"key\":\(key.text),\"error\":\"not_found\"}")
                 }
             }
         } else if !asked.isEmpty {
             let shown = places.filter { asked.place($0.id, after: nil) == .inside }.dropFirst(asked.skip).prefix(asked.limit)
-            text.list(shown) { write($1, asked, to: &$0) }
+            for (index, entry) in shown.enumerated() {
+                if index > 0 { try await writer.write(",") }
+                try await write(entry, asked, &writer)
+            }
         }
-        text.raw("]}")
+        try await writer.write("]}")
     }
 
-    private func write(_ entry: Entry, _ asked: AllDocuments, to text: inout JSONWriter) {
+    private func write(_ entry: DesignDocuments.Entry, _ asked: AllDocuments, _ writer: inout PieceWriter) async throws {
+        var text = JSONWriter()
         text.raw("{\"id\":")
         text.string(entry.id)
         text.raw(",\"key\":")
         text.string(entry.id)
-        text.text(",\"value\":{\"rev\":\"\(entry.stored.revision.text)\"}")
+        // One at a time: each may be large, and is held until the client has taken it.
+        let stored = asked.includesDocuments ? try await DesignDocuments(call: call).get(entry.id) : nil
+        text.text(",\"value\":{\"rev\":\"\((stored?.revision ?? entry.revision).text)\"}")
+        try await writer.write(text.bytes)
         if asked.includesDocuments {
-            text.raw(",\"doc\":")
-            text.append(DesignDocuments.shown(entry.stored, withRevisions: false))
+            try await writer.write(",\"doc\":")
+            if let stored, !stored.isDeleted {
+                try await writer.write([.bytes(DesignDocuments.shown(stored, withRevisions: false))])
+            } else {
+                try await writer.write("null")
+            }
         }
-        text.raw("}")
+        try await writer.write("}")
     }
 }

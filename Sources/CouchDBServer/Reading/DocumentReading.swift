@@ -39,6 +39,11 @@ struct FoundDocument: Sendable {
     var isDeleted = false
     /// A filter failed on it, and it is left out.
     var failure: PolicyFailure?
+    /// What the trees of its revisions come to, in bytes.
+    var treeBytes = 0
+
+    /// Of what it holds.
+    var bytes: Int { treeBytes + revisions.reduce(0) { $0 + $1.body.count } }
 }
 
 /// Reads documents for a client: what its channels do not hold, and what the listener's push filter does not let pass, does not exist.
@@ -66,11 +71,13 @@ struct DocumentReading: Sendable {
     }
 
     /// Some of the first documents: at least one, as many as may be held at once.
-    func page(_ questions: ArraySlice<Question>, withTrees: Bool, withBodies: Bool = true) async throws -> [FoundDocument] {
+    ///
+    /// - Parameter kept: bytes that the answer goes on holding of pages before.
+    func page(_ questions: ArraySlice<Question>, withTrees: Bool, withBodies: Bool = true, beside kept: Int = 0) async throws -> [FoundDocument] {
         let (collection, peer) = (call.collection, call.peer.channelPeer)
         let needsBodies = withBodies || call.peer.pushFilter != nil
         // The page before was taken by the client.
-        call.answer.hold(0)
+        call.answer.hold(kept)
         guard call.isAdmitted() else { throw HTTPError(401, "the login is not valid any more", error: "unauthorized") }
         var allowed = CouchLimits.pageBytes
         while true {
@@ -81,20 +88,20 @@ struct DocumentReading: Sendable {
                     var found: [FoundDocument] = []
                     var bytes = 0
                     for question in questions where bytes < CouchLimits.pageBytes && found.count < CouchLimits.pageRows {
-                        let size = needsBodies ? try Self.size(question, collection, transaction) : 0
+                        let size = try Self.size(question, collection, transaction, withTrees: withTrees, withBodies: needsBodies)
                         if bytes + size > room {
                             if found.isEmpty { return Page.needs(size) }
                             break
                         }
                         let document = try Self.read(question, collection, access, transaction, withTrees: withTrees, withBodies: needsBodies)
-                        bytes += document.revisions.reduce(0) { $0 + $1.body.count }
+                        bytes += document.bytes
                         found.append(document)
                     }
                     return Page.found(found)
                 }
-                guard case .found(let found) = read else { return (read, 0) }
+                guard case .found(let found) = read else { return (read, kept) }
                 // As it was read, and as it is written.
-                return (read, 2 * found.reduce(0) { $0 + $1.revisions.reduce(0) { $0 + $1.body.count } })
+                return (read, kept + 2 * found.reduce(0) { $0 + $1.bytes })
             }
             try Task.checkCancellation()
             switch page {
@@ -124,11 +131,15 @@ struct DocumentReading: Sendable {
         case needs(Int)
     }
 
-    /// Of the bodies that are asked for, at least.
-    private static func size(_ question: Question, _ collection: Collection, _ transaction: ReadTransaction) throws -> Int {
+    /// Of the bodies and the tree that are asked for, at least.
+    private static func size(
+        _ question: Question, _ collection: Collection, _ transaction: ReadTransaction, withTrees: Bool, withBodies: Bool
+    ) throws -> Int {
         guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [question.id]).first else { return 0 }
-        guard row.hasTree, !question.wanted.isCurrent else { return row.bodySize }
-        var size = row.bodySize
+        let bodySize = withBodies ? row.bodySize : 0
+        guard row.hasTree, !question.wanted.isCurrent else { return bodySize + (withTrees ? row.treeMemorySize : 0) }
+        var size = bodySize + row.treeMemorySize
+        guard withBodies else { return size }
         let tree = try row.revisionTree()
         let revisions: [RevisionID] =
             switch question.wanted {
@@ -171,6 +182,7 @@ struct DocumentReading: Sendable {
         // Channels are assigned to current revisions, so that a peer that is bound to channels knows of no other branch before it has ended.
         let tree: RevisionTree? =
             if row.hasTree, withTrees || !question.wanted.isCurrent { try row.revisionTree() } else { nil }
+        document.treeBytes = tree?.memorySize ?? 0
         switch question.wanted {
         case .current: revision(row.revision, row.isDeleted, row.body, tree)
         case .leaves:
@@ -227,7 +239,9 @@ struct DocumentReading: Sendable {
         document.missing.removeAll { wanted in
             let leaves = ended.filter { $0 == wanted || latest && tree.isAncestor(wanted, of: $0) }
             for leaf in leaves where !document.revisions.contains(where: { $0.revision == leaf }) {
-                document.revisions.append(FoundRevision(ended: leaf, of: document.id, at: row.sequence, in: tree))
+                let end = FoundRevision(ended: leaf, of: document.id, at: row.sequence, in: tree)
+                document.treeBytes += end.tree?.memorySize ?? 0
+                document.revisions.append(end)
             }
             return !leaves.isEmpty
         }

@@ -21,7 +21,7 @@ enum DocumentRoutes {
             guard !stored.isDeleted else { throw CouchError.missing("deleted") }
             var text = JSONWriter()
             text.append(DesignDocuments.shown(stored, withRevisions: try call.query.flag("revs")))
-            return .couch(200, text, headers: ["ETag": "\"\(stored.revision.text)\""])
+            return .couch(text, headers: ["ETag": "\"\(stored.revision.text)\""], call.database.blobs, keeping: call.answer)
         }
     }
 

@@ -20,6 +20,9 @@ struct DocumentForm: Sendable {
     var attachments = Attachments.stubs
     /// The client holds these revisions: attachments that they have are sent as stubs.
     var since: [RevisionID] = []
+
+    /// Something of it is in the document's revision tree.
+    var needsTree: Bool { withRevisions || withRevisionInfo || withConflicts || withDeletedConflicts || !since.isEmpty }
 }
 
 /// A part of an answer: bytes, or a blob that is read when its turn comes.
@@ -72,10 +75,11 @@ struct DocumentText {
             text.append(body[member.value])
         }
         if !attachments.isEmpty { write(attachments, found, form) }
-        let history = [found.revision] + (found.tree?.ancestors(of: found.revision) ?? [])
+        let history = [found.revision] + (form.withRevisions || form.withRevisionInfo ? found.tree?.ancestors(of: found.revision) ?? [] : [])
         if form.withRevisions { write(history: history) }
         if form.withRevisionInfo { write(info: history, found) }
-        let others = found.tree?.leaves.filter { $0.revision != found.revision } ?? []
+        let tree = form.withConflicts || form.withDeletedConflicts ? found.tree : nil
+        let others = tree?.leaves.filter { $0.revision != found.revision } ?? []
         if form.withConflicts { write("_conflicts", others.filter { !$0.isDeleted }) }
         if form.withDeletedConflicts { write("_deleted_conflicts", others.filter(\.isDeleted)) }
         if form.withLocalSequence { text.text(",\"_local_seq\":\(found.sequence)") }
@@ -106,7 +110,7 @@ struct DocumentText {
 
     private mutating func write(_ attachments: [AttachmentEntry], _ found: FoundRevision, _ form: DocumentForm) {
         // The newest revision of this branch that the client holds.
-        let history = [found.revision] + (found.tree?.ancestors(of: found.revision) ?? [])
+        let history = [found.revision] + (form.since.isEmpty ? [] : found.tree?.ancestors(of: found.revision) ?? [])
         let known = form.since.filter { history.contains($0) }.map(\.generation).max() ?? 0
         text.raw(",\"_attachments\":{")
         for (index, entry) in attachments.enumerated() {

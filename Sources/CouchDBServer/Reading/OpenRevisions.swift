@@ -27,11 +27,12 @@ enum OpenRevisions {
         if case .leaves = wanted, document.revisions.isEmpty { throw CouchError.missing() }
         let missingRevisions = document.missing.map(\.text) + elsewhere
         guard isMultipart(call.request) else {
-            let texts = try await texts(of: document, form, call)
+            let shown = form
             return .pieces(call.database.blobs, keeping: call.answer) { writer in
                 try await writer.write("[")
                 var isFirst = true
-                for text in texts {
+                for revision in document.revisions {
+                    let text = try await DocumentText.of(revision, shown, writer.blobs)
                     try await writer.write(isFirst ? "{\"ok\":" : ",{\"ok\":")
                     isFirst = false
                     try await writer.write(text.pieces)
@@ -46,10 +47,11 @@ enum OpenRevisions {
         }
         // In parts, attachments come along unless the client holds them.
         form.attachments = .follow
-        let texts = try await texts(of: document, form, call)
+        let shown = form
         let (outer, inner) = (boundary(call), boundary(call))
         return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs, keeping: call.answer) { writer in
-            for text in texts {
+            for revision in document.revisions {
+                let text = try await DocumentText.of(revision, shown, writer.blobs)
                 if text.following.isEmpty {
                     try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")
                     try await writer.write(text.pieces)
@@ -64,12 +66,6 @@ enum OpenRevisions {
             }
             try await writer.write("--\(outer)--")
         }
-    }
-
-    private static func texts(of document: FoundDocument, _ form: DocumentForm, _ call: CouchCall) async throws -> [DocumentText] {
-        var texts: [DocumentText] = []
-        for revision in document.revisions { texts.append(try await .of(revision, form, call.database.blobs)) }
-        return texts
     }
 
     private static func boundary(_ call: CouchCall) -> String { Hex.encode(call.host.environment.random.bytes(16)) }
@@ -98,9 +94,9 @@ enum OpenRevisions {
             }
             out.list(missing) { $0.text(Self.missing($1)) }
             out.raw("]")
-            return .couch(200, out)
+            return .couch(out, call.database.blobs, keeping: call.answer)
         }
-        return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs) { writer in
+        return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs, keeping: call.answer) { writer in
             if let wantedText {
                 try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")
                 try await writer.write(wantedText)

@@ -122,8 +122,10 @@ enum BulkRoutes {
         }
         var rest = questions[...]
         var next = wanted[...]
+        // Other branches of a document may be many.
+        var ancestorBytes = 0
         while !rest.isEmpty {
-            let page = try await reading.page(rest, withTrees: true, withBodies: false)
+            let page = try await reading.page(rest, withTrees: true, withBodies: false, beside: 2 * ancestorBytes)
             rest = rest.dropFirst(page.count)
             for (document, asked) in zip(page, next) {
                 // Of the branches that it may have. Another one may come once more: it is here, and stays as it is.
@@ -132,8 +134,9 @@ enum BulkRoutes {
                 guard !missing.isEmpty || !asked.elsewhere.isEmpty else { continue }
                 let newest = asked.elsewhere.isEmpty ? missing.map(\.generation).max() ?? 0 : asked.newest
                 let leaves = tree?.leaves.map(\.revision) ?? shown
-                found.append(
-                    Missing(id: asked.id, revisions: missing.map(\.text) + asked.elsewhere, ancestors: leaves.filter { $0.generation < newest }))
+                let ancestors = leaves.filter { $0.generation < newest }
+                ancestorBytes += ancestors.reduce(0) { $0 + $1.memorySize }
+                found.append(Missing(id: asked.id, revisions: missing.map(\.text) + asked.elsewhere, ancestors: ancestors))
             }
             next = next.dropFirst(page.count)
         }

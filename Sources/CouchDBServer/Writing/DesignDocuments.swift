@@ -20,11 +20,16 @@ struct DesignDocuments: Sendable {
 
     func get(_ id: String) async throws -> Stored? {
         guard call.readsEverything else { return nil }
-        let collection = call.collection
-        let record = try await call.database.read { try $0.localDocument(collection, id: id) }
-        let stored = record.flatMap { Self.read($0.body) }
-        if let stored, !stored.isDeleted { return stored }
-        return try await IndexDesign.get(id, call) ?? stored
+        let (call, collection) = (call, call.collection)
+        let size = try await call.database.read { try $0.localDocumentSize(collection, id: id) } ?? 0
+        // As it was read, taken apart, and as it is written.
+        return try await call.answer.reading(3 * size) {
+            let record = try await call.database.read { try $0.localDocument(collection, id: id) }
+            let stored = record.flatMap { Self.read($0.body) }
+            if let stored, !stored.isDeleted { return (stored, 2 * stored.json.count) }
+            let made = try await IndexDesign.get(id, call) ?? stored
+            return (made, 2 * (made?.json.count ?? 0))
+        }
     }
 
     /// What is said to a client that wants what a design document holds to be run: there is none, it holds no such thing, or it is not run here.
@@ -37,21 +42,50 @@ struct DesignDocuments: Sendable {
     }
 
     /// Their ids and revisions, in order.
-    func all() async throws -> [(id: String, stored: Stored)] {
+    func all() async throws -> [Entry] {
         guard call.readsEverything else { return [] }
-        let collection = call.collection
-        let stored = try await call.database.read { transaction in
-            try transaction.localDocuments(collection, prefix: "_design/", limit: CouchLimits.documents).compactMap { id, record in
-                Self.read(record.body).flatMap { $0.isDeleted ? nil : (id: id, stored: $0) }
+        let (call, collection) = (call, call.collection)
+        var all: [Entry] = []
+        var last: String? = ""
+        while let after = last {
+            // They may be large, and are read some at a time.
+            let part = try await call.answer.reading(3 * CouchLimits.pageBytes) {
+                let part = try await call.database.read { transaction in
+                    let records = try transaction.localDocuments(
+                        collection, prefix: "_design/", after: after, limit: CouchLimits.pageRows, maxBytes: CouchLimits.pageBytes)
+                    let live = records.compactMap { id, record in
+                        Self.read(record.body).flatMap { $0.isDeleted ? nil : Entry(id: id, revision: $0.revision) }
+                    }
+                    return (live: live, last: records.last?.id)
+                }
+                return (part, bytes: 0)
             }
+            all += part.live
+            last = all.count < CouchLimits.documents ? part.last : nil
         }
-        let names = Set(stored.map { Array($0.id.utf8) })
-        let all = stored + (try await IndexDesign.all(call)).filter { !names.contains(Array($0.id.utf8)) }
+        let names = Set(all.map { Array($0.id.utf8) })
+        all += try await IndexDesign.all(call).filter { !names.contains(Array($0.id.utf8)) }
         return all.sorted { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     }
 
+    struct Entry: Sendable {
+        var id: String
+        var revision: RevisionID
+    }
+
     private static func read(_ json: [UInt8]) -> Stored? {
-        guard let document = try? IncomingDocument(JSONParts(checked: json), 0..<json.count), let revision = document.revision else { return nil }
+        // All else may be large, and is not taken apart.
+        let parts = JSONParts(checked: json)
+        var head: [UInt8] = Array("{".utf8)
+        for place in parts.places(of: parts.root) {
+            guard let key = parts.reservedKey(place.key), key == "_rev" || key == "_revisions" || key == "_deleted" else { continue }
+            if head.count > 1 { head.append(UInt8(ascii: ",")) }
+            parts.append(place.key, to: &head)
+            head.append(UInt8(ascii: ":"))
+            parts.append(place.value, to: &head)
+        }
+        head.append(UInt8(ascii: "}"))
+        guard let document = try? IncomingDocument(JSONParts(checked: head), 0..<head.count), let revision = document.revision else { return nil }
         return Stored(revision: revision, isDeleted: document.isDeleted, history: document.history, json: json)
     }
 

@@ -91,7 +91,10 @@ struct DocumentWriting: Sendable {
         var bytes = 0
         for (index, range) in documents.enumerated() {
             let next = try await prepare(parts, range, isLocal: isLocal[index], isEdit: isEdit)
-            if case .write(let write) = next { bytes += write.body.count }
+            if case .write(let write) = next {
+                bytes += write.body.count
+                if case .made(_, let history) = write.revision { bytes += history.reduce(0) { $0 + $1.memorySize } }
+            }
             prepared.append(next)
             if bytes >= 4 * CouchLimits.pageBytes || index == documents.count - 1 {
                 results += try await store(prepared)

@@ -5,8 +5,8 @@ extension ReadTransaction {
     /// Current revisions in the order of their sequences.
     /// - Parameters:
     ///   - since: rows with greater sequences.
-    ///   - limit: rows wanted; at most `StoreLimits.maxRowsPerRead` come, and fewer when bodies
-    ///     pass `maxBytes`. An empty answer means there are no more.
+    ///   - limit: rows wanted; at most `StoreLimits.maxRowsPerRead` come, and fewer when bodies and stored
+    ///     trees pass `maxBytes`. An empty answer means there are no more.
     ///   - includeDeleted: tombstones too.
     ///   - ids: only these documents.
     ///   - remote: fills `ChangeRow.remoteRevision`.
@@ -34,7 +34,7 @@ extension ReadTransaction {
             let flags = statement.integer(3)
             if !includeDeleted && flags & DocumentFlags.deleted != 0 { continue }
             rows.append(try changeRow(statement, flags, includeBodies, remote))
-            if includeBodies { bytes += rows[rows.count - 1].bodySize }
+            bytes += rows[rows.count - 1].heldBytes
             if rows.count == limit || bytes >= maxBytes { break }
         }
         return rows
@@ -68,7 +68,7 @@ extension ReadTransaction {
             statement.bind(2, 1)
             guard try session.step(statement) else { continue }
             rows.append(try changeRow(statement, statement.integer(3), includeBodies, remote))
-            if includeBodies { bytes += rows[rows.count - 1].bodySize }
+            bytes += rows[rows.count - 1].heldBytes
             if rows.count == limit || bytes >= maxBytes { break }
         }
         return rows

@@ -38,7 +38,7 @@ extension ReadTransaction {
     ///
     /// - Parameters:
     ///   - limit: rows wanted; fewer come where many documents are passed over, so an empty page is the end only if it says so.
-    ///   - maxBytes: of bodies; the row that passes it is the last one.
+    ///   - maxBytes: of bodies and stored trees; the row that passes it is the last one.
     public final func channelChanges(
         _ collection: Collection, from place: ChannelPlace, _ question: ChannelQuestion, limit: Int,
         maxBytes: Int = StoreLimits.maxBodyBytesPerRead
@@ -242,7 +242,7 @@ extension ReadTransaction {
             change.body = Array(#"{"_removed":true}"#.utf8)
             change.hasBlobs = false
         }
-        bounds.bytes += change.body?.count ?? 0
+        bounds.bytes += change.heldBytes
         return change
     }
 }

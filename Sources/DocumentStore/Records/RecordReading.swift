@@ -33,19 +33,36 @@ extension ReadTransaction {
         return StoredCheckpoint(revision: "0-\(statement.integer(0))", body: statement.blob(1))
     }
 
+    /// Bytes of a document that is never replicated; nil where there is none.
+    public final func localDocumentSize(_ collection: Collection, id: String) throws(StoreError) -> Int? {
+        let statement = try active().cached("SELECT length(body) FROM local_documents WHERE collection = ?1 AND id = ?2")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id)
+        defer { statement.reset() }
+        return try session.step(statement) ? Int(statement.integer(0)) : nil
+    }
+
     /// Documents that are never replicated whose ids begin with `prefix`, in the order of their ids.
+    ///
+    /// - Parameters:
+    ///   - after: the last id of the part before.
+    ///   - maxBytes: of bodies; the document that passes it is the last one.
     public final func localDocuments(
-        _ collection: Collection, prefix: String, limit: Int
+        _ collection: Collection, prefix: String, after: String = "", limit: Int, maxBytes: Int = .max
     ) throws(StoreError) -> [(id: String, record: StoredCheckpoint)] {
         let statement = try active().cached(
-            "SELECT id, rev, body FROM local_documents WHERE collection = ?1 AND id >= ?2 AND substr(id, 1, length(?2)) = ?2 ORDER BY id LIMIT ?3")
+            "SELECT id, rev, body FROM local_documents WHERE collection = ?1 AND id >= ?2 AND id > ?4 AND substr(id, 1, length(?2)) = ?2 ORDER BY id LIMIT ?3")
         statement.bind(1, Int64(collection.id))
         statement.bind(2, prefix)
         statement.bind(3, Int64(limit))
+        statement.bind(4, after)
         defer { statement.reset() }
         var found: [(id: String, record: StoredCheckpoint)] = []
-        while try session.step(statement) {
-            found.append((statement.text(0), StoredCheckpoint(revision: "0-\(statement.integer(1))", body: statement.blob(2))))
+        var bytes = 0
+        while bytes < maxBytes, try session.step(statement) {
+            let body = statement.blob(2)
+            bytes += body.count
+            found.append((statement.text(0), StoredCheckpoint(revision: "0-\(statement.integer(1))", body: body)))
         }
         return found
     }

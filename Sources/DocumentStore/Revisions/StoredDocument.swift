@@ -34,6 +34,15 @@ public struct ChangeRow: Sendable {
     /// There is more than the current revision.
     public var hasTree: Bool { tree != nil }
 
+    /// Bytes of the stored tree, which the row holds.
+    public var storedTreeSize: Int { tree?.count ?? 0 }
+
+    /// Of the body, if it was asked for, and of the stored tree.
+    var heldBytes: Int { (body?.count ?? 0) + storedTreeSize }
+
+    /// What ``revisionTree()`` comes to in memory, in bytes.
+    public var treeMemorySize: Int { tree.map { RevisionTree.memorySize(ofEncoded: $0) } ?? 0 }
+
     /// Ancestors of `revision`, newest first, without itself, at most `limit`. When `downTo` is an
     /// ancestor it is the last one and included even beyond `limit`.
     /// Throws `StoreError.documentDamaged` if the stored tree cannot be read.

@@ -77,7 +77,7 @@ struct FeedSource: Sendable {
     ///
     /// - Parameters:
     ///   - wanted: with what the peer holds, where more is known of that than the store has noted.
-    ///   - maxBytes: of bodies; the document that passes it is the last one.
+    ///   - maxBytes: of bodies and histories; the document that passes it is the last one.
     /// - Returns: also, how many of those that are wanted were looked at.
     func read(
         _ transaction: ReadTransaction, _ wanted: [(DocumentID, Version?)], maxBytes: Int = StoreLimits.maxBodyBytesPerRead, historyLimit: Int
@@ -99,7 +99,7 @@ struct FeedSource: Sendable {
             if let known, let revision = try transaction.revision(named: known, collection, id) { peerVersion = revision }
             if let document = try document(transaction, change, peerVersion: peerVersion, historyLimit) {
                 documents.append(document)
-                bytes += document.body.count
+                bytes += document.heldBytes
             }
         }
         return (documents, count)
@@ -123,7 +123,7 @@ struct FeedSource: Sendable {
                 continue
             }
             page.documents.append(found)
-            bytes += found.body.count
+            bytes += found.heldBytes
         }
         if list.count < size, page.next == list.last?.id { page.next = nil }
         return page
@@ -222,6 +222,7 @@ struct FeedSource: Sendable {
             } else if naming == .versionsOnly {
                 document.takeNames(try change.revisionTree(), naming, historyLimit)
             }
+            document.noteHistory()
             return document
         } catch {
             guard transaction.setAside(collection, error) else { throw error }

@@ -51,7 +51,19 @@ struct OutgoingDocument: Sendable {
     /// The peer refused it with 403 once; the second time is final.
     var wasForbidden = false
 
+    /// What its history took when it was read: what is left of that is no more.
+    private(set) var historyBytes = 0
+
     var hasBlobs: Bool { !blobs.isEmpty }
+
+    /// Of the body and the history.
+    var heldBytes: Int { body.count + historyBytes }
+
+    /// Its history is as long as it gets.
+    mutating func noteHistory() {
+        guard !history.isEmpty || vector != nil || peersEnd != nil else { return }
+        historyBytes = HeldBytes.versions(history) + HeldBytes.vector(vector) + HeldBytes.versions(peersEnd?.history ?? [])
+    }
 
     /// Everything by the names of a peer that has version vectors.
     mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {

@@ -67,7 +67,7 @@ struct PushLedger {
         var successor: SequenceNumber?
         /// These three follow from the phase; they are kept beside it because they are asked for at every step.
         private(set) var sequence: SequenceNumber = 0
-        /// Of the body, where it is at hand.
+        /// Of the body and the history, where they are at hand.
         private(set) var bytes = 0
         fileprivate private(set) var account = Account.active
 
@@ -86,7 +86,7 @@ struct PushLedger {
             account = phase.account
             switch phase {
             case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it):
-                (sequence, bytes) = (it.sequence, it.body.count)
+                (sequence, bytes) = (it.sequence, it.heldBytes)
             case .due(let parked), .reading(let parked), .deferred(let parked), .awaitingPull(let parked):
                 (sequence, bytes) = (parked.sequence, 0)
             }

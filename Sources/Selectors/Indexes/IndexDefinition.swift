@@ -42,7 +42,8 @@ package struct IndexDefinition: Sendable {
 
     /// Under which key a document is in the index; nil where it is not in it.
     package func key(of document: DocumentFields) -> [UInt8]? {
-        document.document(with: roots).flatMap { key(in: $0) }
+        // What is too large to be read is in no index.
+        (try? document.document(with: roots)).flatMap { key(in: $0) }
     }
 
     /// The same of a document that was read with ``roots`` at least.

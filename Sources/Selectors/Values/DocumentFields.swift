@@ -15,7 +15,8 @@ package struct DocumentFields {
     /// The document with no more than these of its members: others are passed over and not read, so that one of megabytes costs little.
     ///
     /// - Returns: nil for a body that is damaged.
-    package func document(with roots: [String]) -> JSONValue? {
+    /// - Throws: ``SelectorError`` where the members come to more than ``SelectorLimits/fieldBytes`` in memory.
+    package func document(with roots: [String]) throws(SelectorError) -> JSONValue? {
         var members: [JSONObject.Member] = []
         var wanted: [[UInt8]] = []
         for root in roots {
@@ -27,15 +28,35 @@ package struct DocumentFields {
             }
         }
         if wanted.isEmpty { return .object(JSONObject(members)) }
-        return body.withUnsafeBytes { bytes in
+        guard let read = try Self.members(of: body, wanted) else { return nil }
+        return .object(JSONObject(members + read))
+    }
+
+    /// The same of text that has all of its members.
+    package static func document(in text: [UInt8], with roots: [String]) throws(SelectorError) -> JSONValue? {
+        try members(of: text, roots.map { Array($0.utf8) }).map { .object(JSONObject($0)) }
+    }
+
+    private static func members(of text: [UInt8], _ wanted: [[UInt8]]) throws(SelectorError) -> [JSONObject.Member]? {
+        try text.withUnsafeBufferPointer { (buffer) throws(SelectorError) -> [JSONObject.Member]? in
+            let bytes = UnsafeRawBufferPointer(buffer)
+            var members: [JSONObject.Member] = []
             var walk = MemberWalk(bytes)
+            var size = 0
             guard walk.begin() else { return nil }
             while let member = walk.next() {
                 guard let name = wanted.first(where: { member.isNamed($0) }) else { continue }
-                guard let value = try? JSONValue(stored: Array(bytes[member.value])) else { return nil }
-                members.append(JSONObject.Member(key: String(decoding: name, as: UTF8.self), value: value))
+                let value = UnsafeBufferPointer(rebasing: buffer[member.value])
+                size += JSONTreeSize.bytes(of: value)
+                guard size <= SelectorLimits.fieldBytes else {
+                    throw SelectorError(
+                        "document_too_large",
+                        "the fields of a document come to more than selector_field_bytes (\(SelectorLimits.fieldBytes)) in memory: \(String(decoding: name, as: UTF8.self))")
+                }
+                guard let read = try? JSONValue(stored: Array(value)) else { return nil }
+                members.append(JSONObject.Member(key: String(decoding: name, as: UTF8.self), value: read))
             }
-            return walk.isWhole ? .object(JSONObject(members)) : nil
+            return walk.isWhole ? members : nil
         }
     }
 }
