@@ -119,6 +119,7 @@ extension HTTPError {
         case let error as StoreError: self = CouchError.from(error)
         case let error as ReplicationError: self = CouchError.from(error)
         case let error as JSONError: self = CouchError.invalidJSON(error)
+        case let error as SelectorError where error.word == "document_too_large": self = HTTPError(413, error.reason, error: error.word)
         case let error as SelectorError: self = CouchError.query(error.word, error.reason)
         default: self = HTTPError(500, "the request could not be answered")
         }
