@@ -33,6 +33,22 @@ struct CouchRequestTests {
         #expect(try await couch.changes("since=99999999").ids.contains("feed-1"))
     }
 
+    @Test("each document of a bulk has an outcome, also a _local or design document that cannot be stored")
+    func bulkOutcomes() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        try await couch.ok("PUT", "/main/_local/outcome", "{\"v\":1}", status: 201)
+        let large = String(repeating: "x", count: 1_100_000)
+        let documents = [
+            "{\"_id\":\"_design/outcome\"}", "{\"_id\":\"outcome-1\"}", "{\"_id\":\"_local/outcome\",\"v\":2}",
+            "{\"_id\":\"_local/outcome-large\",\"v\":\"\(large)\"}", "{\"_id\":\"_design/outcome-large\",\"v\":\"\(large)\"}",
+            "{\"_id\":\"_local/\(String(repeating: "n", count: 1_100))\"}", "{\"_id\":\"outcome-2\"}",
+        ]
+        let answer = try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(documents.joined(separator: ","))]}", status: 201)
+        let outcomes = (answer.asArray ?? []).map { $0["ok"]?.asBool == true ? "ok" : $0["error"]?.asString ?? "" }
+        #expect(outcomes == ["ok", "ok", "conflict", "document_too_large", "document_too_large", "bad_request", "ok"])
+        for id in ["_design/outcome", "outcome-1", "outcome-2"] { try await couch.ok("GET", "/main/\(id)") }
+    }
+
     @Test("_all_docs gives documents in the order of their ids, in ranges and pages")
     func allDocuments() async throws {
         let couch = try CouchHTTP(sharedAgent())
