@@ -22,4 +22,13 @@ extension RevisionTree {
         guard ends.count == 1, let end = ends.first, end.isDeleted, isEnd(end.revision) else { return nil }
         return end.revision
     }
+
+    /// The branch was deleted before it ended.
+    public func endsTombstone(_ end: RevisionID) -> Bool { parent(of: end).map { isDeleted($0) == true } ?? false }
+
+    /// A tombstone that nothing followed, but for the end of its branch.
+    public func isTombstone(_ revision: RevisionID) -> Bool {
+        guard isDeleted(revision) == true else { return false }
+        return isLeaf(revision) || endOfBranch(of: revision).map { parent(of: $0) == revision } ?? false
+    }
 }

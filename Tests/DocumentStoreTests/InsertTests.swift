@@ -232,6 +232,53 @@ import Testing
         }
     }
 
+    /// By clients that keep every leaf, by a peer without a name, and by remotes that have one revision of each document.
+    @Test(arguments: [false, true], ["1-dd", "2-aa", "2-cc", "3-ee"])
+    func aDeletionIsNotForgottenForAnother(_ isRemote: Bool, _ second: String) async throws {
+        let store = try Store()
+        let remote = isRemote ? try await store.remote() : nil
+        _ = try await store.insert("a", "1-00", body: #"{"n":1}"#)
+        _ = try await store.insert("a", "2-bb", ["1-00"], deleted: true)
+        let histories: [String: [String]] = ["1-dd": [], "3-ee": ["2-ee", "1-ee"]]
+        let history = histories[second] ?? ["1-00"]
+        _ = try await store.insert("a", second, history, deleted: true, remote: remote)
+        // What the remote has is ours; else the greater is read.
+        #expect(try await store.get("a")?.revision == (isRemote ? rev(second) : max(rev("2-bb"), rev(second))))
+        let c = try store.c
+        let tree = try #require(try await store.database.read { try $0.tree(c, doc("a")) })
+        #expect(["1-00", "2-bb", second].allSatisfy { tree.contains(rev($0)) })
+        // Who has not heard of it brings what was deleted.
+        for conflicts in [ConflictHandling.refuse, .store, .storePushed] {
+            _ = try await store.insert("a", "1-00", body: #"{"n":1}"#, conflicts)
+            #expect(try await store.get("a")?.isDeleted == true)
+        }
+        #expect(try await store.insert("a", "1-00", body: #"{"n":1}"#, remote: store.remote("wss://other/db")) == .alreadyPresent)
+        #expect(try await store.get("a")?.hasConflict == false)
+        #expect(try await store.statistics().documents == 0)
+    }
+
+    @Test(arguments: [false, true], ["2-aa", "2-bb"])
+    func whatGoesOnFromEitherDeletionIsNoConflict(_ isRemote: Bool, _ parent: String) async throws {
+        let store = try Store()
+        let remote = isRemote ? try await store.remote() : nil
+        _ = try await store.insert("a", "1-00", body: #"{"n":1}"#)
+        _ = try await store.insert("a", "2-bb", ["1-00"], deleted: true)
+        _ = try await store.insert("a", "2-aa", ["1-00"], deleted: true, remote: remote)
+        _ = try await store.insert("a", "3-cc", [parent, "1-00"], body: #"{"n":3}"#)
+        let found = try await store.get("a")
+        #expect(found?.revision == rev("3-cc") && found?.hasConflict == false && found?.isDeleted == false)
+    }
+
+    @Test func deletionsAreNoReasonToRefuseWhatComes() async throws {
+        let store = try Store()
+        for number in 10..<60 { _ = try await store.insert("a", "2-\(number)", ["1-\(number)"], deleted: true) }
+        _ = try await store.insert("a", "1-00", body: #"{"n":1}"#, .refuse)
+        let c = try store.c
+        let tree = try #require(try await store.database.read { try $0.tree(c, doc("a")) })
+        #expect(tree.winner?.revision == rev("1-00") && tree.leaves.count == StoreLimits.maxBranches)
+        #expect(tree.contains(rev("2-59")) && !tree.contains(rev("2-10")))
+    }
+
     @Test func failedJobDoesNotTouchOthers() async throws {
         struct Stop: Error {}
         let store = try Store()

@@ -114,7 +114,7 @@ enum BulkRoutes {
                 wanted.append(each)
             case .design(let id)?:
                 let stored = try await DesignDocuments(call: call).get(id)
-                let known = stored.map { [$0.revision] + $0.history } ?? []
+                let known = stored.map { $0.branch + $0.passedOver } ?? []
                 let missing = each.revisions.filter { !known.contains($0) }.map(\.text) + each.elsewhere
                 if !missing.isEmpty { found.append(Missing(id: each.id, revisions: missing)) }
             default: found.append(Missing(id: each.id, revisions: each.revisions.map(\.text) + each.elsewhere))

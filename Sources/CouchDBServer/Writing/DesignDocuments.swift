@@ -14,8 +14,13 @@ struct DesignDocuments: Sendable {
         var isDeleted: Bool
         /// Newest first.
         var history: [RevisionID]
+        /// Of other branches, of which this one is the winner: they came, and their documents are not kept.
+        var passedOver: [RevisionID] = []
         /// With `_id` and `_rev`.
         var json: [UInt8]
+
+        /// Its own branch.
+        var branch: [RevisionID] { history.isEmpty ? [revision] : history }
     }
 
     func get(_ id: String) async throws -> Stored? {
@@ -76,9 +81,15 @@ struct DesignDocuments: Sendable {
     private static func read(_ json: [UInt8]) -> Stored? {
         // All else may be large, and is not taken apart.
         let parts = JSONParts(checked: json)
+        var passedOver: [RevisionID] = []
         var head: [UInt8] = Array("{".utf8)
         for place in parts.places(of: parts.root) {
-            guard let key = parts.reservedKey(place.key), key == "_rev" || key == "_revisions" || key == "_deleted" else { continue }
+            guard let key = parts.reservedKey(place.key) else { continue }
+            if key.utf8.elementsEqual(passedOverKey.utf8) {
+                let list = parts.elements(of: place.value, atMost: StoreLimits.historyDepth) ?? []
+                passedOver = list.compactMap { parts.string($0).map { RevisionID(stored: $0) } }
+            }
+            guard key == "_rev" || key == "_revisions" || key == "_deleted" else { continue }
             if head.count > 1 { head.append(UInt8(ascii: ",")) }
             parts.append(place.key, to: &head)
             head.append(UInt8(ascii: ":"))
@@ -86,39 +97,64 @@ struct DesignDocuments: Sendable {
         }
         head.append(UInt8(ascii: "}"))
         guard let document = try? IncomingDocument(JSONParts(checked: head), 0..<head.count), let revision = document.revision else { return nil }
-        return Stored(revision: revision, isDeleted: document.isDeleted, history: document.history, json: json)
+        return Stored(
+            revision: revision, isDeleted: document.isDeleted, history: document.history, passedOver: passedOver, json: json)
     }
 
-    /// Stores a design document; `parent` as the client named it. With `isMade` it is a revision made elsewhere, of which the greater stays.
+    /// In what is stored; clients do not see it, and what they send of that name is ignored.
+    private static let passedOverKey = "_revs_info"
+
+    /// Whether a revision made elsewhere takes the place of what is here. Of two branches CouchDB's winner stays: what is not deleted, then the
+    /// higher generation, then the greater digest.
+    private static func replaces(_ before: Stored, _ made: RevisionID, _ history: [RevisionID], isDeleted: Bool) -> Bool {
+        if history.contains(before.revision) { return true }
+        return before.isDeleted == isDeleted ? before.revision < made : before.isDeleted
+    }
+
+    /// Stores a design document; `parent` as the client named it. With `isMade` it is a revision made elsewhere: of several branches only the
+    /// winner's document is kept, and of the others their revisions.
     ///
     /// - Returns: its revision.
     /// - Throws: ``HTTPError`` 403, 409.
     func put(_ id: String, _ document: IncomingDocument, parent: RevisionID?, isMade: Bool) async throws -> RevisionID {
         try await call.requireFreedom("design documents are written by users whom no channel and no filter bounds")
-        let (collection, document) = (call.collection, document)
+        let (collection, received) = (call.collection, document)
         return try await call.database.write { transaction in
+            var document = received
             let record = try transaction.localDocument(collection, id: id)
             let before = record.flatMap { Self.read($0.body) }
             var revision: RevisionID
             var history: [RevisionID]
+            var passedOver = before?.passedOver ?? []
             if isMade {
                 guard let made = document.revision ?? document.history.first else { throw CouchError.badRequest("a revision is needed with new_edits=false") }
-                if let before, before.revision >= made { return made }
                 (revision, history) = (made, document.history.isEmpty ? [made] : document.history)
+                if let before {
+                    if before.branch.contains(made) || before.passedOver.contains(made) { return made }
+                    if Self.replaces(before, made, history, isDeleted: document.isDeleted) {
+                        if !history.contains(before.revision) { passedOver = before.branch + passedOver }
+                    } else {
+                        passedOver = history + passedOver
+                        document = try IncomingDocument(JSONParts(checked: before.json), 0..<before.json.count)
+                        (revision, history) = (before.revision, before.branch)
+                    }
+                }
             } else {
                 let isFree = before.map { $0.isDeleted && parent == nil || $0.revision == parent } ?? (parent == nil)
                 guard isFree else { throw CouchError.conflict() }
                 revision = RevisionDigest.revision(
                     parent: before?.revision, deleted: document.isDeleted, canonicalBody: try CanonicalJSON.bytes(of: document.body))
-                history = [revision] + (before.map { $0.history.isEmpty ? [$0.revision] : $0.history } ?? []).prefix(StoreLimits.historyDepth - 1)
+                history = [revision] + (before?.branch ?? []).prefix(StoreLimits.historyDepth - 1)
             }
-            let json = Self.json(id, revision, history, document)
+            let json = Self.json(id, revision, history, passedOver: passedOver.prefix(StoreLimits.historyDepth), document)
             _ = try transaction.putLocalDocument(collection, id: id, body: json, expectedRevision: record?.revision)
-            return revision
+            return isMade ? received.revision ?? received.history.first ?? revision : revision
         }
     }
 
-    private static func json(_ id: String, _ revision: RevisionID, _ history: [RevisionID], _ document: IncomingDocument) -> [UInt8] {
+    private static func json(
+        _ id: String, _ revision: RevisionID, _ history: [RevisionID], passedOver: some Sequence<RevisionID>, _ document: IncomingDocument
+    ) -> [UInt8] {
         var text = JSONWriter()
         text.raw("{\"_id\":")
         text.string(id)
@@ -126,6 +162,11 @@ struct DesignDocuments: Sendable {
         text.text(",\"_revisions\":{\"start\":\(revision.generation),\"ids\":")
         text.strings(history.map { String($0.digest) })
         text.raw("}")
+        let passedOver = passedOver.map(\.text)
+        if !passedOver.isEmpty {
+            text.text(",\"\(passedOverKey)\":")
+            text.strings(passedOver)
+        }
         if let attachments = document.attachments {
             text.raw(",\"_attachments\":")
             text.value(.object(attachments))
@@ -144,7 +185,7 @@ struct DesignDocuments: Sendable {
         let parts = JSONParts(checked: stored.json)
         var text = JSONWriter()
         text.raw("{")
-        text.list(parts.members(of: parts.root).lazy.filter { withRevisions || $0.key != "_revisions" }) { text, member in
+        text.list(parts.members(of: parts.root).lazy.filter { $0.key != passedOverKey && (withRevisions || $0.key != "_revisions") }) { text, member in
             text.string(member.key)
             text.raw(":")
             text.append(stored.json[member.value])

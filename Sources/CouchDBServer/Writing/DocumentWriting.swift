@@ -116,11 +116,16 @@ struct DocumentWriting: Sendable {
             }
             return .write(try await prepare(document, isEdit: isEdit))
         } catch let error as HTTPError {
-            // What concerns all of them is no matter of one document.
-            if error.status == 503 || error.status == 507 { throw error }
-            let id = parts.id(of: range)
-            return .done(Result(id: id, error: error))
+            return try failed(error, parts, range)
+        } catch let error as StoreError {
+            return try failed(CouchError.from(error), parts, range)
         }
+    }
+
+    private func failed(_ error: HTTPError, _ parts: JSONParts, _ range: Range<Int>) throws(HTTPError) -> Prepared {
+        // What concerns all of them is no matter of one document.
+        if error.status == 503 || error.status == 507 { throw error }
+        return .done(Result(id: parts.id(of: range), error: error))
     }
 
     private func store(_ prepared: [Prepared]) async throws -> [Result] {

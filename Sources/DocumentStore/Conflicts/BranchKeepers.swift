@@ -32,8 +32,13 @@ extension WriteTransaction {
             tree.removeBranch(loser.revision)
             return
         }
-        do { try tree.endBranch(loser.revision, limit: StoreLimits.endedBranches) } catch {
-            throw .historyInvalid(id: id, revision: loser.revision, detail: "\(error)")
+        try end(loser.revision, in: &tree, id)
+    }
+
+    /// Keeps a branch in a tree with a tombstone that says that it lost.
+    func end(_ leaf: RevisionID, in tree: inout RevisionTree, _ id: DocumentID) throws(StoreError) {
+        do { try tree.endBranch(leaf, limit: StoreLimits.endedBranches) } catch {
+            throw .historyInvalid(id: id, revision: leaf, detail: "\(error)")
         }
     }
 }

@@ -15,8 +15,8 @@ public enum StoreLimits {
     public static let maxLocalIDBytes = 1024
     /// Collections of one database. Each has its own tables and prepared statements.
     public static let maxCollections = 1000
-    /// Open branches of one document. More are refused: a peer could otherwise
-    /// make one row grow without end.
+    /// Branches of one document, deleted ones as well. Of these the least go when there are more; more that live are refused: a peer could
+    /// otherwise make one row grow without end.
     public static let maxBranches = 32
     /// Branches of one document that lost a decision and are kept with their tombstones, for peers that have them still.
     public static let endedBranches = 8

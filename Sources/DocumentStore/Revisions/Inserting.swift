@@ -10,8 +10,10 @@ extension WriteTransaction {
     /// that ends another branch. With `.storePushed` (passive side with a resolver) it becomes a branch of its own where
     /// `.refuse` would refuse it, and a conflict is recorded. With `.store` (active side) it becomes a branch of its own and a conflict is recorded,
     /// except when the local document is what the remote had before (the remote switched branches: ours follows, also to a tombstone that is
-    /// here already, or from a tombstone to what was created on it), or when both sides are deleted (the remote tombstone replaces ours). What
-    /// the remote has left since it offered it is not stored.
+    /// here already, or from a tombstone to what was created on it), when both sides are deleted, or when it goes on from another tombstone than
+    /// ours. Of two tombstones both stay, so that nothing that either of them ended comes back, and the greater is the current one; a remote
+    /// that has one revision of each document is followed to a lesser one, though: it would refuse ours. What the remote has left since it
+    /// offered it is not stored.
     ///
     /// - Throws: `StoreError.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`, `.historyInvalid`, `.tooManyBranches`.
     public func insert(
@@ -94,7 +96,9 @@ extension WriteTransaction {
         // A damaged document is repaired by what comes, unless that would give up a branch that waits for its resolver.
         var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
         // A peer with one branch goes on with what lost a decision here. One that keeps every branch has just not heard yet that it ended.
-        if case .document = incoming.deletion, new.vector == nil, let end = tree.endOfBranch(of: new.revision), end != row.revision {
+        // What was deleted before it lost stays deleted.
+        if case .document = incoming.deletion, new.vector == nil, let end = tree.endOfBranch(of: new.revision), end != row.revision,
+            !tree.endsTombstone(end) {
             tree.removeBranch(end)
         }
         let isHere = tree.contains(new.revision)
@@ -117,8 +121,10 @@ extension WriteTransaction {
         if new.isDeleted, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
         let ancestor = incoming.history.first { tree.contains($0) }
         let descends = ancestor == row.revision || replaced.contains(row.revision)
+        // Somebody made it on top of a deletion, of which ours is but another one.
+        let goesOn = row.isDeleted && !row.isConflicted && ancestor.map { tree.isTombstone($0) } == true
         // What a passive side takes without a resolver, it takes with one as well.
-        let fits = descends || row.isDeleted && ancestor == nil || new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
+        let fits = descends || goesOn || row.isDeleted && ancestor == nil || new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
         if !fits && conflicts == .refuse { return .conflict(current: row.revision) }
         var remotes = row.remotes
         remotes.spellOut(row.revision)
@@ -141,11 +147,18 @@ extension WriteTransaction {
             let switched = isSynced && !incoming.isDisputed && !incoming.peerLeaves.contains(row.revision) && incoming.leaves(row, for: new.revision, isHere: isHere)
             // By somebody who never had the document; the tombstone stays beside it as it does at the remote.
             let isCreatedOnTombstone = isSynced && row.isDeleted && !new.isDeleted && ancestor == nil
-            if switched, !isCreatedOnTombstone, new.revision < row.revision, let left = tree.leaves.first(where: { $0.revision == row.revision }) {
+            if row.isDeleted, new.isDeleted, !row.isConflicted {
+                if new.revision < row.revision, incoming.remote != nil, incoming.peerHasOne {
+                    if switched { remotes.leave(row.revision) }
+                    try end(row.revision, in: &tree, id)
+                }
+            } else if goesOn {
+                // What lives is read, and the tombstone stays beside it.
+            } else if switched, !isCreatedOnTombstone, new.revision < row.revision, let left = tree.leaves.first(where: { $0.revision == row.revision }) {
                 remotes.leave(left.revision)
                 // Peers that keep every branch would go on reading it.
                 try give(up: left, in: &tree, id)
-            } else if !isCreatedOnTombstone, switched || (row.isDeleted && new.isDeleted && !row.isConflicted) {
+            } else if !isCreatedOnTombstone, switched {
                 tree.removeBranch(row.revision)
             } else if !isCreatedOnTombstone, record == nil {
                 record = ConflictRecord(

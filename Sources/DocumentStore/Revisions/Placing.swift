@@ -69,6 +69,7 @@ extension WriteTransaction {
             kept.insert(base)
         }
         tree.prune(depth: session.options.historyDepth, keeping: kept)
+        dropTombstones(&tree, keeping: [new?.revision, record?.local, record?.remote])
         let leaves = tree.leaves
         // While a conflict with a remote waits for its resolver the local side stays the readable one, as in Couchbase
         // Lite; branches that came without a remote have no local side, there the deterministic winner is read.
@@ -135,6 +136,14 @@ extension WriteTransaction {
             return try writeRow(collection, tables, row, flags, encoded.tree, encoded.remotes, isNews: isNews)
         }
         return try writeRow(collection, tables, row, id, winner.revision, flags, encoded.tree, encoded.remotes, winnerBody)
+    }
+
+    /// Of more branches than a document may have the least deleted ones go: deletions are no reason to refuse what comes.
+    private func dropTombstones(_ tree: inout RevisionTree, keeping kept: [RevisionID?]) {
+        let leaves = tree.leaves
+        guard leaves.count > StoreLimits.maxBranches else { return }
+        let dropped = leaves.dropFirst().reversed().lazy.filter { $0.isDeleted && !kept.contains($0.revision) }
+        for leaf in dropped.prefix(leaves.count - StoreLimits.maxBranches) { tree.removeBranch(leaf.revision) }
     }
 
     /// Whether peers have to hear of a change that leaves the current revision as it is: of other leaves, for those who keep all of them,

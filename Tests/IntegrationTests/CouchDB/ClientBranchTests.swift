@@ -63,6 +63,29 @@ struct ClientBranchTests {
         #expect(try await again.stop().status == 0)
     }
 
+    @Test("a deletion stays known beside another client's, a greater or a lesser one")
+    func deletions() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub())
+        let couch = try CouchHTTP(agent)
+        for (id, other) in [("x", "1-00"), ("y", "9-00")] {
+            let first = try #require(try await couch.ok("PUT", "/main/\(id)", "{\"v\":1}", status: 201)["rev"]?.asString)
+            let deletion = try #require(try await couch.ok("DELETE", "/main/\(id)?rev=\(first)")["rev"]?.asString)
+            func bring(_ members: String) async throws {
+                let request = "{\"docs\":[{\"_id\":\"\(id)\",\(members)}],\"new_edits\":false}"
+                #expect(try await couch.ok("POST", "/main/_bulk_docs", request, status: 201).asArray?.isEmpty == true)
+            }
+            try await bring("\"_rev\":\"\(other)\",\"_deleted\":true")
+            let all = try await couch.ok("GET", "/main/\(id)?open_revs=all").asArray?.compactMap { $0["ok"]?["_rev"]?.asString } ?? []
+            #expect(Set(all) == [deletion, other])
+            let row = try await couch.ok("GET", "/main/_changes?style=all_docs")["results"]?.asArray?.first { $0["id"]?.asString == id }
+            #expect(row?["changes"]?.asArray?.first?["rev"]?.asString == (id == "x" ? deletion : other))
+            #expect(try await couch.ok("POST", "/main/_revs_diff", "{\"\(id)\":[\"\(first)\",\"\(deletion)\"]}").asObject?.isEmpty == true)
+            try await bring("\"_rev\":\"\(first)\",\"v\":1")
+            #expect(try await couch.problem("GET", "/main/\(id)") == "404 not_found")
+        }
+        #expect(try await agent.stop().status == 0)
+    }
+
     /// Of the hub's branch and the client's the hub's goes on, whichever is the greater one: it takes nothing else.
     @Test("without a resolver the rule of the replicator decides, and its hub gets the result", arguments: ["1", "f"], [2, 4])
     func decidedForTheHub(_ digit: String, _ generation: Int) async throws {

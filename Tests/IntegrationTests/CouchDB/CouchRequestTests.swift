@@ -33,6 +33,52 @@ struct CouchRequestTests {
         #expect(try await couch.changes("since=99999999").ids.contains("feed-1"))
     }
 
+    @Test("each document of a bulk has an outcome, also a _local or design document that cannot be stored")
+    func bulkOutcomes() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        try await couch.ok("PUT", "/main/_local/outcome", "{\"v\":1}", status: 201)
+        let large = String(repeating: "x", count: 1_100_000)
+        let documents = [
+            "{\"_id\":\"_design/outcome\"}", "{\"_id\":\"outcome-1\"}", "{\"_id\":\"_local/outcome\",\"v\":2}",
+            "{\"_id\":\"_local/outcome-large\",\"v\":\"\(large)\"}", "{\"_id\":\"_design/outcome-large\",\"v\":\"\(large)\"}",
+            "{\"_id\":\"_local/\(String(repeating: "n", count: 1_100))\"}", "{\"_id\":\"outcome-2\"}",
+        ]
+        let answer = try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(documents.joined(separator: ","))]}", status: 201)
+        let outcomes = (answer.asArray ?? []).map { $0["ok"]?.asBool == true ? "ok" : $0["error"]?.asString ?? "" }
+        #expect(outcomes == ["ok", "ok", "conflict", "document_too_large", "document_too_large", "bad_request", "ok"])
+        for id in ["_design/outcome", "outcome-1", "outcome-2"] { try await couch.ok("GET", "/main/\(id)") }
+    }
+
+    @Test("of a design document's branches the winner is kept, and what was answered as stored is known")
+    func designBranches() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let path = "/main/_design/branches"
+        let first = try #require(try await couch.ok("PUT", path, "{\"v\":1}", status: 201)["rev"]?.asString)
+        let greater = "1-\(String(repeating: "f", count: 40))"
+        func bring(_ revision: String, _ members: String) async throws {
+            let document = "{\"_id\":\"_design/branches\",\"_rev\":\"\(revision)\",\(members)}"
+            #expect(try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(document)],\"new_edits\":false}", status: 201).asArray?.isEmpty == true)
+        }
+        func current() async throws -> String? { try await couch.ok("GET", path)["_rev"]?.asString }
+        try await bring(greater, "\"v\":2")
+        #expect(try await current() == greater)
+        try await bring("1-00", "\"v\":3")
+        // A deletion of another branch ends that one only.
+        try await bring("5-aa", "\"_deleted\":true")
+        #expect(try await current() == greater)
+        let question = "{\"_design/branches\":[\"\(first)\",\"\(greater)\",\"1-00\",\"5-aa\",\"1-11\"]}"
+        let missing = try await couch.ok("POST", "/main/_revs_diff", question)
+        #expect(missing["_design/branches"]?["missing"]?.asArray?.compactMap(\.asString) == ["1-11"])
+        // What replaces it knows of them still; clients see nothing of that.
+        let next = try await couch.ok("PUT", path, "{\"_rev\":\"\(greater)\",\"v\":4}", status: 201)["rev"]?.asString
+        #expect(try await couch.ok("POST", "/main/_revs_diff", question)["_design/branches"]?["missing"]?.asArray?.count == 1)
+        #expect(try await couch.ok("GET", path).asObject?.members.map(\.key) == ["_id", "_rev", "v"])
+        // Its own branch's deletion ends it, and what lives elsewhere comes to its place.
+        try await couch.ok("DELETE", "\(path)?rev=\(next ?? "")")
+        try await bring("1-22", "\"v\":5")
+        #expect(try await current() == "1-22")
+    }
+
     @Test("_all_docs gives documents in the order of their ids, in ranges and pages")
     func allDocuments() async throws {
         let couch = try CouchHTTP(sharedAgent())
