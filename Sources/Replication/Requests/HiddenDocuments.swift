@@ -38,8 +38,7 @@ extension PeerWriting {
 
     /// Branches that edits name and the peer may not see: it cannot have read here what it says it edits.
     func hiddenBranches(_ edits: [Write]) async throws -> Set<SenderView.Branch> {
-        // Channels are assigned to current revisions: whoever names another leaf by its id counts as one who had it, see SenderView.
-        guard !edits.isEmpty, peer.pushFilter != nil, let view = try await view() else { return [] }
+        guard !edits.isEmpty, let view = try await view() else { return [] }
         let collection = collection
         let named = try await peer.database.read { transaction in
             try edits.compactMap { edit -> SenderView.Branch? in
