@@ -57,7 +57,8 @@ extension CouchAccessTests {
         let hub = try await hub()
         let (anna, boss) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: boss))
         for digest in ["aa", "cc", "bb"] { try await put(anna, "tea", digest, digest == "bb" ? "blue" : "red") }
-        let tombstone = try await end("tea", "1-aa", anna)
+        try await endLoser("tea", "aa", anna)
+        let tombstone = "2-ee"
         let leaves = try await boss.ok("GET", "/main/tea?open_revs=all").asArray?.compactMap { $0["ok"] } ?? []
         #expect(leaves.compactMap { $0["_rev"]?.asString }.sorted() == ["1-bb", "1-cc", tombstone])
         #expect(leaves.first { $0["_deleted"]?.asBool == true }?["why"]?.asString == "hidden", "\(leaves)")
