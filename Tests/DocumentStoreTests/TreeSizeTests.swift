@@ -31,14 +31,12 @@ import Testing
     @Test(arguments: [true, false])
     func aPartOfTheFeedIsBoundedByTreesToo(withBodies: Bool) async throws {
         let store = try Store()
-        let c = try store.c
         let tree = try tree(branches: 32)
         let current = try #require(tree.winner?.revision)
-        for number in 0..<60 {
-            _ = try await store.save("d\(number)", "{}")
-            try store.alter("UPDATE documents_1 SET rev = '\(current)', tree = ?1 WHERE id = 'd\(number)'", tree.encode())
-        }
+        for number in 0..<60 { _ = try await store.save("d\(number)", "{}") }
+        try store.alter("UPDATE documents_1 SET rev = '\(current)', tree = ?1", tree.encode())
         let again = try Store(folder: store.folder)
+        let c = try again.c
         let bound = 4 * tree.encode().count
         var (since, parts): (SequenceNumber, [Int]) = (0, [])
         while true {
