@@ -27,6 +27,12 @@ extension Explanation {
         Explanation("couchdb_member_values", "A document's _attachments or _revisions have more than 20,000 values.", "Send fewer attachments, or less history."),
         Explanation("couchdb_find_bytes", "A query of CouchDB's API is larger than 256 KiB.", "Ask with a shorter selector, or for fewer keys at once."),
         Explanation(
+            "couchdb_index_bytes", "The definition of an index, with its partial selector, is larger than 8 KiB.",
+            "Make an index with a shorter selector, and put the rest into the queries."),
+        Explanation(
+            "selector_field_bytes", "The fields of a document that a selector, an index or fields of a query name are larger than 16 MiB in memory.",
+            "Name other or smaller fields; get the document by its id. What is that large is better a blob or an attachment."),
+        Explanation(
             "selector_steps", "A selector takes more than 4,000,000 steps for one document: a long list times many conditions.",
             "Use fewer conditions on the elements of lists ($elemMatch, $allMatch), or a Lua filter."),
         Explanation(
