@@ -41,18 +41,27 @@ package enum ConfigurationReference {
         return sections
     }
 
+    /// Every key that a configuration may have, with its path: `replicators[].collections.NAME.push_filter`.
+    package static func keys() -> [(path: String, key: Key)] {
+        sections().flatMap { section in
+            section.paths.flatMap { path in section.keys.map { (path.isEmpty ? $0.name : "\(path).\($0.name)", $0) } }
+        }
+    }
+
     private static func collect(_ shape: SectionShape, at path: String, _ sections: inout [Section]) {
+        let keys = shape.keys()
         if let known = sections.firstIndex(where: { $0.name == shape.name }) {
             sections[known].paths.append(path)
-            return
+        } else {
+            sections.append(
+                Section(
+                    name: shape.name, paths: [path],
+                    keys: keys.map {
+                        Key(
+                            name: $0.name, documentation: $0.documentation, isRequired: $0.isRequired, defaultJSON: $0.defaultJSON,
+                            value: value($0.shape))
+                    }))
         }
-        let keys = shape.keys()
-        sections.append(
-            Section(
-                name: shape.name, paths: [path],
-                keys: keys.map {
-                    Key(name: $0.name, documentation: $0.documentation, isRequired: $0.isRequired, defaultJSON: $0.defaultJSON, value: value($0.shape))
-                }))
         for key in keys { collect(key.shape, at: path.isEmpty ? key.name : "\(path).\(key.name)", &sections) }
     }
 

@@ -21,40 +21,6 @@ package enum ConfigurationSchema {
         return schema.text() + "\n"
     }
 
-    /// A key of the configuration, for reference pages.
-    package struct KeyDescription: Sendable, Equatable {
-        /// `replicators[].collections.NAME.push_filter`
-        package var path: String
-        package var documentation: String
-        package var isRequired: Bool
-        /// As JSON; nil where absence has no value to show.
-        package var defaultJSON: String?
-    }
-
-    /// Every key that a configuration may have, depth first in the order of the tables.
-    package static func keys() -> [KeyDescription] {
-        var keys: [KeyDescription] = []
-        collect(.section(AgentSettings.shape), "", &keys)
-        return keys
-    }
-
-    private static func collect(_ shape: Shape, _ path: String, _ keys: inout [KeyDescription]) {
-        switch shape {
-        case .section(let section):
-            for key in section.keys() {
-                let keyPath = path.isEmpty ? key.name : "\(path).\(key.name)"
-                keys.append(
-                    KeyDescription(
-                        path: keyPath, documentation: key.documentation, isRequired: key.isRequired, defaultJSON: key.defaultJSON))
-                collect(key.shape, keyPath, &keys)
-            }
-        case .list(let element, _): collect(element, "\(path)[]", &keys)
-        case .map(_, let value): collect(value, "\(path).NAME", &keys)
-        case .anyOf(let shapes): for shape in shapes { collect(shape, path, &keys) }
-        default: break
-        }
-    }
-
     private static func define(_ section: SectionShape, _ definitions: inout [(String, JSON)], _ known: inout Set<String>) {
         guard known.insert(section.name).inserted else { return }
         let keys = section.keys()

@@ -24,7 +24,7 @@ struct SchemaTests {
             if let values = node["additionalProperties"], values.members != nil { try walk(values, "\(path).NAME") }
         }
         try walk(schema, "")
-        #expect(paths == Set(ConfigurationSchema.keys().map(\.path)))
+        #expect(paths == Set(ConfigurationReference.keys().map(\.path)))
         for path in [
             "data", "admin.token", "log.domains.http", "databases.NAME.history.revisions", "databases.NAME.delta_sync.enabled",
             "listeners[].roots", "listeners[].identity.certificate", "replicators[].collections.NAME.conflict_resolver.shadow.params",
@@ -36,7 +36,7 @@ struct SchemaTests {
 
     /// Every key that the sample uses must be in the schema, so that an editor does not underline it.
     @Test func knowsTheDefaultsOfTheReader() {
-        let defaults = Dictionary(uniqueKeysWithValues: ConfigurationSchema.keys().map { ($0.path, $0.defaultJSON) })
+        let defaults = Dictionary(uniqueKeysWithValues: ConfigurationReference.keys().map { ($0.path, $0.key.defaultJSON) })
         #expect(defaults["admin.port"] == "4985")
         #expect(defaults["admin.address"] == "\"127.0.0.1\"")
         #expect(defaults["replicators[].heartbeat"] == "300")
@@ -47,7 +47,7 @@ struct SchemaTests {
     }
 
     @Test func requiredKeysAreThoseThatTheReaderMisses() {
-        let required = ConfigurationSchema.keys().filter { $0.isRequired && $0.path.hasPrefix("replicators[].") && !$0.path.dropFirst(14).contains(".") }
+        let required = ConfigurationReference.keys().filter { $0.key.isRequired && $0.path.hasPrefix("replicators[].") && !$0.path.dropFirst(14).contains(".") }
         let missing = problems("replicators:\n  - continuous: true\n").filter { $0.message.contains("is missing") }
         #expect(required.count == missing.count)
         for key in required { #expect(missing.contains { $0.message.contains("\"\(key.path.dropFirst(14))\"") }) }
