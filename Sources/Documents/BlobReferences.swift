@@ -1,3 +1,5 @@
+import Encodings
+
 /// What a body says about one blob.
 public struct BlobReference: Sendable, Equatable {
     public let digest: BlobDigest
@@ -26,17 +28,7 @@ public struct BlobReference: Sendable, Equatable {
     public var isCompressible: Bool {
         guard encoding == nil, let type = contentType?.lowercased() else { return false }
         if ["image/", "audio/", "video/"].contains(where: { type.hasPrefix($0) }) { return false }
-        return !["zip", "zlib", "pkcs", "mpeg", "mp4", "crypt", ".rar", "-rar"].contains { type.contains(bytesOf: $0) }
-    }
-}
-
-extension String {
-    /// Whether the ASCII text occurs in it, byte by byte.
-    fileprivate func contains(bytesOf part: String) -> Bool {
-        let all = Array(utf8)
-        let wanted = Array(part.utf8)
-        guard all.count >= wanted.count else { return false }
-        return (0...(all.count - wanted.count)).contains { all[$0..<($0 + wanted.count)].elementsEqual(wanted) }
+        return !["zip", "zlib", "pkcs", "mpeg", "mp4", "crypt", ".rar", "-rar"].contains { type.holds($0) }
     }
 }
 

@@ -30,3 +30,18 @@ extension StringProtocol {
         return result + String(rest)
     }
 }
+
+extension UnsafeRawBufferPointer {
+    /// Whether these bytes are in it.
+    public func holds(_ text: StaticString) -> Bool {
+        text.withUTF8Buffer { wanted in
+            guard let first = wanted.first else { return true }
+            var at = startIndex
+            while let found = self[at...].firstIndex(of: first) {
+                if self[found...].starts(with: wanted) { return true }
+                at = found + 1
+            }
+            return false
+        }
+    }
+}

@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 
 /// Revisions that wait to be sent as deltas, in order.
 struct OutgoingDeltas {
@@ -49,23 +50,11 @@ enum DeltaOutcome: Sendable {
     }
 
     /// Values that only applications can read have a new text each time.
-    private static func holdsEncrypted(_ body: [UInt8]) -> Bool { contains(body, "\"encrypted$") }
+    private static func holdsEncrypted(_ body: [UInt8]) -> Bool { body.withUnsafeBytes { $0.holds("\"encrypted$") } }
 
     /// Else the peer has `_attachments` in its body that are made on the way (see `LegacyAttachments`).
     private static func travelsAsStored(_ body: [UInt8], knowsBlobs: Bool) -> Bool {
         guard let scan = try? JSONScanner.scanDocument(body) else { return false }
         return !scan.hasReservedKeys && (knowsBlobs || !scan.mayHoldBlobs)
-    }
-
-    private static func contains(_ body: [UInt8], _ text: StaticString) -> Bool {
-        text.withUTF8Buffer { wanted in
-            guard let first = wanted.first else { return true }
-            var at = body.startIndex
-            while let found = body[at...].firstIndex(of: first) {
-                if body[found...].starts(with: wanted) { return true }
-                at = found + 1
-            }
-            return false
-        }
     }
 }

@@ -2,7 +2,6 @@ import Agent
 import ArgumentParser
 import Documents
 import Encodings
-import NIOCore
 import Synchronization
 
 struct ExportCommand: AsyncParsableCommand {
@@ -29,7 +28,8 @@ struct ExportCommand: AsyncParsableCommand {
                         let documents = counts.withLock { counts in
                             counts.documents += lines
                             counts.bytes += piece.readableBytes
-                            counts.mayNameBlobs = counts.mayNameBlobs || Self.mayNameBlobs(piece)
+                            // By what every reference has; a text that quotes one has it as well.
+                            counts.mayNameBlobs = counts.mayNameBlobs || piece.withUnsafeReadableBytes { $0.holds("\"blob\"") }
                             return counts.documents
                         }
                         progress.show("\(Plural.count(documents, "document")), \(progress.rate(documents))/s")
@@ -61,20 +61,6 @@ struct ExportCommand: AsyncParsableCommand {
                         .failed, "\(db) is damaged: \(Plural.count(unreadable, "part")) of it cannot be read; the other documents, \(documents), are exported")
                 }
             }
-        }
-    }
-
-    /// By what every reference has; a text that quotes one has it as well.
-    private static func mayNameBlobs(_ piece: ByteBuffer) -> Bool {
-        piece.withUnsafeReadableBytes { bytes in
-            let mark = Array("\"blob\"".utf8)
-            var rest = bytes[...]
-            while let start = rest.firstIndex(of: mark[0]) {
-                rest = rest[start...]
-                if rest.starts(with: mark) { return true }
-                rest = rest.dropFirst()
-            }
-            return false
         }
     }
 }
