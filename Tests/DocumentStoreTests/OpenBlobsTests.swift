@@ -75,4 +75,24 @@ import Testing
         #expect(try busy.finish() == BlobDigest.of([2, 2, 2]))
         withExtendedLifetime((first, second)) {}
     }
+
+    @Test func whatABrokenConnectionLeftCountsAndGivesWayAsWell() throws {
+        let blobs = try databases(1)[0].blobs
+        let begun = [UInt8](repeating: 7, count: 100_000)
+        let digest = BlobDigest.of(begun + [8])
+        let writer = try blobs.writer()
+        try writer.append(begun)
+        blobs.keepUnfinished(writer, digest, of: "a")
+        #expect(places.count == 1)
+        let again = try #require(try blobs.resumedWriter(digest, of: "a"))
+        #expect(again.size == 100_000 && places.count == 1)
+        blobs.keepUnfinished(again, digest, of: "a")
+        #expect(places.count == 1)
+        clock.pass(seconds: 6)
+        // Others need its descriptor: the blob begins anew.
+        let others = try (0..<3).map { _ in try blobs.writer() }
+        #expect(places.count == 3)
+        #expect(try blobs.resumedWriter(digest, of: "a") == nil)
+        withExtendedLifetime(others) {}
+    }
 }

@@ -31,11 +31,11 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     }
 
     /// Goes on behind what another writer has written.
-    init(store: BlobStore, resuming part: UnfinishedBlob, _ place: OpenBlobs.Place) {
+    init(store: BlobStore, resuming part: UnfinishedBlob, _ opened: UnfinishedBlob.Opened) {
         self.store = store
-        self.place = place
-        (path, file, hasher, count) = (part.path, part.file, part.hasher, part.count)
-        place.belongs(to: self)
+        (path, hasher, count) = (part.path, part.hasher, part.count)
+        (file, place) = opened
+        place?.belongs(to: self)
     }
 
     /// Bytes that are written.
@@ -45,8 +45,8 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     func handOver(leastBytes: UInt64) -> UnfinishedBlob? {
         lock.withLock { _ in
             guard let file, count >= leastBytes else { return nil }
-            (self.file, place) = (nil, nil)
-            return UnfinishedBlob(path: path, file: file, hasher: hasher, count: count)
+            defer { (self.file, place) = (nil, nil) }
+            return UnfinishedBlob(path: path, (file, place), hasher: hasher, count: count)
         }
     }
 

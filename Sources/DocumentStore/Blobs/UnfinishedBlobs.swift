@@ -4,18 +4,30 @@ import Environment
 import Synchronization
 
 /// The beginning of a blob whose connection broke. Belongs to one owner at a time: the writer that it came from, the list in which it lies,
-/// the writer that goes on.
+/// the writer that goes on. Its file is open, and gives way to others like that of a blob on its way.
 ///
 /// Unchecked: nobody uses the hasher but the writer that has it, under its lock.
-final class UnfinishedBlob: @unchecked Sendable {
+final class UnfinishedBlob: BlobUser, @unchecked Sendable {
+    typealias Opened = (file: any OpenFile, place: OpenBlobs.Place?)
+
     let path: String
-    let file: any OpenFile
+    /// Nil once it gave way, or a writer has it.
+    private let opened: Mutex<Opened?>
     let hasher: SHA1Hasher
     /// Bytes that are in the file, and in the hasher.
     let count: UInt64
 
-    init(path: String, file: any OpenFile, hasher: SHA1Hasher, count: UInt64) {
-        (self.path, self.file, self.hasher, self.count) = (path, file, hasher, count)
+    init(path: String, _ opened: Opened, hasher: SHA1Hasher, count: UInt64) {
+        (self.path, self.hasher, self.count) = (path, hasher, count)
+        self.opened = Mutex(opened)
+        opened.place?.belongs(to: self)
+    }
+
+    func giveWay() { opened.withLock { $0 = nil } }
+
+    /// The file, for who goes on with it; nil where others needed its descriptor.
+    func take() -> Opened? {
+        opened.withLock { $0.take() }
     }
 }
 
@@ -76,11 +88,15 @@ extension BlobStore {
 
     /// A writer that goes on behind what its owner has sent of the blob; nil where there is nothing of it. Blocks.
     ///
-    /// - Throws: `StoreError.diskFull` and `.tooManyOpenBlobs` as ``writer(_:)`` does.
+    /// - Throws: `StoreError.diskFull` as ``writer(_:)`` does.
     public func resumedWriter(_ digest: BlobDigest, of owner: String) throws(StoreError) -> BlobWriter? {
         try checkRoom(.peers)
-        let place = try openBlobs.take(at: environment.time.monotonicNanoseconds())
-        return unfinished.withLock { $0.take(digest, of: owner) }.map { BlobWriter(store: self, resuming: $0, place) }
+        guard let part = unfinished.withLock({ $0.take(digest, of: owner) }) else { return nil }
+        guard let opened = part.take() else {
+            remove([part.path])
+            return nil
+        }
+        return BlobWriter(store: self, resuming: part, opened)
     }
 
     /// Forgets those for which nobody has come back.
