@@ -291,9 +291,7 @@ struct BadInputTests {
     /// What follows such a list would be pulled, and the checkpoint would pass what the list had.
     @Test(arguments: ["{}", "7", "["]) func aListThatCannotBeReadEndsAPull(_ body: String) async throws {
         let a = try TestDatabase("a")
-        let listener = FakeListener { request in request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : OutgoingReply() }
-        let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), listener)
-        await replicator.start()
+        let (replicator, listener) = await Self.puller(of: a)
         for await peer in listener.peers {
             for await request in peer.requests where request.profile == "subChanges" { break }
             _ = await peer.ask("changes", [("collection", "0")], body)
@@ -305,12 +303,18 @@ struct BadInputTests {
         await replicator.stop()
     }
 
+    /// A continuous puller that has begun, and the listener that it pulls from.
+    private static func puller(of database: TestDatabase) async -> (Replicator, FakeListener) {
+        let listener = FakeListener { request in request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : OutgoingReply() }
+        let replicator = Replicator(ReplicatorConfiguration(database, .pull, continuous: true), listener)
+        await replicator.start()
+        return (replicator, listener)
+    }
+
     /// What a hostile listener offers and sends while it is pulled from.
     @Test func whatAListenerSendsToAPuller() async throws {
         let a = try TestDatabase("a")
-        let listener = FakeListener { request in request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : OutgoingReply() }
-        let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), listener)
-        await replicator.start()
+        let (replicator, listener) = await Self.puller(of: a)
         for await peer in listener.peers {
             for await request in peer.requests where request.profile == "subChanges" { break }
             expect(await peer.ask("changes", [("collection", "9")], "[]"), 400, "unknown collection")
@@ -342,9 +346,7 @@ struct BadInputTests {
     /// The same rule as for what peers push: readers would understand such a document in different ways.
     @Test func ambiguousDocumentsThatAreOfferedToAPuller() async throws {
         let a = try TestDatabase("a")
-        let listener = FakeListener { request in request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : OutgoingReply() }
-        let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), listener)
-        await replicator.start()
+        let (replicator, listener) = await Self.puller(of: a)
         for await peer in listener.peers {
             for await request in peer.requests where request.profile == "subChanges" { break }
             let bodies = [

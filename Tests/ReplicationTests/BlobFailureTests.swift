@@ -73,23 +73,14 @@ struct BlobFailureTests {
     func aBlobThatCannotBeStoredIsForLater(number: Int32, step: Step) async throws {
         let files = FailingFiles()
         let database = try TestDatabase("hub", environment: Environment(time: SystemTime(), random: SystemRandom(), workers: ThreadWorkers(), files: files))
-        let bytes = [UInt8](repeating: 7, count: 100_000)
-        let digest = BlobDigest.of(bytes).text
-        let peer = try await Peer(Hub(database)) { request in
-            request.profile == "getAttachment" ? OutgoingReply(body: ByteBuffer(bytes: bytes)) : OutgoingReply()
-        }
-        await peer.begin()
-        func push() async -> Int? {
-            let body = "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(bytes.count)}}"
-            return await peer.ask("rev", [("collection", "0"), ("id", "photo"), ("rev", "1-aa"), ("history", "")], body)?.error?.code
-        }
+        let pusher = try await PhotoPusher([UInt8](repeating: 7, count: 100_000), to: database)
         files.failure.withLock { $0 = (step, number) }
-        for _ in 0..<2 { #expect(await push() == 503) }
+        for _ in 0..<2 { #expect(await pusher.push() == 503) }
         #expect(try await database.get("photo") == nil)
         files.failure.withLock { $0 = nil }
-        #expect(await push() == nil)
+        #expect(await pusher.push() == nil)
         #expect(try await database.get("photo") != nil)
-        #expect(await peer.isAlive())
+        #expect(await pusher.peer.isAlive())
     }
 
     /// The same for a replicator: it tries again, and an operator need not start it anew.

@@ -56,22 +56,13 @@ struct SubscriptionTests {
     /// A final answer would cost the peer its edit.
     @Test func aBlobThatTheDiskDoesNotTakeIsForLater() async throws {
         let database = try TestDatabase("hub")
-        let bytes = Array("a photo".utf8)
-        let digest = BlobDigest.of(bytes).text
-        let peer = try await Peer(Hub(database)) { request in
-            request.profile == "getAttachment" ? OutgoingReply(body: ByteBuffer(bytes: bytes)) : OutgoingReply()
-        }
-        await peer.begin()
-        func push() async -> Int? {
-            let body = "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(bytes.count)}}"
-            return await peer.ask("rev", [("collection", "0"), ("id", "photo"), ("rev", "1-aa"), ("history", "")], body)?.error?.code
-        }
+        let pusher = try await PhotoPusher(Array("a photo".utf8), to: database)
         let blobs = database.blobsFolder
         #expect(rename(blobs, blobs + "-away") == 0)
-        #expect(await push() == 503)
+        #expect(await pusher.push() == 503)
         #expect(try await database.get("photo") == nil)
         #expect(rename(blobs + "-away", blobs) == 0)
-        #expect(await push() == nil)
+        #expect(await pusher.push() == nil)
         #expect(try await database.get("photo") != nil)
     }
 }

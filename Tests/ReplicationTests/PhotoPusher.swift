@@ -1,0 +1,24 @@
+import BLIP
+import Documents
+import NIOCore
+
+@testable import Replication
+
+/// A peer of a listener that pushes one document with a photo, as often as it is told to.
+struct PhotoPusher {
+    let peer: Peer
+    private let body: String
+
+    init(_ bytes: [UInt8], to database: TestDatabase) async throws {
+        body = "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(BlobDigest.of(bytes).text)\",\"length\":\(bytes.count)}}"
+        peer = try await Peer(Hub(database)) { request in
+            request.profile == "getAttachment" ? OutgoingReply(body: ByteBuffer(bytes: bytes)) : OutgoingReply()
+        }
+        await peer.begin()
+    }
+
+    /// - Returns: the error's number; nil: it was taken.
+    func push() async -> Int? {
+        await peer.ask("rev", [("collection", "0"), ("id", "photo"), ("rev", "1-aa"), ("history", "")], body)?.error?.code
+    }
+}
