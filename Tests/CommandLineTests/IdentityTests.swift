@@ -64,6 +64,15 @@ import Testing
         let used = try await Subprocess.run(
             try NightjarExecutable.path(), ["identity", "rm", "gateway", "--config", configuration], folder: folder.path)
         #expect(used.status == 1 && used.errors.contains("listener edge") && folder.exists("data/identities/gateway.pem"), "\(used)")
+        // The one that the agent made is that of each listener which names none.
+        let own = try folder.write("own.yaml", """
+            data: data
+            databases: { main: {} }
+            listeners: [ { name: field, databases: [ main ], interface: 127.0.0.1, port: 0, authenticator: none } ]
+
+            """)
+        let ownRemoved = try await Subprocess.run(try NightjarExecutable.path(), ["identity", "rm", "anonymous", "--config", own], folder: folder.path)
+        #expect(ownRemoved.status == 1 && ownRemoved.errors.contains("listener field") && ownRemoved.errors.contains("pinned"), "\(ownRemoved)")
         let removed = try await nightjar("rm", "gateway")
         #expect(removed.status == 0 && !folder.exists("data/identities/gateway.pem"))
         for arguments in [["rm", "gateway"], ["show", "gateway"], ["export", "gateway", "--no-passphrase"]] {

@@ -127,6 +127,14 @@ struct FleetConfigurationTests {
         let again = try await fleet.gateway(running: text, in: gateway.folder)
         try await fleet.sends(again, 4, "filtered-again")
         try await eventually("nothing waits") { try await fleet.row("north", "config")?["state"]?.asString == "current" }
+        // Nothing uses the plugin without the fragment: what was refused is looked at again then, without a reload.
+        #expect(try await fleet.withdraw("site", "--fragment").status == 0)
+        try await eventually("both are withdrawn") {
+            let config = try await fleet.row("north", "config")?["state"]?.asString
+            let plugin = try await fleet.row("north")?["state"]?.asString
+            return config?.hasPrefix("withdrawn") == true && plugin == "withdrawn"
+        }
+        #expect(try await again.status()["plugins"]?.asArray?.isEmpty == true)
     }
 
     @Test("accept_config names settings that there are, and none that would hand over the machine", arguments: [

@@ -1,4 +1,5 @@
 import Documents
+import Glibc
 import TestSupport
 import Testing
 
@@ -43,5 +44,17 @@ struct ReplicatorFigureTests {
             $0["changes_count"]?.asInt64 == 1 && $0["completed_changes_count"]?.asInt64 == 1 && $0["progress"]?["total"]?.asInt64 == total + 1
         }
         #expect(status["blob_bytes_sent"]?.asInt64 == 300_000 && status["blobs_under_way"]?.asArray?.isEmpty == true, "\(status.text)")
+    }
+
+    @Test("a replicator that is idle is in step in the metrics, however long nothing has happened")
+    func idle() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge")))
+        try await edge.waits("idle") { $0["activity"]?.asString == "idle" }
+        let text = try #require(try await edge.replicator("hub")["last_success_at"]?.asString)
+        guard case .at(let last)? = DocumentExpiry(.string(text)) else { throw SupportError("\(text) is no time") }
+        try await eventually("it is another second") { time(nil) > last }
+        let line = try await edge.metrics().split(separator: "\n").first { $0.hasPrefix("nightjar_replicator_last_success_seconds{replicator=\"hub\"} ") }
+        #expect(line?.split(separator: " ").last.flatMap { Int64($0) }.map { $0 > last } == true, "\(line ?? "")")
     }
 }

@@ -62,6 +62,11 @@ struct FindTests {
         #expect(try await couch.ok("POST", "/other/_index", index)["result"]?.asString == "exists")
         let partial = "{\"index\":{\"fields\":[\"n\"],\"partial_filter_selector\":{\"kind\":\"k3\"}},\"ddoc\":\"part\"}"
         #expect(try await couch.ok("POST", "/other/_index", partial)["result"]?.asString == "created")
+        // All of them are held in memory, for each write.
+        let kinds = (0..<2_000).map { "\"k\($0)\"" }.joined(separator: ",")
+        let large = "{\"index\":{\"fields\":[\"n\"],\"partial_filter_selector\":{\"kind\":{\"$in\":[\(kinds)]}}},\"ddoc\":\"large\"}"
+        let refused = try await couch.send("POST", "/other/_index", large)
+        #expect(refused.status == 413 && refused.text.contains("couchdb_index_bytes"), "\(refused)")
         let listed = try await couch.ok("GET", "/other/_index")
         #expect(listed["total_rows"]?.asInt64 == 3 && listed["indexes"]?.asArray?.first?["name"]?.asString == "_all_docs")
         #expect(listed["indexes"]?.asArray?[1]["def"]?.text == "{\"fields\":[{\"kind\":\"asc\"},{\"n\":\"asc\"}]}")
