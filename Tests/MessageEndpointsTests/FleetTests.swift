@@ -58,7 +58,7 @@ import Transport
         let hub = try Database.open(folder: folder.path("hub.nightjar"), name: "hub", options: DatabaseOptions())
         let listener = MessageEndpointListener(protocolType: type, context: context) { accepted in
             let session = ReplicationSession(
-                transport: accepted.transport, role: .passive(PassiveConfiguration(listener: "broker", database: hub)), logger: logger)
+                transport: accepted.transport, role: .passive(PassiveConfiguration(listener: "broker", database: hub)), environment: .system, logger: logger)
             Task { await session.start() }
         }
         broker.subscribe("hub") { message in
@@ -76,7 +76,7 @@ import Transport
                     replicator: Replicator(
                         configuration: ReplicatorConfiguration(
                             name: name, database: database, target: "broker:hub", isContinuous: true, retry: RetryMachine.Settings(maximumWaitSeconds: 1)),
-                        connector: endpoint, logger: logger)))
+                        connector: endpoint, environment: .system, logger: logger)))
         }
         for leaf in leaves {
             // Some of the documents are everybody's, and in conflict.

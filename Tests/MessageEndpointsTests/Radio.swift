@@ -133,7 +133,7 @@ final class Field: Sendable {
         let context: @Sendable () -> any SerialContext = { EventLoopContext(loops.next()) }
         listener = MessageEndpointListener(protocolType: type, context: context) { [there] accepted in
             let session = ReplicationSession(
-                transport: accepted.transport, role: .passive(PassiveConfiguration(listener: "radio", database: there)), logger: logger)
+                transport: accepted.transport, role: .passive(PassiveConfiguration(listener: "radio", database: there)), environment: .system, logger: logger)
             Task { await session.start() }
         }
         made = Made(openErrors, listener, piece: type == .byteStream ? 37 : nil)
@@ -142,7 +142,7 @@ final class Field: Sendable {
             configuration: ReplicatorConfiguration(
                 name: "radio", database: here, target: "radio:there", isContinuous: true,
                 retry: RetryMachine.Settings(maximumAttempts: attempts, maximumWaitSeconds: 1)),
-            connector: endpoint, logger: logger)
+            connector: endpoint, environment: .system, logger: logger)
     }
 
     /// All connections so far.

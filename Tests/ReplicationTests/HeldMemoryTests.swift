@@ -144,7 +144,7 @@ struct HeldMemoryTests {
         let counters = ReplicationCounters()
         var configuration = PassiveConfiguration(listener: "hub", database: database.database)
         configuration.limits.turnBytes = 16 << 10
-        let session = ReplicationSession(transport: server, role: .passive(configuration), counters: counters, logger: quietLogger())
+        let session = ReplicationSession(transport: server, role: .passive(configuration), counters: counters, environment: .system, logger: quietLogger())
         await session.start()
         var blip = BLIPConnection()
         var made: [ByteBuffer] = []

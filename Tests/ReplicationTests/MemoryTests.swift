@@ -18,7 +18,7 @@ struct MemoryTests {
     private func connect(_ database: TestDatabase, _ memory: MemoryBudget, _ receiver: any MessageReceiver) async -> InMemoryTransport {
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
         let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), memory: memory,
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory,
             logger: quietLogger())
         await session.start()
         client.executionContext.execute { client.start(receiver) }
@@ -127,7 +127,7 @@ struct MemoryTests {
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
         let session = ReplicationSession(
             transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)),
-            memory: MemoryBudget(limit: 64 << 20), logger: quietLogger())
+            environment: .system, memory: MemoryBudget(limit: 64 << 20), logger: quietLogger())
         await session.start()
         let peer = Peer(client) { _ in nil }
         #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
@@ -286,7 +286,7 @@ struct MemoryHub: TransportConnector {
     func connect() async throws -> any MessageTransport {
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
         let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), memory: memory,
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory,
             logger: quietLogger())
         await session.start()
         return client

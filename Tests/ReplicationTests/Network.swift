@@ -81,7 +81,7 @@ final class Hub: TransportConnector, Sendable {
         let continuation = activityContinuation
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
-            observer: SessionObserver(activityChanged: { continuation.yield($0) }), counters: counters, logger: quietLogger())
+            observer: SessionObserver(activityChanged: { continuation.yield($0) }), counters: counters, environment: .system, logger: quietLogger())
         state.withLock { $0.sessions.append(session) }
         Task { await session.start() }
     }

@@ -132,8 +132,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         for index in links.indices { process.replicators.append(replicator(index, process)) }
         if let syncFunction {
             let router = ChannelRouter(
-                database: database, collection: collection, function: syncFunction, listener: "main", environment: environment,
-                logger: logger)
+                database: database, collection: collection, function: syncFunction, listener: "main", logger: logger)
             process.router = router
             environment.task { if process.isAlive { await router.start() } }
         }

@@ -18,8 +18,9 @@ public final class Database: Sendable {
     public let blobs: BlobStore
     /// Whether documents may have empty keys and keys with NUL, see `DatabaseOptions.unusualKeys`.
     public let unusualKeys: Bool
+    /// What it was opened with: what works for one database alone takes its clock and its tasks from here.
+    public let environment: Environment
 
-    private let environment: Environment
     private let lock: any FileLock
     private let writes = JobQueue<WriteJob>()
     private let reads = JobQueue<Job<Session>>()

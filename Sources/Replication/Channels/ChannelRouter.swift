@@ -14,19 +14,18 @@ public actor ChannelRouter {
     private let function: any SyncFunction
     private let context: PolicyContext
     private let logger: Logger
-    private let environment: Environment
+    private var environment: Environment { database.environment }
     private var tasks: [Task<Void, Never>] = []
     /// How far assigning has come in this run; the stored place may lag behind, which costs a look at documents that are assigned.
     private var reached: SequenceNumber = 0
 
-    public init(database: Database, collection: Collection, function: any SyncFunction, listener: String, environment: Environment = .system, logger: Logger) {
+    public init(database: Database, collection: Collection, function: any SyncFunction, listener: String, logger: Logger) {
         self.database = database
         self.collection = collection
         self.function = function
         context = PolicyContext(
             database: database.name, collection: collection.name, direction: .pull, listener: listener, remote: "local")
         self.logger = logger
-        self.environment = environment
     }
 
     deinit { for task in tasks { task.cancel() } }

@@ -20,13 +20,12 @@ public struct ConflictDecider: Sendable {
     public var keepsGreater = false
     /// How often one conflict is decided anew.
     public let attempts: Int
-    let environment: Environment
+    var environment: Environment { database.environment }
     let observer: ConflictObserver
 
     public init(
         database: Database, collection: Collection, resolver: (any ConflictResolver)?, shadow: ShadowResolver? = nil,
-        context: PolicyContext, scope: ConflictScope = .all, attempts: Int = 10,
-        environment: Environment = .system, observer: @escaping ConflictObserver = { _ in }
+        context: PolicyContext, scope: ConflictScope = .all, attempts: Int = 10, observer: @escaping ConflictObserver = { _ in }
     ) {
         self.database = database
         self.collection = collection
@@ -35,7 +34,6 @@ public struct ConflictDecider: Sendable {
         self.context = context
         self.scope = scope
         self.attempts = attempts
-        self.environment = environment
         self.observer = observer
     }
 

@@ -39,12 +39,11 @@ public final class ShadowResolver: Sendable {
 
     public let resolver: any ConflictResolver
     private let database: Database
-    private let environment: Environment
+    private var environment: Environment { database.environment }
     private let state = Mutex(State())
 
-    public init(_ resolver: any ConflictResolver, database: Database, environment: Environment = .system) {
+    public init(_ resolver: any ConflictResolver, database: Database) {
         self.resolver = resolver
-        self.environment = environment
         self.database = database
     }
 

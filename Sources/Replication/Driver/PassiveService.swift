@@ -176,7 +176,7 @@ extension ReplicationSession {
             link.resolver = ConflictDecider(
                 database: database, collection: collection, resolver: resolver, shadow: passive.shadow,
                 context: policyContext(collection.name, .pull), scope: .remote(.pusher), attempts: limits.resolveAttempts,
-                environment: environment, observer: passive.conflictObserver)
+                observer: passive.conflictObserver)
         }
         return link
     }
@@ -285,7 +285,7 @@ extension ReplicationSession {
             position = FeedPosition(place.sequence, channels: place)
             source.channels = ChannelQuestion(
                 peer: peer, channels: channels, ids: subscription.documentIDs.map(Set.init), waitsForRoutes: passive.syncFunction != nil)
-            source.tells = Self.news(passive.subprotocol, wantsRevocations: subscription.wantsRevocations)
+            source.tells = Self.news(role.subprotocol(transport), wantsRevocations: subscription.wantsRevocations)
         }
         link.source = source
         tell(link, pull: .peerPulls)

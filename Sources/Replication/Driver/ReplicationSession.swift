@@ -89,8 +89,7 @@ public actor ReplicationSession: MessageReceiver {
 
     public init(
         transport: any MessageTransport, role: SessionRole, observer: SessionObserver = .init(),
-        counters: ReplicationCounters = .init(), environment: Environment = .system, memory: MemoryBudget = .unlimited,
-        logger: Logger
+        counters: ReplicationCounters = .init(), environment: Environment, memory: MemoryBudget = .unlimited, logger: Logger
     ) {
         self.transport = transport
         context = transport.executionContext

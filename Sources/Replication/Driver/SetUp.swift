@@ -177,7 +177,7 @@ extension ReplicationSession {
         link.resolver = ConflictDecider(
             database: database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
             context: policyContext(collection.name, .pull), scope: .remote(remote), attempts: limits.resolveAttempts,
-            environment: environment, observer: configuration.conflictObserver)
+            observer: configuration.conflictObserver)
         link.resolver?.keepsGreater = couch != nil
         return link
     }

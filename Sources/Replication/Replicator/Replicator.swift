@@ -65,7 +65,7 @@ public actor Replicator {
     private nonisolated let brokenOff = Mutex<Interruptions?>(nil)
 
     public init(
-        configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment = .system,
+        configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment,
         memory: MemoryBudget = .unlimited, logger: Logger
     ) {
         self.configuration = configuration

@@ -339,7 +339,7 @@ package struct PeerWriting: Sendable {
         let decider = ConflictDecider(
             database: peer.database, collection: collection, resolver: resolver, shadow: peer.shadow,
             context: peer.policyContext(collection.name, .pull, remote: remote), scope: .remote(.pusher),
-            attempts: peer.limits.resolveAttempts, environment: environment, observer: peer.conflictObserver)
+            attempts: peer.limits.resolveAttempts, observer: peer.conflictObserver)
         var seen: Set<DocumentID> = []
         _ = try await decider.decide(ids.filter { seen.insert($0).inserted })
     }

@@ -43,7 +43,7 @@ final class Hub: ListenerDelegate {
 
     func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
         let session = ReplicationSession(
-            transport: transport, role: .passive(PassiveConfiguration(listener: "bench", database: database, limits: limits)), memory: memory,
+            transport: transport, role: .passive(PassiveConfiguration(listener: "bench", database: database, limits: limits)), environment: .system, memory: memory,
             logger: logger)
         Task { await session.start() }
     }

@@ -45,7 +45,7 @@ enum OneShotReplication {
         let replicator = Replicator(
             configuration: ReplicatorConfiguration(
                 name: "bench", database: database, target: target, type: type, collections: [collection]),
-            connector: WebSocketClient(client, group: group, environment: .system), logger: logger)
+            connector: WebSocketClient(client, group: group, environment: .system), environment: .system, logger: logger)
         let start = Stopwatch()
         await replicator.start()
         let status = await replicator.waitUntilStopped()

@@ -44,7 +44,7 @@ struct LatencyScenario {
         let target = "ws://127.0.0.1:\(peer.port)/hub"
         let replicator = Replicator(
             configuration: ReplicatorConfiguration(name: "bench", database: database, target: target, type: .pushAndPull, isContinuous: true),
-            connector: WebSocketClient(.init(url: try EndpointURL(target)), group: group, environment: .system), logger: quietLogger("latency"))
+            connector: WebSocketClient(.init(url: try EndpointURL(target)), group: group, environment: .system), environment: .system, logger: quietLogger("latency"))
         await replicator.start()
         for await status in replicator.statusChanges() {
             if status.activity == .idle { break }

@@ -29,7 +29,7 @@ struct OneShot {
         configuration.usesDeltas = usesDeltas
         let replicator = Replicator(
             configuration: configuration,
-            connector: WebSocketClient(.init(url: try EndpointURL(target)), group: group, environment: .system), logger: logger)
+            connector: WebSocketClient(.init(url: try EndpointURL(target)), group: group, environment: .system), environment: .system, logger: logger)
         let start = Stopwatch()
         await replicator.start()
         let status = await replicator.waitUntilStopped()

@@ -50,7 +50,7 @@ struct VersionsScenario {
         let replicator = Replicator(
             configuration: ReplicatorConfiguration(
                 name: "bench", database: active, target: "local:bench", type: type, collections: [CollectionReplication(collection: .default)]),
-            connector: JoinedConnector(passive: passive, subprotocol: subprotocol, group: group), logger: logger)
+            connector: JoinedConnector(passive: passive, subprotocol: subprotocol, group: group), environment: .system, logger: logger)
         let start = Stopwatch()
         await replicator.start()
         let status = await replicator.waitUntilStopped()
@@ -97,7 +97,7 @@ private struct JoinedConnector: TransportConnector {
         let (active, other) = InMemoryTransport.pair(group.next(), group.next(), names: ("bench", "bench"), subprotocol: subprotocol)
         let session = ReplicationSession(
             transport: other, role: .passive(PassiveConfiguration(listener: "bench", database: passive, subprotocol: subprotocol)),
-            memory: MemoryBudget(limit: 64 << 20), logger: quietLogger("versions"))
+            environment: .system, memory: MemoryBudget(limit: 64 << 20), logger: quietLogger("versions"))
         await session.start()
         return active
     }

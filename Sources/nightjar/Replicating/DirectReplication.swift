@@ -179,7 +179,7 @@ struct DirectReplication: Sendable {
             name: "replicate", database: local, target: plan.remote.key, type: plan.type, isContinuous: isContinuous,
             collections: try collectionReplications(host), retry: RetryMachine.Settings(maximumAttempts: maximumAttempts))
         configuration.remoteID = remoteID
-        let replicator = Replicator(configuration: configuration, connector: connector, logger: logger)
+        let replicator = Replicator(configuration: configuration, connector: connector, environment: environment, logger: logger)
         let outcome = await follow(replicator, progress)
         await host?.shutdown()
         return outcome
@@ -325,7 +325,8 @@ private struct FolderConnector: TransportConnector {
     func connect() async throws -> any MessageTransport {
         let (active, passive) = InMemoryTransport.pair(group.next(), group.next())
         let session = ReplicationSession(
-            transport: passive, role: .passive(PassiveConfiguration(listener: "folder", database: database)), logger: logger)
+            transport: passive, role: .passive(PassiveConfiguration(listener: "folder", database: database)), environment: database.environment,
+            logger: logger)
         await session.start()
         return active
     }
