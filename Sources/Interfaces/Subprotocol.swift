@@ -11,6 +11,8 @@ public enum Subprotocol: String, CaseIterable, Sendable {
     public var name: String { String(rawValue.drop { $0 != "+" }.dropFirst()) }
 
     public static let names = allCases.map(\.rawValue)
+    /// For a side whose database has version vectors.
+    public static let namesVersionsFirst = [generation4.rawValue] + names.filter { $0 != generation4.rawValue }
 
     /// Which of the protocols that a peer offers is spoken with it. Its order decides, but for generation 4: a peer that offers others as well
     /// may have a database with revision trees, and is spoken to by versions only where it says that it prefers that.

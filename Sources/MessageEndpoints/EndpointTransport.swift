@@ -1,6 +1,7 @@
 import Environment
 import Interfaces
 import NIOCore
+import Synchronization
 
 /// What joins a ``MessageEndpointConnection`` to a replication session: a ``ReplicatorConnection`` on one side, a transport on the other.
 ///
@@ -25,9 +26,13 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     private let observer: Observer
 
     private var phase = Phase.new
+    private let isByteStream: Bool
     /// Nil for a stream of messages.
     private var link: ByteStreamLink?
+    /// What is spoken on a stream of messages, on which nothing is agreed.
     private let messageProtocol: String
+    /// Set once, before the owner hears of the connection.
+    private let agreed = Mutex<Subprotocol?>(nil)
     private var receiver: (any MessageReceiver)?
     private var inbox: [ByteBuffer] = []
     private var inboxBytes = 0
@@ -56,6 +61,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         executionContext = context
         peerDescription = connection.peerDescription
         time = environment.time
+        isByteStream = type == .byteStream
         messageProtocol = offer?.protocols.first ?? Subprotocol.generation3.rawValue
         if type == .byteStream {
             var session = UInt32(truncatingIfNeeded: environment.random.next())
@@ -108,6 +114,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     private func opened(_ name: String) {
         guard phase == .opening else { return }
         phase = .open
+        agreed.withLock { $0 = Subprotocol(rawValue: name) }
         openingTimer?.cancel()
         observer.opened(.success(name))
     }
@@ -192,6 +199,11 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     }
 
     // MARK: - MessageTransport
+
+    var subprotocol: Subprotocol? { agreed.withLock { $0 } }
+
+    /// Nobody but a Nightjar frames a byte stream as ``ByteStreamLink`` does.
+    var peerHasBothNames: Bool { isByteStream && subprotocol == .generation4 }
 
     var isWritable: Bool { writable && phase == .open }
 

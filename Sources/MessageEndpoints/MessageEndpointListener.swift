@@ -52,7 +52,7 @@ public final class MessageEndpointListener: Sendable {
 
     /// Lets in everybody who speaks a protocol of ours.
     public static let admitsAll: @Sendable (EndpointOffer, any MessageEndpointConnection) async -> EndpointAnswer = { offer, _ in
-        guard let name = Subprotocol.choose(of: offer.protocols) else {
+        guard let name = Subprotocol.choose(of: offer.protocols, prefersVersions: offer.prefersVersions) else {
             return .refuse(status: 400, reason: "none of the protocols is spoken here: \(offer.protocols.joined(separator: ", "))")
         }
         return .accept(protocol: name)

@@ -5,23 +5,23 @@ import Testing
 
 /// Agents that are joined by message endpoints instead of the network.
 @Suite struct EndpointTests {
-    private static func hub(_ listener: String, folder: TemporaryFolder? = nil) async throws -> AgentProcess {
+    private static func hub(_ listener: String, database: String = "{}", folder: TemporaryFolder? = nil) async throws -> AgentProcess {
         try await AgentProcess.start(
             """
             data: data
             admin: { port: 0, open: true }
-            databases: { main: {} }
+            databases: { main: \(database) }
             listeners:
               - { name: edge, databases: [ main ], \(listener) }
             """, in: folder)
     }
 
-    private static func edge(_ target: String, more: String = "") async throws -> AgentProcess {
+    private static func edge(_ target: String, database: String = "{}", more: String = "") async throws -> AgentProcess {
         try await AgentProcess.start(
             """
             data: data
             admin: { port: 0, open: true }
-            databases: { main: {}, other: {} }
+            databases: { main: \(database), other: {} }
             replicators:
               - { name: hub, database: main, target: "\(target)", continuous: true, max_attempt_wait_time: 1\(more) }
             """)
@@ -60,6 +60,24 @@ import Testing
         #expect(try await hub.stop().status == 0)
         #expect(!folder.exists("hub.sock"))
         #expect(try await edge.stop().status == 0)
+    }
+
+    @Test("version vectors are spoken on a byte stream too, once either side has them", arguments: [
+        (false, false, "BLIP_3+CBMobile_3"), (true, false, "BLIP_3+CBMobile_4"), (false, true, "BLIP_3+CBMobile_4"),
+    ])
+    func versionVectors(_ atEdge: Bool, _ atHub: Bool, _ name: String) async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("hub.sock")
+        let hub = try await Self.hub("endpoint: \"unix:\(path)\"", database: "{ version_vectors: \(atHub) }", folder: folder)
+        let edge = try await Self.edge("unix:\(path)", database: "{ version_vectors: \(atEdge) }")
+        try await Self.exchange(hub, edge, "first")
+        try await edge.isSettled()
+        #expect(try await edge.replicator("hub")["protocol"]?.asString == name)
+        #expect(try await hub.listener("edge")["peers"]?.asArray?.map { $0["protocol"]?.asString } == [name])
+        guard atEdge || atHub else { return }
+        let id = atEdge ? "first-edge-0" : "first-hub-0"
+        let (there, here) = try await (hub.command("doc", "get", "main", id, "--cv").output, edge.command("doc", "get", "main", id, "--cv").output)
+        #expect(here.contains("_cv") && here == there, "\(here)\n\(there)")
     }
 
     @Test("push alone and pull alone move what they are for, and nothing else", arguments: ["unix", "exec"], ["push", "pull"])

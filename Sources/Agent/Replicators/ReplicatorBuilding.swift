@@ -74,7 +74,7 @@ package enum ReplicatorBuilding {
                     from: database.name, to: target.path, databases: local, limits: limits, memory: memory, group: group, environment: environment,
                     logger: logger)
             } else if let address = EndpointAddress(target) {
-                endpoint(address, settings, group: group, environment, memory, logger)
+                endpoint(address, settings, group: group, environment, memory, logger) { database.hasVersions }
             } else {
                 try networkConnector(settings, security, group: group, environment, logger) { database.hasVersions }
             }
@@ -111,19 +111,19 @@ package enum ReplicatorBuilding {
 
     private static func endpoint(
         _ address: EndpointAddress, _ settings: ReplicatorSettings, group: any EventLoopGroup, _ environment: Environment, _ memory: MemoryBudget,
-        _ logger: Logger
+        _ logger: Logger, prefersVersions: @escaping @Sendable () -> Bool
     ) -> EndpointConnector {
         var connector = EndpointConnector(
-            address, offer: offer(settings), group: group, environment: environment, memory: memory,
+            address, offer: offer(settings, prefersVersions: prefersVersions()), group: group, environment: environment, memory: memory,
             logger: logger.with("replicator", settings.name.value))
-        if settings.changingSecrets.isEmpty { return connector }
-        connector.refresh = { offer(settings) }
+        connector.refresh = { offer(settings, prefersVersions: prefersVersions()) }
         return connector
     }
 
     /// What a listener at an endpoint hears of us.
-    private static func offer(_ settings: ReplicatorSettings) -> EndpointOffer {
+    private static func offer(_ settings: ReplicatorSettings, prefersVersions: Bool) -> EndpointOffer {
         var offer = EndpointOffer(database: settings.target.value.database ?? "")
+        if prefersVersions { offer.protocols = Subprotocol.namesVersionsFirst }
         if case .basic(let username, let password) = settings.authenticator { (offer.username, offer.password) = (username.value, password.current.revealed) }
         return offer
     }

@@ -1,8 +1,10 @@
+import Interfaces
 import NIOCore
 
 /// What the connecting side says of itself on a byte stream.
 public struct EndpointOffer: Sendable, Equatable {
-    /// Subprotocols, in order of preference.
+    /// Subprotocols, in order of preference. Only a Nightjar speaks on a byte stream: who offers generation 4 has both names of each revision,
+    /// and who puts it first has version vectors by now.
     public var protocols: [String]
     /// The database that is wanted; empty for the only one.
     public var database: String
@@ -10,12 +12,17 @@ public struct EndpointOffer: Sendable, Equatable {
     public var username: String?
     public var password: String?
 
-    public init(protocols: [String] = ["BLIP_3+CBMobile_3", "BLIP_3+CBMobile_2"], database: String = "", username: String? = nil, password: String? = nil) {
+    public init(protocols: [String] = Subprotocol.names, database: String = "", username: String? = nil, password: String? = nil) {
         self.protocols = protocols
         self.database = database
         self.username = username
         self.password = password
     }
+
+    /// As ``Subprotocol/versionsHeader`` says it where there are headers.
+    public var prefersVersions: Bool { protocols.first == Subprotocol.generation4.rawValue }
+
+    public var hasBothNames: Bool { protocols.contains(Subprotocol.generation4.rawValue) }
 
     /// Number of fields, then each with its length in two bytes.
     static func encode(_ fields: [String]) -> ByteBuffer {

@@ -101,7 +101,7 @@ extension SessionRole {
     func subprotocol(_ transport: any MessageTransport) -> Subprotocol {
         switch self {
         case .active: transport.subprotocol ?? .generation3
-        case .passive(let passive): passive.subprotocol
+        case .passive(let passive): transport.subprotocol ?? passive.subprotocol
         }
     }
 

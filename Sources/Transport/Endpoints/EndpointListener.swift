@@ -1,5 +1,6 @@
 import Environment
 import Glibc
+import HTTPServer
 import Interfaces
 import Logging
 import MessageEndpoints
@@ -167,12 +168,13 @@ private struct Judge: Sendable {
     let delegate: any ListenerDelegate
 
     func admit(_ offer: EndpointOffer, _ connection: any MessageEndpointConnection) async -> EndpointAnswer {
-        guard let selected = Subprotocol.choose(of: offer.protocols) else {
+        guard let selected = Subprotocol.choose(of: offer.protocols, prefersVersions: offer.prefersVersions) else {
             return .refuse(status: 400, reason: "no common subprotocol; here is spoken \(Subprotocol.names.joined(separator: ", "))")
         }
         let peerUser = (connection as? StreamConnection)?.peerUser
+        let headers: HeaderList = offer.hasBothNames ? [Subprotocol.versionsHeader: Subprotocol.versionsSupported] : [:]
         let request = UpgradeRequest(
-            database: offer.database, path: "", query: nil, headers: [:], remoteAddress: connection.peerDescription,
+            database: offer.database, path: "", query: nil, headers: headers, remoteAddress: connection.peerDescription,
             origin: peerUser.map { "\(address.shortDescription) uid \($0)" } ?? address.shortDescription, offeredProtocols: offer.protocols,
             selectedProtocol: selected, basicCredentials: offer.username.map { BasicCredentials(username: $0, password: offer.password ?? "") },
             securePeer: nil, endpointUser: user ?? peerUser.map { UnixSocket.userName($0) })
