@@ -7,15 +7,6 @@ import Synchronization
 ///
 /// Sendable although it is mutable: everything mutable is touched in `executionContext` only.
 final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecked Sendable {
-    /// What the owner hears, in the context.
-    struct Observer: Sendable {
-        /// A listener's: who is there, and may it come in?
-        var offered: @Sendable (EndpointOffer) -> Void = { _ in }
-        /// The connection is open and speaks this protocol, or never will be.
-        var opened: @Sendable (Result<String, ReplicationError>) -> Void = { _ in }
-        var ended: @Sendable (ConnectionEnd) -> Void = { _ in }
-    }
-
     private enum Phase { case new, opening, open, ending, over }
 
     let executionContext: any SerialContext
@@ -23,16 +14,15 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     private let connection: any MessageEndpointConnection
     private let limits: MessageEndpointLimits
     private let time: any TimeSource
-    private let observer: Observer
+    private let observer: EndpointObserver
 
     private var phase = Phase.new
-    private let isByteStream: Bool
     /// Nil for a stream of messages.
     private var link: ByteStreamLink?
     /// What is spoken on a stream of messages, on which nothing is agreed.
     private let messageProtocol: String
     /// Set once, before the owner hears of the connection.
-    private let agreed = Mutex<Subprotocol?>(nil)
+    private let agreed = Mutex<(subprotocol: Subprotocol?, isByteStream: Bool)>((nil, false))
     private var receiver: (any MessageReceiver)?
     private var inbox: [ByteBuffer] = []
     private var inboxBytes = 0
@@ -52,7 +42,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     init(
         _ connection: any MessageEndpointConnection, type: ProtocolType, offer: EndpointOffer?, context: any SerialContext,
-        limits: MessageEndpointLimits, environment: Environment, memory: MemoryBudget, observer: Observer
+        limits: MessageEndpointLimits, environment: Environment, memory: MemoryBudget, observer: EndpointObserver
     ) {
         self.memory = memory
         self.connection = connection
@@ -61,7 +51,6 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         executionContext = context
         peerDescription = connection.peerDescription
         time = environment.time
-        isByteStream = type == .byteStream
         messageProtocol = offer?.protocols.first ?? Subprotocol.generation3.rawValue
         if type == .byteStream {
             var session = UInt32(truncatingIfNeeded: environment.random.next())
@@ -114,7 +103,8 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     private func opened(_ name: String) {
         guard phase == .opening else { return }
         phase = .open
-        agreed.withLock { $0 = Subprotocol(rawValue: name) }
+        let isByteStream = link != nil
+        agreed.withLock { $0 = (Subprotocol(rawValue: name), isByteStream) }
         openingTimer?.cancel()
         observer.opened(.success(name))
     }
@@ -200,10 +190,10 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     // MARK: - MessageTransport
 
-    var subprotocol: Subprotocol? { agreed.withLock { $0 } }
+    var subprotocol: Subprotocol? { agreed.withLock { $0.subprotocol } }
 
     /// Nobody but a Nightjar frames a byte stream as ``ByteStreamLink`` does.
-    var peerHasBothNames: Bool { isByteStream && subprotocol == .generation4 }
+    var peerHasBothNames: Bool { agreed.withLock { $0.isByteStream && $0.subprotocol == .generation4 } }
 
     var isWritable: Bool { writable && phase == .open }
 

@@ -41,7 +41,7 @@ public struct MessageEndpoint: TransportConnector {
         let outcome = Outcome()
         let transport = EndpointTransport(
             connection, type: protocolType, offer: offer, context: context(), limits: limits, environment: environment, memory: memory,
-            observer: EndpointTransport.Observer(opened: { outcome.set($0) }))
+            observer: EndpointObserver(opened: { outcome.set($0) }))
         transport.open(waitsForPeer: false)
         do {
             try await withTaskCancellationHandler {

@@ -70,7 +70,7 @@ public final class MessageEndpointListener: Sendable {
         let key = ObjectIdentifier(connection)
         let transport = EndpointTransport(
             connection, type: protocolType, offer: nil, context: context ?? self.context(), limits: limits, environment: environment,
-            memory: memory, observer: EndpointTransport.Observer(
+            memory: memory, observer: EndpointObserver(
                 offered: { [weak self] in self?.decide($0, connection) },
                 opened: { [weak self] in self?.opened($0, key) },
                 ended: { [weak self] _ in self?.forget(key) }))
