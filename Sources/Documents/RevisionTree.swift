@@ -41,7 +41,7 @@ public struct RevisionTree: Sendable, Equatable {
     /// The digests' bytes, one after the other in any order.
     var digests: [UInt8] = []
     /// What peers of version vectors compare revisions by; for those that have been given one, see `RevisionTreeVectors`.
-    var vectors: [RevisionID: VersionVector] = [:]
+    var vectors = VectorTable()
 
     public init() {}
 

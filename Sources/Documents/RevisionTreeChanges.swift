@@ -202,7 +202,9 @@ extension RevisionTree {
         let removed = nodes.count - kept.count
         nodes = kept
         digests = keptDigests
-        if !vectors.isEmpty { vectors = vectors.filter { contains($0.key) } }
+        var named = vectors
+        named.keep { contains($0) }
+        vectors = named
         return removed
     }
 }

@@ -127,11 +127,11 @@ extension RevisionTree {
             for _ in 0..<(1 + merged + older) {
                 let author = try count(reader.varint())
                 guard author < authors.count else { throw reader.malformed("a version of no author") }
-                let time = try reader.take(8).enumerated().reduce(UInt64(0)) { $0 | UInt64($1.element) << (8 * UInt64($1.offset)) }
+                let time = UInt64(littleEndian: try reader.take(8).loadUnaligned(as: UInt64.self))
                 versions.append(VectorVersion(time: time, source: authors[author]))
             }
-            vectors[revision(at: index)] = VersionVector(
-                stored: versions[0], merged: Array(versions[1..<(1 + merged)]), older: Array(versions[(1 + merged)...]))
+            let vector = VersionVector(stored: versions[0], merged: Array(versions[1..<(1 + merged)]), older: Array(versions[(1 + merged)...]))
+            vectors.set(vector, of: revision(at: index))
         }
     }
 

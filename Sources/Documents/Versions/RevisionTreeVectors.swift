@@ -8,7 +8,7 @@ extension RevisionTree {
     /// Gives a revision of the tree its vector.
     public mutating func setVector(_ vector: VersionVector, of revision: RevisionID) {
         guard contains(revision) else { return }
-        vectors[revision] = vector
+        vectors.set(vector, of: revision)
     }
 
     /// The vector of the revision, or else of its newest ancestor that has one.
@@ -37,7 +37,7 @@ extension RevisionTree {
     }
 
     private func revision(of version: VectorVersion) -> RevisionID? {
-        if let found = vectors.first(where: { $0.value.current == version })?.key { return found }
+        if let found = vectors.revision(of: version) { return found }
         guard version.source == .revisionTree else { return nil }
         return entries.lazy.map(\.revision).first { VectorVersion(standingFor: $0) == version }
     }

@@ -22,10 +22,15 @@ public struct VectorHistory: Sendable, Hashable {
     ///
     /// - Throws: `.timeImpossible`, `.sourceReserved`.
     public func check() throws(VersionError) {
-        for version in [vector.current] + vector.others where version.source != .revisionTree {
-            guard VectorVersion.times.contains(version.time) else { throw .timeImpossible(value: version.description) }
-            guard version.source != .zero else { throw .sourceReserved(value: version.description) }
-        }
+        try Self.check(vector.current)
+        for version in vector.merged { try Self.check(version) }
+        for version in vector.older { try Self.check(version) }
+    }
+
+    private static func check(_ version: VectorVersion) throws(VersionError) {
+        guard version.source != .revisionTree else { return }
+        guard VectorVersion.times.contains(version.time) else { throw .timeImpossible(value: version.description) }
+        guard version.source != .zero else { throw .sourceReserved(value: version.description) }
     }
 
     /// Whether a revision of this version went into it, or a later one of the same author.
