@@ -10,6 +10,13 @@ enum ExpiryTable {
             collection INTEGER NOT NULL, id TEXT NOT NULL, expires INTEGER NOT NULL, PRIMARY KEY(collection, id)) WITHOUT ROWID
         """,
         "CREATE INDEX IF NOT EXISTS expiries_due ON expiries(expires)",
+        // Of revisions that are beside the current one: they count if they have become it by then.
+        """
+        CREATE TABLE IF NOT EXISTS branch_expiries(
+            collection INTEGER NOT NULL, id TEXT NOT NULL, revision TEXT NOT NULL, expires INTEGER NOT NULL,
+            PRIMARY KEY(collection, id, revision)) WITHOUT ROWID
+        """,
+        "CREATE INDEX IF NOT EXISTS branch_expiries_due ON branch_expiries(expires)",
     ]
 }
 
@@ -20,12 +27,29 @@ extension ReadTransaction {
         statement.bind(1, Int64(collection.id))
         statement.bind(2, id.text)
         defer { statement.reset() }
-        return try session.step(statement) ? statement.integer(0) : nil
+        if try session.step(statement) { return statement.integer(0) }
+        return try branchPurgeTime(collection, id)
+    }
+
+    /// Of a current revision that came as a branch.
+    private func branchPurgeTime(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Int64? {
+        let statement = try active().cached("SELECT expires, revision FROM branch_expiries WHERE collection = ?1 AND id = ?2")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        defer { statement.reset() }
+        guard try session.step(statement) else { return nil }
+        let current = try row(collection, id)?.revision
+        repeat {
+            if RevisionID(stored: statement.text(1)) == current { return statement.integer(0) }
+        } while try session.step(statement)
+        return nil
     }
 
     /// The next time at which a document of any collection is to be purged.
     public final func nextPurgeTime() throws(StoreError) -> Int64? {
-        let statement = try active().cached("SELECT expires FROM expiries ORDER BY expires LIMIT 1")
+        let statement = try active().cached(
+            "SELECT expires FROM (SELECT * FROM (SELECT expires FROM expiries ORDER BY expires LIMIT 1) "
+                + "UNION ALL SELECT * FROM (SELECT expires FROM branch_expiries ORDER BY expires LIMIT 1)) ORDER BY expires LIMIT 1")
         defer { statement.reset() }
         return try session.step(statement) ? statement.integer(0) : nil
     }
@@ -39,6 +63,18 @@ extension WriteTransaction {
         statement.bind(1, Int64(collection.id))
         statement.bind(2, id.text)
         statement.bind(3, time)
+        try session.run(statement)
+        state.rows += 1
+    }
+
+    /// Of a revision that is beside the current one and may win yet: a document that it loses against goes by its own expiry.
+    public func setExpiry(_ collection: Collection, _ id: DocumentID, _ expiry: DocumentExpiry, ofBranch revision: RevisionID) throws(StoreError) {
+        guard let time = expiry.due(now: state.now) else { return }
+        let statement = try active().cached("INSERT OR REPLACE INTO branch_expiries(collection, id, revision, expires) VALUES(?1, ?2, ?3, ?4)")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        statement.bind(3, revision.text)
+        statement.bind(4, time)
         try session.run(statement)
         state.rows += 1
     }
@@ -70,6 +106,36 @@ extension WriteTransaction {
             try dropPurgeTime(collection, id)
             guard let row = try row(collection, id), !row.isDeleted else { continue }
             if try purge(collection, id) { purged.append((collection.name, id)) }
+        }
+        let branches = try purgeDueBranches(now: now, limit: limit, collections)
+        return (found.count + branches.seen, purged + branches.purged)
+    }
+
+    private func purgeDueBranches(
+        now: Int64, limit: Int, _ collections: [Collection]
+    ) throws(StoreError) -> (seen: Int, purged: [(CollectionName, DocumentID)]) {
+        let due = try session.cached("SELECT collection, id, revision FROM branch_expiries WHERE expires <= ?1 ORDER BY expires LIMIT ?2")
+        due.bind(1, now)
+        due.bind(2, Int64(limit))
+        var found: [(collection: Int64, id: DocumentID, revision: RevisionID)] = []
+        do {
+            defer { due.reset() }
+            while try session.step(due) {
+                found.append((due.integer(0), DocumentID(stored: due.text(1)), RevisionID(stored: due.text(2))))
+            }
+        }
+        var purged: [(CollectionName, DocumentID)] = []
+        for row in found {
+            let drop = try session.cached("DELETE FROM branch_expiries WHERE collection = ?1 AND id = ?2 AND revision = ?3")
+            drop.bind(1, row.collection)
+            drop.bind(2, row.id.text)
+            drop.bind(3, row.revision.text)
+            try session.run(drop)
+            state.rows += 1
+            guard let collection = collections.first(where: { Int64($0.id) == row.collection }),
+                let current = try self.row(collection, row.id), current.revision == row.revision, !current.isDeleted, !current.isConflicted
+            else { continue }
+            if try purge(collection, row.id) { purged.append((collection.name, row.id)) }
         }
         return (found.count, purged)
     }

@@ -68,14 +68,13 @@ struct RevisionStoring: Sendable {
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)
-            // A tombstone that ends another branch, or a branch that does not win, leaves the current revision, and its channels, alone.
-            if let route = storable.route, outcome.isNew,
-                try transaction.document(collection, revision.id)?.revision == incoming.revision
-            {
-                try transaction.route(collection, revision.id, incoming.revision, route)
-            }
-            if let expiry = revision.expiry, !revision.isDeleted, outcome.isNew {
-                try transaction.setExpiry(collection, revision.id, expiry)
+            // A tombstone that ends another branch, or a branch that does not win, leaves the current revision, its channels and its expiry alone.
+            let expiry = revision.isDeleted ? nil : revision.expiry
+            if outcome.isNew, storable.route != nil || expiry != nil {
+                let isCurrent = try transaction.row(collection, revision.id)?.revision == incoming.revision
+                if isCurrent, let route = storable.route { try transaction.route(collection, revision.id, incoming.revision, route) }
+                if isCurrent, let expiry { try transaction.setExpiry(collection, revision.id, expiry) }
+                if !isCurrent, let expiry { try transaction.setExpiry(collection, revision.id, expiry, ofBranch: incoming.revision) }
             }
         } catch {
             guard error.concernsOneDocument else { throw error }

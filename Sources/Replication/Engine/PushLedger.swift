@@ -59,6 +59,8 @@ struct PushLedger {
         var peerVersion: Version?
         /// The pull was complete when it was last offered, and still the peer named a revision that is not here.
         var wasOfferedAfterPull = false
+        /// The peer refused it with 403 when it was last sent.
+        var wasForbidden = false
     }
 
     struct Entry {
@@ -233,6 +235,17 @@ struct PushLedger {
         let latest = entry.successor ?? entry.sequence
         if latest != entry.sequence { tracker.complete(entry.sequence) }
         insert(id, Entry(phase: .due(Parked(sequence: latest, peerVersion: peerVersion))))
+        due.append(id)
+    }
+
+    /// The peer refused it, perhaps for a reason that passes: it is read and judged anew before it is offered once more.
+    mutating func readForbidden(_ id: DocumentID) {
+        guard let entry = remove(id) else { return }
+        counts.completed += 1
+        let latest = entry.successor ?? entry.sequence
+        if latest != entry.sequence { tracker.complete(entry.sequence) }
+        // What came since is asked for on its own account.
+        insert(id, Entry(phase: .due(Parked(sequence: latest, wasForbidden: entry.successor == nil))))
         due.append(id)
     }
 

@@ -190,7 +190,7 @@ struct PushMachine {
             // What lies ahead is told in its turn: the peer's checkpoint would pass what lies between.
             guard settings.style == .propose || document.sequence <= feed.position.sequence else { ledger.skip(document); continue }
             document.peerVersion = parked.peerVersion ?? document.peerVersion
-            document.isAfterPull = parked.wasOfferedAfterPull
+            (document.isAfterPull, document.wasForbidden) = (parked.wasOfferedAfterPull, parked.wasForbidden)
             documents.append(document)
         }
         if !documents.isEmpty { nextPage = PushPage(documents: documents) }
@@ -375,7 +375,7 @@ struct PushMachine {
     }
 
     private mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
-        guard var document = ledger.phase(of: id)?.document else { return }
+        guard let document = ledger.phase(of: id)?.document else { return }
         if settings.style == .announce {
             // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
             if !error.isTransient { report(document, error, &actions) }
@@ -383,8 +383,7 @@ struct PushMachine {
         } else if error.isConflict {
             lose(document, to: nil, &actions)
         } else if error.domain == .http, error.code == 403, !document.wasForbidden {
-            document.wasForbidden = true
-            offerAgain(document)
+            ledger.readForbidden(id)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)
         }
