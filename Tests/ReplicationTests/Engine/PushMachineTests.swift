@@ -324,15 +324,6 @@ import Testing
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 1)
     }
 
-    @Test func aForbiddenDocumentIsOfferedOnceMore() {
-        var push = sent()
-        #expect(push.on(.refused(doc("a"), http(403))) == ["offer a@1-a"])
-        push.on(.answered(push.list ?? nothing, [.wanted(known: [])]))
-        #expect(push.on(.refused(doc("a"), http(403))) == ["report a 403", "list a@1-a"])
-        push.on(.listed([doc("a")]))
-        #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
-    }
-
     @Test func aChangeOfADocumentThatWaitsTakesItsPlace() {
         var push = sent()
         push.on(.refused(doc("a"), http(503)))

@@ -1,0 +1,58 @@
+import BLIP
+import Documents
+import DocumentStore
+import Interfaces
+import Replication
+import Testing
+
+/// `_exp` of a revision that comes beside another one: it is the revision's, not the document's.
+@Suite(.timeLimit(.minutes(10)))
+struct BranchExpiryTests {
+    private static let time: Int64 = 4_000_000_000
+    private static let failure = PolicyFailure(plugin: "p", version: "1", kind: "plugin_error", message: "p.lua:1: no")
+
+    /// A document on whose branch a peer has pushed another one that expires, and what the resolver made of the two.
+    private func pushed(_ decision: ConflictDecision, _ isDone: (TestDatabase) async throws -> Bool) async throws -> TestDatabase {
+        let database = try TestDatabase("b")
+        try await database.put("x", "{\"at\":\"here\"}")
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database)
+        configuration.resolver = TestResolver { _ in decision }
+        let peer = try await Peer(Hub(configuration, owner: database))
+        #expect(await peer.begin()?.error == nil)
+        let properties = [("collection", "0"), ("id", "x"), ("rev", "1-abcd")]
+        #expect(await peer.ask("rev", properties, "{\"_exp\":\(Self.time),\"at\":\"peer\"}")?.error == nil)
+        while try await !isDone(database) { await Task.yield() }
+        return database
+    }
+
+    @Test("one that loses does not take the winner with it")
+    func loser() async throws {
+        let database = try await pushed(.local) { database in
+            try await database.database.read { try $0.conflictHistory(limit: 10, includeBodies: false) }.count == 1
+        }
+        #expect(try await database.database.purgeExpired(now: Self.time + 1).isEmpty)
+        #expect(try await database.body("x") == "{\"at\":\"here\"}")
+    }
+
+    @Test("one that wins expires")
+    func winner() async throws {
+        let database = try await pushed(.remote) { try await $0.body("x") == "{\"at\":\"peer\"}" }
+        let collection = try database.collection()
+        #expect(try await database.database.read { try $0.purgeTime(collection, doc("x")) } == Self.time)
+        #expect(try await database.database.purgeExpired(now: Self.time - 1).isEmpty)
+        #expect(try await database.database.purgeExpired(now: Self.time + 1) == [.default: 1])
+        #expect(try await database.get("x") == nil)
+    }
+
+    @Test("while the resolver fails neither side goes")
+    func undecided() async throws {
+        let database = try await pushed(.failed(Self.failure)) { database in
+            let collection = try database.collection()
+            return try await database.database.read { try $0.pendingConflict(collection, doc("x")) }?.tries == 1
+        }
+        let collection = try database.collection()
+        #expect(try await database.database.purgeExpired(now: Self.time + 1).isEmpty)
+        #expect(try await database.body("x") == "{\"at\":\"here\"}")
+        #expect(try await database.database.read { try $0.pendingConflict(collection, doc("x")) } != nil)
+    }
+}

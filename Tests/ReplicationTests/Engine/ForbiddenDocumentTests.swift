@@ -1,0 +1,43 @@
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// A document that the peer refuses with 403 is offered once more, since the reason may pass; by then it may be another one here.
+@Suite struct ForbiddenDocumentTests {
+    /// `a` was sent, and refused.
+    private func refused(filter: Bool = false) -> PushRun {
+        var push = PushRun(filter: filter)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        if filter { push.on(.judged([.pass])) }
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(1)))
+        #expect(push.on(.answered(list, [.wanted(known: [])])) == ["send a@1-a"])
+        #expect(push.on(.refused(doc("a"), http(403))) == ["again a"])
+        return push
+    }
+
+    @Test func itIsReadAndOfferedOnceMore() {
+        var push = refused()
+        #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1)])) == ["offer a@1-a"])
+        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        #expect(push.on(.refused(doc("a"), http(403))) == ["report a 403", "list a@1-a"])
+        push.on(.listed([doc("a")]))
+        #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
+    }
+
+    @Test func whatIsGoneByThenStaysHere() {
+        var push = refused()
+        #expect(!push.on(.readAgain([doc("a")], [])).contains { $0.hasPrefix("offer") || $0.hasPrefix("send") })
+        #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 0)
+    }
+
+    @Test func whatTheFilterKeepsBackByThenStaysHere() {
+        var push = refused(filter: true)
+        push.on(.readAgain([doc("a")], [outgoing("a", 1)]))
+        #expect(push.on(.judged([.reject])).contains("list a@1-a"))
+        push.on(.listed([doc("a")]))
+        #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
+    }
+}
