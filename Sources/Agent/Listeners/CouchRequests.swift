@@ -151,7 +151,8 @@ extension HTTPResponse {
 }
 
 extension PolicySource {
-    /// Push filters by the name of their plugin, with parameters as text; a number or true or false is taken as one where the plugin wants one.
+    /// Push filters by the name of their plugin, with parameters as text; a number, true or false, or a JSON array or object is taken as one where the
+    /// plugin wants one.
     func namedFilters(usedBy: String) -> @Sendable (String, [(key: String, value: String)]) throws -> any DocumentFilter {
         { [plugins] name, parameters in
             guard let plugins else { throw HTTPError(404, "there is no plugin \"\(name)\"") }
@@ -160,10 +161,17 @@ extension PolicySource {
                 let first = parameters.filter { seen.insert($0.key).inserted }
                 return first.isEmpty ? .missing : .members(first.map { ($0.key, read($0.value)) })
             }
+            var last: (String) -> LuaValue = { .text($0) }
+            var readings: [(String) -> LuaValue] = [Self.typed]
+            if parameters.contains(where: { Self.container($0.value) != nil }) {
+                readings += [last, { Self.container($0) ?? Self.typed($0) }]
+                last = { Self.container($0) ?? .text($0) }
+            }
             do {
-                do { return try plugins.pushFilter(plugin: name, params: values(Self.typed), usedBy: usedBy) } catch PluginError.parameters {
-                    return try plugins.pushFilter(plugin: name, params: values { .text($0) }, usedBy: usedBy)
+                for reading in readings {
+                    do { return try plugins.pushFilter(plugin: name, params: values(reading), usedBy: usedBy) } catch PluginError.parameters { continue }
                 }
+                return try plugins.pushFilter(plugin: name, params: values(last), usedBy: usedBy)
             } catch let error as PluginError {
                 switch error {
                 case .parameters: throw HTTPError(400, "\(error)")
@@ -172,6 +180,12 @@ extension PolicySource {
                 }
             }
         }
+    }
+
+    /// A JSON array or object.
+    private static func container(_ text: String) -> LuaValue? {
+        guard let first = text.utf8.first, first == UInt8(ascii: "[") || first == UInt8(ascii: "{") else { return nil }
+        return (try? JSONValue(parsing: text)).map { LuaValue($0) }
     }
 
     private static func typed(_ text: String) -> LuaValue {

@@ -111,6 +111,11 @@ struct ReplicatorWhereabouts: Sendable {
                 remedy: "give this login access to it again there, or purge it here"
             ).with(noted)
         case .waiting(let waiting): return self.waiting(waiting, "give")
+        case .refusedHere(let refused):
+            return WhereaboutsStatement(
+                "refused_here", "the remote gave it, and it was refused here: \(refused.error)",
+                remedy: "mend the document there: what changes is given again; \(start) --reset asks for everything again"
+            ).with(["since": .string(Timestamp.format(refused.since)), "error": Agent.report(refused.error)])
         case .blobUnderWay(let blob): return underWay(blob, "from the peer")
         case .inConflict(let conflict): return self.conflict(conflict)
         case .known(let revision):

@@ -3,6 +3,22 @@ import DocumentStore
 import HTTPServer
 import Interfaces
 import Selectors
+import Synchronization
+
+/// The first page of a feed, where it was read before the answer begins.
+private final class ChangesOpening: Sendable {
+    private let page: Mutex<ChangesPage?>
+
+    init(_ page: ChangesPage?) { self.page = Mutex(page) }
+
+    /// Once: a feed may last long, and does not keep it.
+    func take() -> ChangesPage? {
+        page.withLock { page in
+            defer { page = nil }
+            return page
+        }
+    }
+}
 
 /// Answers `_changes`.
 enum ChangesFeed {
@@ -11,32 +27,48 @@ enum ChangesFeed {
         let reading = ChangesReading(call: call, question: question)
         let start = try await reading.start()
         if question.isDescending { return try await descending(call, reading) }
+        let opening = ChangesOpening(try await Self.opening(reading, from: start))
         switch question.feed {
         case .normal, .longpoll:
             // What waits keeps no memory for packing.
             let isPacked = question.feed == .normal && call.acceptsGzip
             return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs, gzip: isPacked) { writer in
-                do { try await list(call, reading, from: start, &writer) } catch let error as SelectorError {
+                do { try await list(call, reading, opening, from: start, &writer) } catch let error as SelectorError {
                     try await writer.write(inPlaceOfTheRest: error)
                 }
             }
         case .continuous:
             return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs) { writer in
-                do { try await stream(call, reading, from: start, &writer) } catch let error as SelectorError {
+                do { try await stream(call, reading, opening, from: start, &writer) } catch let error as SelectorError {
                     try await writer.write("{\(PieceWriter.members(error))}\n")
                 }
             }
         case .eventsource:
             return .pieces(type: "text/event-stream", headers: ["Cache-Control": "no-cache"], call.database.blobs) { writer in
-                do { try await stream(call, reading, from: start, &writer) } catch let error as SelectorError {
+                do { try await stream(call, reading, opening, from: start, &writer) } catch let error as SelectorError {
                     try await writer.write("event: error\ndata: {\(PieceWriter.members(error))}\n\n")
                 }
             }
         }
     }
 
+    /// What a feed begins with whose client named a filter: where that fails on the first document, the answer is an error, and not a feed that seems to
+    /// have come to its end.
+    private static func opening(_ reading: ChangesReading, from start: ChannelPlace) async throws -> ChangesPage? {
+        guard let filter = reading.question.filter else { return nil }
+        var place = start
+        while true {
+            let page = try await reading.page(from: place, limit: max(1, reading.question.limit ?? .max))
+            if !page.rows.isEmpty || page.isEnd { return page }
+            if page.isHeld { throw CouchError.filterFailed(filter.pluginName) }
+            place = page.place
+        }
+    }
+
     /// A `normal` feed, or a `longpoll` one, which waits for the first row.
-    private static func list(_ call: CouchCall, _ reading: ChangesReading, from start: ChannelPlace, _ writer: inout PieceWriter) async throws {
+    private static func list(
+        _ call: CouchCall, _ reading: ChangesReading, _ opening: ChangesOpening, from start: ChannelPlace, _ writer: inout PieceWriter
+    ) async throws {
         let question = reading.question
         var left = question.limit ?? .max
         var place = start
@@ -45,7 +77,8 @@ enum ChangesFeed {
         let waiter = question.feed == .longpoll && left > 0 ? ChangesWaiter(call, question) : nil
         var pending: SequenceNumber = 0
         while true {
-            let page = try await reading.page(from: place, limit: max(1, left))
+            let known = opening.take()
+            let page = if let known { known } else { try await reading.page(from: place, limit: max(1, left)) }
             if left == 0 {
                 pending = page.pending + SequenceNumber(page.rows.count)
                 break
@@ -57,8 +90,9 @@ enum ChangesFeed {
             }
             (place, pending) = (page.place, page.pending)
             left -= page.rows.count
-            if left <= 0 || page.isHeld && (waiter == nil || count > 0) { break }
-            guard page.isEnd || page.isHeld else { continue }
+            if left <= 0 || page.isHeld { break }
+            // What came after a page that was read before the wait began would not end it.
+            guard page.isEnd, known == nil || waiter == nil else { continue }
             guard count == 0, let waiter else { break }
             // Headers and what is known already go out before the wait.
             try await writer.flush()
@@ -68,29 +102,36 @@ enum ChangesFeed {
     }
 
     /// A `continuous` feed, or its form as server-sent events.
-    private static func stream(_ call: CouchCall, _ reading: ChangesReading, from start: ChannelPlace, _ writer: inout PieceWriter) async throws {
+    private static func stream(
+        _ call: CouchCall, _ reading: ChangesReading, _ opening: ChangesOpening, from start: ChannelPlace, _ writer: inout PieceWriter
+    ) async throws {
         let question = reading.question
         let isEvents = question.feed == .eventsource
         var left = question.limit ?? .max
         var place = start
+        var pending: SequenceNumber = 0
         let waiter = ChangesWaiter(call, question)
         while left > 0 {
-            let page = try await reading.page(from: place, limit: left)
+            let known = opening.take()
+            let page = if let known { known } else { try await reading.page(from: place, limit: left) }
             for row in page.rows {
                 if isEvents { try await writer.write("data: ") }
                 try await write(row, question, &writer)
                 try await writer.write(isEvents ? "\nid: \(row.place)\n\n" : "\n")
             }
-            place = page.place
+            (place, pending) = (page.place, page.isEnd ? 0 : page.pending)
             left -= page.rows.count
             if !page.rows.isEmpty { waiter.changed() }
-            guard page.isEnd || page.isHeld else { continue }
+            // The client comes back, and hears why there is no more.
+            if page.isHeld { break }
+            // As above.
+            guard page.isEnd, known == nil else { continue }
             guard left > 0 else { break }
             try await writer.flush()
             let sign = isEvents ? "event: heartbeat\ndata: \n\n" : "\n"
             guard try await waiter.wait(sign: { try await writer.write(sign); try await writer.flush() }) else { break }
         }
-        if !isEvents { try await writer.write("{\"last_seq\":\(place.json),\"pending\":0}\n") }
+        if !isEvents { try await writer.write("{\"last_seq\":\(place.json),\"pending\":\(pending)}\n") }
     }
 
     /// The newest first. Sequences are read upwards only, so that what is to be told has to be held: a bounded part of it.
@@ -109,7 +150,9 @@ enum ChangesFeed {
                     "descending comes to more than couchdb_descending_bytes (\(CouchLimits.descendingBytes)), with the documents' branches and contents: ask for fewer")
             }
             place = page.place
-            if page.isEnd || page.isHeld { break }
+            // The newest are behind it.
+            if page.isHeld, let filter = reading.question.filter { throw CouchError.filterFailed(filter.pluginName) }
+            if page.isEnd { break }
         }
         guard rows.count <= CouchLimits.descendingRows, !reading.question.includesDocuments || rows.count <= CouchLimits.pageRows else {
             throw CouchError.badRequest(

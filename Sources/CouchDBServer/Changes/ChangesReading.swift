@@ -33,12 +33,12 @@ struct ChangesPage: Sendable {
     /// Nothing more is there now.
     var isEnd = false
     /// The filter that the client named failed on the next document: the feed stands still before it, so that the client's checkpoint does not
-    /// pass it.
+    /// pass it. The answer ends there, and the next one, which has nothing to begin with, is an error.
     var isHeld = false
     var newest: SequenceNumber
 
     /// Rows that may be left, for progress bars.
-    var pending: SequenceNumber { newest > place.sequence ? newest - place.sequence : 0 }
+    var pending: SequenceNumber { max(newest > place.sequence ? newest - place.sequence : 0, isHeld ? 1 : 0) }
 }
 
 /// Reads the feed of a collection for a client: what its channels do not hold and the filters do not let pass is not part of it.

@@ -22,8 +22,6 @@ final class ChangesWaiter: Sendable {
     private let wakes: AsyncStream<Void>
     private let observation = Mutex<ChangeObservation?>(nil)
     private let drain = Mutex<DrainSignal.Registration?>(nil)
-    /// A feed may stand still because the filter that its client named fails.
-    private let filterWatches: Mutex<[Task<Void, Never>]> = Mutex([])
 
     init(_ call: CouchCall, _ question: ChangesQuestion) {
         self.call = call
@@ -39,15 +37,6 @@ final class ChangesWaiter: Sendable {
             self?.wake.yield()
         }
         observation.withLock { $0 = observed }
-        let watches = (question.filter?.allVersionChanges() ?? []).map { versions in
-            call.host.environment.task { [weak self] in
-                for await _ in versions {
-                    self?.state.withLock { $0.hasChanged = true }
-                    self?.wake.yield()
-                }
-            }
-        }
-        filterWatches.withLock { $0 = watches }
         let registered = call.request.connection.drain.onDrain { [weak self] in
             self?.state.withLock { $0.isOver = true }
             self?.wake.yield()
@@ -57,7 +46,6 @@ final class ChangesWaiter: Sendable {
 
     deinit {
         observation.withLock { $0 }?.cancel()
-        for watch in filterWatches.withLock({ $0 }) { watch.cancel() }
         if let registered = drain.withLock({ $0 }) { call.request.connection.drain.cancel(registered) }
     }
 

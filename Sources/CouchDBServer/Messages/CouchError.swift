@@ -13,6 +13,10 @@ enum CouchError {
     static func conflict() -> HTTPError { HTTPError(409, "Document update conflict.") }
     static func forbidden(_ reason: String) -> HTTPError { HTTPError(403, reason) }
     static func illegalID(_ reason: String) -> HTTPError { HTTPError(400, reason, error: "illegal_docid") }
+    /// The filter that the client named cannot decide about the next document. Why is not for strangers.
+    static func filterFailed(_ name: String) -> HTTPError {
+        HTTPError(503, "the filter \(name) fails at present; the agent's log says why", error: "filter_failed", headers: ["Retry-After": "1"])
+    }
     static func notHere(_ what: String) -> HTTPError { HTTPError(501, "\(what) is not served here", error: "not_implemented") }
     static func invalidJSON(_ error: JSONError) -> HTTPError { badRequest("invalid UTF-8 JSON: \(error)") }
 

@@ -6,19 +6,45 @@ import NIOCore
 /// One entry of what `_bulk_get` or `open_revs` answered.
 enum FoundRevision: Sendable {
     case document(FoundDocument)
-    case missing(DocumentID, RevisionID, error: String)
-    case bad(String)
+    /// What the peer says in place of a document.
+    case missing(DocumentID, RevisionID?, error: String)
+    /// A document that cannot be read.
+    case bad(DocumentID, RevisionID?, String)
+    /// Nobody can say of which document it is.
+    case unreadable(String)
 
-    init(_ value: JSONValue) {
+    /// - Parameter asked: the document that was asked for, where the answer says so around its entries.
+    init(_ value: JSONValue, of asked: DocumentID? = nil) {
         if let document = value["ok"]?.asObject {
-            do { self = .document(try FoundDocument(document)) } catch { self = .bad(error.message) }
-        } else if let error = value["error"]?.asObject, let id = error["id"]?.asString.flatMap({ try? DocumentID($0) }),
-            let revision = error["rev"]?.asString.flatMap({ try? RevisionID($0) })
-        {
-            self = .missing(id, revision, error: error["error"]?.asString ?? "unknown_error")
+            do { self = .document(try FoundDocument(document)) } catch {
+                let id = document["_id"]?.asString.flatMap { try? DocumentID($0) } ?? asked
+                if let id { self = .bad(id, Self.revision(document["_rev"]), error.message) } else { self = .unreadable(error.message) }
+            }
+        } else if let error = value["error"], let id = error["id"]?.asString.flatMap({ try? DocumentID($0) }) ?? asked {
+            // PouchDB's errors have the word in their name.
+            let word = error["error"]?.asString ?? error["name"]?.asString ?? error.asString
+            self = .missing(id, Self.revision(error["rev"]), error: word ?? "unknown_error")
+        } else if let asked, let missing = value["missing"] {
+            self = .missing(asked, Self.revision(missing), error: "missing")
         } else {
-            self = .bad("it is neither a document nor an error")
+            self = .unreadable("it is neither a document nor an error")
         }
+    }
+
+    private static func revision(_ value: JSONValue?) -> RevisionID? { value?.asString.flatMap { try? RevisionID($0) } }
+
+    var id: DocumentID? {
+        switch self {
+        case .document(let document): document.id
+        case .missing(let id, _, _), .bad(let id, _, _): id
+        case .unreadable: nil
+        }
+    }
+
+    /// Whether it is this revision, or what was made from it.
+    func brings(_ id: DocumentID, _ revision: RevisionID) -> Bool {
+        guard case .document(let document) = self, document.id == id else { return false }
+        return document.revision == revision || document.history.contains(revision)
     }
 }
 

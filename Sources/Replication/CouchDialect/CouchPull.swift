@@ -72,12 +72,12 @@ extension CouchDialect {
     }
 
     /// Hands rows to the engine; returns when it has room for more.
-    private func offer(_ rows: [OfferedRow]) async {
+    private func offer(_ rows: [RowResult<OfferedRow>]) async {
         let number = state.withLock { state in
             state.lastList += 1
             state.lists[state.lastList] = rows
             var before: DocumentID?
-            for row in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.branches.count < Portions.branched {
+            for case .row(let row) in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.branches.count < Portions.branched {
                 var known = state.branches[row.id] ?? Branches()
                 if row.id != before { known.row = [] }
                 before = row.id
@@ -88,7 +88,7 @@ extension CouchDialect {
             return state.lastList
         }
         var list = IncomingList(handle: AnswerHandle(number: number), body: ByteBuffer())
-        list.rows = .offered(rows.map { .row($0) })
+        list.rows = .offered(rows)
         tell([.pull(slot: 0, .listArrived(list))])
         await withCheckedContinuation { continuation in
             let goesOn = state.withLock { state in
@@ -104,7 +104,7 @@ extension CouchDialect {
         guard let handle else { return }
         let waits = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard let rows = state.lists.removeValue(forKey: handle.number) else { return nil }
-            for (row, answer) in zip(rows, answers) {
+            for case (.row(let row), let answer) in zip(rows, answers) {
                 if case .wanted(let ancestors) = answer {
                     state.wanted.append(WantedRevision(row: row, ancestors: ancestors))
                 } else if state.branches[row.id]?.leaves[row.revision] == .announced {
@@ -174,7 +174,8 @@ extension CouchDialect {
             try await reading(answer, "POST _bulk_get") { json in
                 var found: [FoundRevision] = []
                 for result in json["results"]?.asArray ?? [] {
-                    for each in result["docs"]?.asArray ?? [] { found.append(FoundRevision(each)) }
+                    let id = result["id"]?.asString.flatMap { try? DocumentID($0) }
+                    for each in result["docs"]?.asArray ?? [] { found.append(FoundRevision(each, of: id)) }
                 }
                 try await take(found, for: wanted)
             }
@@ -198,9 +199,9 @@ extension CouchDialect {
             let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
             let answer = try await ask(PeerRequest("GET", path, json: nil))
             if answer.isTooLarge || answer.isGood && answer.hasTooManyValues { refuse(each, tooLarge(each)); continue }
-            if answer.status == 404 { try await take([], for: [each]); continue }
+            if answer.status == 404 { tell([.pull(slot: 0, .withdrawn(each.row.sequence))]); continue }
             guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
-            do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0) }, for: [each]) } } catch {
+            do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0, of: each.row.id) }, for: [each]) } } catch {
                 guard let flaw = answer.flaw else { throw error }
                 refuse(each, unreadable(each, flaw))
             }
@@ -237,12 +238,38 @@ extension CouchDialect {
         return .arrived(received)
     }
 
+    /// What becomes of a row of which the peer gives no document that can be taken.
+    private func notGiven(_ wanted: WantedRevision, _ found: FoundRevision) -> PullEvent {
+        let id = wanted.row.id
+        switch found {
+        case .missing(_, _, let error) where error == "not_found" || error == "missing": return .withdrawn(wanted.row.sequence)
+        case .missing(_, _, let error):
+            let failure = ReplicationError(document: id, error: peer.withoutSecrets(error), reason: "it was not given out")
+            return .arrivalRefused(wanted.row.sequence, id, failure, isFinal: !failure.isTransient)
+        case .bad(_, _, let why):
+            return .arrivalRefused(wanted.row.sequence, id, ReplicationError(domain: .http, code: 400, message: "document \(id): \(why)"), isFinal: true)
+        case .document, .unreadable: return notAnswered(wanted)
+        }
+    }
+
+    /// The peer says nothing of a row: it may only be late, so that it is asked again, and nothing passes it.
+    private func notAnswered(_ wanted: WantedRevision) -> PullEvent {
+        let id = wanted.row.id
+        let failure = ReplicationError(
+            domain: .http, code: 502, message: "the peer was asked for document \(id), which its _changes has, and answered with neither it nor a reason")
+        return .arrivalRefused(wanted.row.sequence, id, failure, isFinal: false)
+    }
+
     /// Matches what came with what was asked for: the peer may have newer revisions by now, or nothing any more.
     private func take(_ found: [FoundRevision], for wanted: [WantedRevision]) async throws {
         try await noteDeletions(found)
         var open: [DocumentID: [WantedRevision]] = Dictionary(grouping: wanted, by: \.row.id)
         var events: [DialectEvent] = []
         var attached: [(FoundDocument, WantedRevision)] = []
+        /// The generation of what came of a document and nobody asked for.
+        var unasked: [DocumentID: UInt64] = [:]
+        /// What names another revision than the one that was asked for is about what is left in the end.
+        var late: [FoundRevision] = []
         func asked(_ id: DocumentID, _ isIt: (RevisionID) -> Bool) -> WantedRevision? {
             guard let index = open[id]?.firstIndex(where: { isIt($0.row.revision) }) else { return nil }
             return open[id]?.remove(at: index)
@@ -251,7 +278,10 @@ extension CouchDialect {
             switch each {
             case .document(let document):
                 let row = asked(document.id) { $0 == document.revision } ?? asked(document.id) { document.history.contains($0) }
-                guard let row else { continue }
+                guard let row else {
+                    unasked[document.id] = max(unasked[document.id] ?? 0, document.revision.generation)
+                    continue
+                }
                 if isOver(document) {
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
                 } else if document.endsOnlyBranch(row.row), try await !endsBranch(document, livesOn: !row.row.isDeletion) {
@@ -262,16 +292,19 @@ extension CouchDialect {
                 } else {
                     attached.append((document, row))
                 }
-            case .missing(let id, let revision, let error):
-                guard error != "not_found", let row = asked(id, { $0 == revision }) else { continue }
-                let failure = ReplicationError(document: id, error: peer.withoutSecrets(error), reason: "it was not given out")
-                events.append(.pull(slot: 0, .arrivalRefused(row.row.sequence, id, failure, isFinal: !failure.isTransient)))
-            case .bad(let why): events.append(.warn("a revision of _bulk_get was refused: \(why)"))
+            case .missing(let id, let revision, _), .bad(let id, let revision, _):
+                if let row = asked(id, { $0 == revision }) { events.append(.pull(slot: 0, notGiven(row, each))) } else { late.append(each) }
+            case .unreadable(let why): events.append(.warn("a revision of _bulk_get was refused: \(why)"))
             }
+        }
+        for each in late {
+            guard let id = each.id, let row = asked(id, { _ in true }) else { continue }
+            events.append(.pull(slot: 0, notGiven(row, each)))
         }
         for (_, row) in attached { open[row.row.id]?.removeAll { $0.row.sequence == row.row.sequence } }
         for row in wanted where open[row.row.id]?.contains(where: { $0.row.sequence == row.row.sequence }) == true {
-            events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
+            let isReplaced = unasked[row.row.id].map { $0 > row.row.revision.generation } ?? false || found.contains { $0.brings(row.row.id, row.row.revision) }
+            events.append(.pull(slot: 0, isReplaced ? .withdrawn(row.row.sequence) : notAnswered(row)))
         }
         tell(events)
         for (document, row) in attached {

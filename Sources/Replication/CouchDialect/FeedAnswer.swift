@@ -3,7 +3,8 @@ import Interfaces
 
 /// One answer of `_changes`.
 struct FeedAnswer {
-    var rows: [OfferedRow] = []
+    /// What cannot be stored here is a row too, which fails by name.
+    var rows: [RowResult<OfferedRow>] = []
     /// Rows as the peer counts them: one for a document.
     var count = 0
     /// Where the feed goes on.
@@ -26,15 +27,27 @@ struct FeedAnswer {
             let before = last
             last = sequence.feedText
             // Design documents are the peer's own programs.
-            guard let id = try? DocumentID(text) else { continue }
+            if text.utf8.starts(with: "_design/".utf8) || text.utf8.starts(with: "_local/".utf8) { continue }
+            let id: DocumentID
+            do { id = try DocumentID(text) } catch {
+                rows.append(.bad("\(error)", sequence: sequence))
+                continue
+            }
+            var leaves: [RevisionID] = []
+            var problem: String?
+            for change in row["changes"]?.asArray ?? [] {
+                do { leaves.append(try RevisionID(change["rev"]?.asString ?? "")) } catch { problem = "document \(id) cannot be stored here: \(error)" }
+            }
+            if leaves.isEmpty, problem == nil { problem = "document \(id): its row of _changes names no revision" }
             // In an order of our own: PouchDB has tombstones of a higher generation before the winner.
-            let leaves = (row["changes"]?.asArray ?? []).compactMap { $0["rev"]?.asString.flatMap { try? RevisionID($0) } }.sorted(by: >)
+            leaves.sort(by: >)
+            if let problem { rows.append(.bad(problem, sequence: leaves.isEmpty ? sequence : nil, id: id)) }
             // Then the winner is, and with it every leaf.
             let isDeleted = row["deleted"]?.asBool == true
             // Each leaf has a place of its own; the row is done with its last, and until then the feed goes on behind the row before.
             for (index, leaf) in leaves.enumerated().reversed() {
                 let place = index == 0 ? sequence : RemoteSequence(behind: before, index, in: sequence)
-                rows.append(OfferedRow(sequence: place, id: id, revision: leaf, flags: isDeleted ? 1 : 0, bodySize: 0))
+                rows.append(.row(OfferedRow(sequence: place, id: id, revision: leaf, flags: isDeleted ? 1 : 0, bodySize: 0)))
             }
         }
         if let end = answer["last_seq"].flatMap({ RemoteSequence(feed: $0) }) {

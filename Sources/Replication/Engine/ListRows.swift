@@ -29,7 +29,8 @@ struct ProposedRow: Sendable {
 /// A row that could not be read: answered by itself, the rest of the list goes on.
 enum RowResult<Row: Sendable>: Sendable {
     case row(Row)
-    case bad(String, sequence: RemoteSequence?)
+    /// With the document, where its id could be read.
+    case bad(String, sequence: RemoteSequence?, id: DocumentID? = nil)
 }
 
 extension RowResult<OfferedRow> {
@@ -37,7 +38,7 @@ extension RowResult<OfferedRow> {
     var sequence: RemoteSequence? {
         switch self {
         case .row(let row): row.sequence
-        case .bad(_, let sequence): sequence
+        case .bad(_, let sequence, _): sequence
         }
     }
 }

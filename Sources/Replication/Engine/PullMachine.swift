@@ -210,8 +210,12 @@ struct PullMachine {
         answers.reserveCapacity(rows.count)
         for result in rows {
             guard case .row(let row) = result else {
-                if case .bad(let why, let sequence) = result {
-                    actions.append(.warn("a row of changes was refused: \(why)"))
+                if case .bad(let why, let sequence, let id) = result {
+                    if let id {
+                        report(id, ReplicationError(domain: .http, code: 400, message: why), &actions)
+                    } else {
+                        actions.append(.warn("a row of changes was refused: \(why)"))
+                    }
                     complete(sequence)
                 }
                 counts.failed += 1
@@ -251,7 +255,7 @@ struct PullMachine {
         var met: [(DocumentID, Version)] = []
         let answers = rows.map { result -> ProposalAnswer in
             guard case .row(let row) = result, let verdict = next.next() else {
-                if case .bad(let why, _) = result { actions.append(.warn("a proposal was refused: \(why)")) }
+                if case .bad(let why, _, _) = result { actions.append(.warn("a proposal was refused: \(why)")) }
                 return .refused(code: 400)
             }
             switch verdict {

@@ -16,7 +16,7 @@ public struct WaitingDocument: Sendable {
     public var last: Int64
 }
 
-/// The documents that wait, noted from what is reported of them.
+/// The documents that wait, and those that came and were refused here, noted from what is reported of them.
 public final class WaitingDocuments: Sendable {
     /// `waiting_documents`: as many are remembered; they stand for the others.
     public static let limit = 1_000
@@ -31,6 +31,8 @@ public final class WaitingDocuments: Sendable {
         var documents: [Key: WaitingDocument] = [:]
         /// Those that were named since the present connection was made.
         var named: Set<Key> = []
+        /// They were given and could not be taken. Nothing else knows of them.
+        var refusedHere: [Key: WaitingDocument] = [:]
     }
 
     private let state = Mutex(State())
@@ -45,6 +47,7 @@ public final class WaitingDocuments: Sendable {
         state.withLock { state in
             for event in events {
                 let key = Key(collection: event.collection, id: event.id, direction: event.direction)
+                if event.direction == .pull { Self.note(event, key, at: now, &state.refusedHere) }
                 guard let error = event.error, error.isTransient || notesPolicies && error.domain == .plugin else {
                     if !state.documents.isEmpty { state.documents[key] = nil }
                     continue
@@ -57,6 +60,18 @@ public final class WaitingDocuments: Sendable {
                 state.named.insert(key)
             }
         }
+    }
+
+    private static func note(_ event: DocumentEvent, _ key: Key, at now: Int64, _ refused: inout [Key: WaitingDocument]) {
+        // What a policy said has a list of its own.
+        guard let error = event.error, !error.isTransient, error.domain != .plugin else {
+            if !refused.isEmpty { refused[key] = nil }
+            return
+        }
+        guard refused[key] != nil || refused.count < limit else { return }
+        let before = refused[key]
+        refused[key] = WaitingDocument(
+            id: event.id, collection: event.collection, direction: .pull, error: error, tries: (before?.tries ?? 0) + 1, since: before?.since ?? now, last: now)
     }
 
     /// Another connection begins.
@@ -85,6 +100,11 @@ public final class WaitingDocuments: Sendable {
 
     public func find(_ collection: CollectionName, _ id: DocumentID, _ direction: Direction) -> WaitingDocument? {
         state.withLock { $0.documents[Key(collection: collection, id: id, direction: direction)] }
+    }
+
+    /// What the remote gave and was refused here, and did not come since. As many are remembered as of those that wait, until the program ends.
+    public func refusedHere(_ collection: CollectionName, _ id: DocumentID) -> WaitingDocument? {
+        state.withLock { $0.refusedHere[Key(collection: collection, id: id, direction: .pull)] }
     }
 
     /// Documents of one kind of error.

@@ -47,6 +47,8 @@ public struct DocumentStanding: Sendable {
         case orphaned(Exclusion)
         /// The peer could not give it for the moment.
         case waiting(WaitingDocument)
+        /// The peer gave it, and it cannot be taken.
+        case refusedHere(WaitingDocument)
         case blobUnderWay(BlobUnderWay)
         case inConflict(PendingConflict)
         /// The revision that the remote is known to have.
@@ -141,6 +143,7 @@ extension Replicator {
         if let blob = blobUnderWay(id, .pull) { return .blobUnderWay(blob) }
         if let noted = notes.pull { return noted.kind == .rejected ? .rejected(noted) : .held(noted) }
         if let waiting = waiting.find(collection, id, .pull) { return .waiting(waiting) }
+        if let refused = waiting.refusedHere(collection, id) { return .refusedHere(refused) }
         if let orphaned = notes.orphaned, notes.row?.isDeleted == false { return .orphaned(orphaned) }
         if let conflict = notes.conflict { return .inConflict(conflict) }
         return notes.row?.remoteRevision.map { .known($0) } ?? .untold

@@ -1,0 +1,109 @@
+import Documents
+import Interfaces
+import Synchronization
+import Testing
+import Transport
+
+@testable import Replication
+
+/// Documents that `_changes` announces and that do not come: none of them is passed over without a word.
+@Suite(.timeLimit(.minutes(5)))
+struct CouchOmissionTests {
+    private func pulling(_ database: TestDatabase, _ target: String) throws -> Replicator {
+        Replicator(ReplicatorConfiguration(database, to: target, .pull), try DatabaseClient(target))
+    }
+
+    @Test("what a _bulk_get leaves out fails by name and comes with the next run; what the peer says it does not have any more is not waited for")
+    func omitted() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.change { tree in for n in 0..<6 { tree.edit("doc-\(n)", "{\"n\":\(n)}") } }
+            let asked = Mutex(0)
+            server.trouble { [tree = server.tree] request, body in
+                guard request.path == "/db/_bulk_get", asked.withLock({ $0 += 1; return $0 }) == 1 else { return nil }
+                let results = ((try? JSONValue(parsing: body))?["docs"]?.asArray ?? []).compactMap { wanted -> JSONValue? in
+                    guard let id = wanted["id"]?.asString, let rev = wanted["rev"]?.asString, let found = tree.json(id, rev) else { return .none }
+                    let docs: JSONValue
+                    switch id {
+                    case "doc-2": return .none
+                    case "doc-3": docs = []
+                    // As CouchDB and as PouchDB say it.
+                    case "doc-4": docs = [["error": ["id": .string(id), "rev": .string(rev), "error": "not_found", "reason": "missing"]]]
+                    case "doc-5": docs = [["missing": .string(rev)]]
+                    default: docs = [["ok": found]]
+                    }
+                    return ["id": .string(id), "docs": docs]
+                }
+                let answer: JSONValue = ["results": .array(results)]
+                return .json(answer.text)
+            }
+            let replicator = try pulling(a, target)
+            let first = await replicator.run()
+            #expect(first.counts.pulled == 2 && first.counts.failed == 2, "\(first)")
+            for id in ["doc-2", "doc-3"] {
+                let waiting = replicator.waiting.find(.default, doc(id), .pull)
+                #expect(waiting?.error.isTransient == true && waiting?.error.message.contains(id) == true, "\(String(describing: waiting))")
+            }
+            #expect(replicator.waiting.find(.default, doc("doc-4"), .pull) == nil && replicator.waiting.find(.default, doc("doc-5"), .pull) == nil)
+            // The checkpoint is before them.
+            let second = try await pulling(a, target).run()
+            #expect(second.error == nil && second.counts.failed == 0, "\(second)")
+            let (left, empty) = (try await a.body("doc-2"), try await a.body("doc-3"))
+            #expect(left != nil && empty != nil)
+        }
+    }
+
+    @Test("ids and revision ids that cannot be stored here fail by name, once, and hold up nothing")
+    func impossible() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.change { tree in
+                tree.edit("first", "{}")
+                tree.edit(String(repeating: "L", count: 241), "{}")
+                for (id, revision) in [("odd", "1-abc"), ("upper", "1-ABCD")] {
+                    var document = CouchTree.Document()
+                    document.revisions[revision] = CouchTree.Revision(parent: nil, body: JSONObject())
+                    tree.sequence += 1
+                    document.sequence = tree.sequence
+                    tree.documents[id] = document
+                }
+                tree.edit("last", "{}")
+            }
+            let replicator = try pulling(a, target)
+            let status = await replicator.run()
+            #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 3, "\(status)")
+            for (id, revision) in [("odd", "1-abc"), ("upper", "1-ABCD")] {
+                guard case .refusedHere(let refused) = try await replicator.standing(of: doc(id), in: .default).pull else {
+                    Issue.record("\(id) is not said to be refused here")
+                    continue
+                }
+                #expect(refused.error.message.contains(id) && refused.error.message.contains(revision), "\(refused)")
+            }
+            // They are not asked for again and again.
+            #expect(try await pulling(a, target).run().counts.total == 0)
+        }
+    }
+
+    @Test("a document whose history cannot be read is refused here until it can")
+    func unreadable() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            let first = server.change { (tree: inout CouchTree) -> String in
+                tree.edit("fine", "{}")
+                let first = tree.edit("old", "{}")
+                tree.edit("old", "{\"n\":2}")
+                return first
+            }
+            let digest = String(first.dropFirst(2))
+            server.rewrite { $0.replacing(digest, with: digest.uppercased()) }
+            let replicator = try pulling(a, target)
+            let status = await replicator.run()
+            #expect(status.error == nil && status.counts.pulled == 1 && status.counts.failed == 1, "\(status)")
+            #expect(replicator.waiting.refusedHere(.default, doc("old"))?.error.message.contains("_revisions") == true)
+            server.rewrite { $0 }
+            server.change { tree in tree.edit("old", "{\"n\":3}") }
+            #expect(await replicator.run().counts.pulled == 1)
+            #expect(replicator.waiting.refusedHere(.default, doc("old")) == nil)
+        }
+    }
+}
