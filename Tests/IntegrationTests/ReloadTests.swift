@@ -113,6 +113,29 @@ struct ReloadTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
+    @Test("a replicator that an operator stopped or suspended stays so over a reload, until it is started again", arguments: ["stop", "stop?keep=true", "suspend"])
+    func haltedReplicator(_ how: String) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let port = try hub.port("edge")
+        let edge = try await AgentProcess.start(Configuration.edge(to: port))
+        try await edge.isSettled()
+        try await edge.post("/api/replicators/hub/\(how)")
+        let (word, activity) = how == "suspend" ? ("suspended", "offline") : ("stopped", "stopped")
+        try await edge.waits(word) { $0["activity"]?.asString == activity }
+        try await edge.save("late", "{}")
+        let outcome = try await edge.reload(Configuration.edge(to: port, more: "limits: { max_blob_bytes: 1MiB }\n"))
+        #expect(outcome.status == 0 && outcome.output.contains("limits.max_blob_bytes applied"), "\(outcome)")
+        #expect(outcome.output.contains("replicator hub stays \(word)") && !outcome.output.contains("hub started"), "\(outcome)")
+        let status = try await edge.replicator("hub")
+        #expect(status["activity"]?.asString == activity && status["suspended"]?.asBool == (how == "suspend"), "\(status.text)")
+        #expect(try await !hub.has("late"))
+        try await edge.post("/api/replicators/hub/\(how == "suspend" ? "resume" : "start")")
+        try await eventually("late arrives") { try await hub.has("late") }
+        let running = try await edge.reload(Configuration.edge(to: port, more: "limits: { max_blob_bytes: 2MiB }\n"))
+        #expect(running.output.contains("replicator hub started"), "\(running)")
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
+    }
+
     @Test("a listener that cannot have its port back leaves the old one at work")
     func restored() async throws {
         let port = try freePort()

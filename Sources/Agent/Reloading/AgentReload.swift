@@ -169,7 +169,7 @@ extension Agent {
     private func commit(_ plan: ReloadPlan, _ prepared: Prepared) async throws -> [String] {
         var done: [String] = []
         await stopKeeping()
-        done += await stopReplicators(plan.goneReplicators)
+        done += await stopReplicators(plan.goneReplicators, removed: Set(plan.change.replicators.removed))
         done += await stopListeners(plan.goneListeners, removed: Set(plan.change.listeners.removed))
         for name in plan.closedDatabases.sorted() {
             shared.withLock { $0.databases.removeValue(forKey: name) }?.close()
@@ -210,8 +210,8 @@ extension Agent {
             done.append(take(listener, obstacle))
         }
         for replicator in plan.startedReplicators {
-            try await startReplicator(replicator)
-            done.append("replicator \(replicator.name.value) started")
+            let outcome = try await startReplicator(replicator)
+            done.append("replicator \(replicator.name.value) \(outcome)")
         }
         try await keep(plan.new)
         if plan.change.global.contains(.disk) {
@@ -227,6 +227,8 @@ extension Agent {
             logs.apply(plan.new.log)
             done.append("log levels applied")
         }
+        // One of the same name that comes later is another.
+        shared.withLock { state in for name in plan.change.replicators.removed { state.replicatorHalts[name] = nil } }
         return done
     }
 
@@ -238,7 +240,7 @@ extension Agent {
         let keptListeners = Set(plan.old.listeners.map(\.name.value)).subtracting(plan.goneListeners)
         let keptReplicators = Set(plan.old.replicators.map(\.name.value)).subtracting(plan.goneReplicators)
         await stopKeeping()
-        _ = await stopReplicators(Set(replicators.map(\.configuration.name)).subtracting(keptReplicators))
+        _ = await stopReplicators(Set(replicators.map(\.configuration.name)).subtracting(keptReplicators), removed: [])
         _ = await stopListeners(Set(listeners.map(\.settings.name.value)).subtracting(keptListeners), removed: [])
         let keptDatabases = Set(plan.old.databases.map(\.name.value)).subtracting(plan.closedDatabases)
         let closed = shared.withLock { state in
@@ -265,7 +267,7 @@ extension Agent {
             }
         }
         for wanted in plan.old.replicators where plan.goneReplicators.contains(wanted.name.value) {
-            await attempt("replicator \(wanted.name.value)") { try await startReplicator(wanted) }
+            await attempt("replicator \(wanted.name.value)") { _ = try await startReplicator(wanted) }
         }
         await attempt("the keepers") { try await keep(plan.old) }
         if plan.changesFleet {
