@@ -32,7 +32,7 @@ struct ReplicatorWhereabouts: Sendable {
             let next = status.retryInSeconds.map { "; next attempt at \(Timestamp.format(status.since + Int64($0)))" } ?? ""
             return WhereaboutsStatement(
                 "offline", "offline since \(Timestamp.format(status.since))\(last)\(next)",
-                remedy: status.error?.remedy ?? "look whether \(config.target) can be reached from here; at once with \(start)")
+                remedy: status.error?.remedy ?? "look whether \(config.shownTarget) can be reached from here; at once with \(start)")
         case .connecting: return WhereaboutsStatement("connecting", "connecting\(last)")
         }
     }
