@@ -40,6 +40,18 @@ import Testing
         }
     }
 
+    @Test func aRunningAgentIsReachedPastAFileThatIsNoYAML() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        try agent.folder.write("nightjar.yaml", "data: data\ndatabases: { main: [\n")
+        for arguments in [["status"], ["doc", "list", "main"], ["reload"]] {
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), arguments + ["--config", agent.configuration], folder: agent.folder.path)
+            #expect(outcome.status == 78 && outcome.errors.contains("the running agent is reached with --data FOLDER"), "\(outcome)")
+        }
+        let reached = try await Subprocess.run(try NightjarExecutable.path(), ["status", "--data", "data"], folder: agent.folder.path)
+        #expect(reached.status == 0 && reached.output.contains("main"), "\(reached)")
+    }
+
     @Test(arguments: Place.allCases) func compactTellsWhatWaits(_ place: Place) async throws {
         let documents = try await Documents.at(place)
         try documents.folder.write("blob.bin", "the bytes of a blob")
