@@ -84,6 +84,7 @@ extension Agent {
             let names = plan.waitingForStart.joined(separator: ", ")
             log.warning("changes of \(names) take effect at the next start")
             done.append("\(names): at the next start")
+            if plan.waitingForStart.contains("admin"), let unused = AdminTokenFile.unused(wanted) { done.append("from then on: \(unused.message)") }
         }
         for line in report.advice + report.certificates { log.warning("\(line)") }
         // A plugin that was copied just before is known to the check, which read the folder, and perhaps not yet to who watches it.
