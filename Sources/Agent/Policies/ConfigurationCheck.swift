@@ -18,8 +18,12 @@ package enum ConfigurationCheck {
         package var plugins: [PluginListing] = []
     }
 
-    /// - Parameter found: what is wrong with the file itself, where `settings` is what could be read of it all the same.
-    package static func run(_ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil) async throws -> Report {
+    /// - Parameters:
+    ///   - found: what is wrong with the file itself, where `settings` is what could be read of it all the same.
+    ///   - testsAll: also tests of plugins that passed them in the agent before.
+    package static func run(
+        _ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil, testsAll: Bool = true
+    ) async throws -> Report {
         var report = Report()
         var problems = unavailable(settings)
         problems += tlsFiles(settings, .obstacles, environment)
@@ -46,7 +50,8 @@ package enum ConfigurationCheck {
         }
         let check = try await PluginCheck.run(
             folder: folder, mayBeAbsent: !isOperators, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            proof: ProofByTests(), supplied: try suppliedPlugins(settings), environment: environment)
+            proof: ProofByTests(), versionsFolder: testsAll ? nil : settings.pluginVersionsFolder, supplied: try suppliedPlugins(settings),
+            environment: environment)
         report.plugins = check.plugins
         if found == nil {
             let names = Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })

@@ -64,7 +64,7 @@ extension Agent {
         guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
         // What an editor or a copy that failed leaves behind is an empty file; nobody means to close every database by that.
         if let lost = wanted.lostDatabases(from: settings) { throw ConfigurationProblems([lost]) }
-        let report = try await ConfigurationCheck.run(wanted, environment)
+        let report = try await ConfigurationCheck.run(wanted, environment, testsAll: false)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
         let stopped = listeners.filter { $0.binding.condition.word == "stopped" }
         let waiting = listeners.filter { $0.binding.condition.error != nil }
