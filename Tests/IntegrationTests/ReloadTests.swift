@@ -194,6 +194,8 @@ struct ReloadTests {
             wanted + "  - { name: more, databases: [ main ], interface: 127.0.0.1, port: \(taken.port), disable_tls: true }\n")
         #expect(failed.status == 1 && failed.errors.contains("\(taken.port)"), "\(failed)")
         #expect(try await agent.admin.get("/api/plugins").json.asArray?.isEmpty == true)
+        let early = try await agent.command("plugin", "reload")
+        #expect(early.status == 1 && early.errors.contains("nightjar reload takes one that was made since"), "\(early)")
         let outcome = try await agent.reload(wanted)
         #expect(outcome.status == 0 && outcome.output.contains("plugins started from") && !outcome.output.contains("next start"), "\(outcome)")
         #expect(try await usedBy(agent).sorted() == ["database main conflict_resolver", "listener edge push_filter"])
