@@ -99,7 +99,7 @@ extension Agent {
         return [
             Attention(
                 .replicatorOffline, subject, since: since, "\(ever): \(error)",
-                remedy: "look whether \(replicator.configuration.shownTarget) can be reached from here; it goes on trying")
+                remedy: "\(replicator.offlineRemedy); it goes on trying")
         ]
     }
 
