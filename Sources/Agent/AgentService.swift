@@ -12,6 +12,8 @@ package struct AgentService: Sendable {
     let signals: ProcessSignals
     /// Reads the configuration anew.
     let load: @Sendable () throws -> AgentSettings
+    /// Reads as much of it as is right, and tells what is not.
+    let examine: @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?)
     /// What the dashboard's rehearsals run.
     let rehearse: Rehearse
     /// Called once, when everything accepts connections, with every bound address.
@@ -19,11 +21,13 @@ package struct AgentService: Sendable {
 
     package init(
         settings: AgentSettings, logs: LogSink, environment: Environment, signals: ProcessSignals, load: @escaping @Sendable () throws -> AgentSettings,
-        rehearse: @escaping Rehearse, ready: @escaping @Sendable ([String]) -> Void
+        examine: @escaping @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?), rehearse: @escaping Rehearse,
+        ready: @escaping @Sendable ([String]) -> Void
     ) {
         self.logs = logs
         self.signals = signals
         self.rehearse = rehearse
+        self.examine = examine
         self.ready = ready
         // What cannot be read of the fleet is told by the start.
         let agent = Agent(settings: (try? FleetStore.withFleet(settings)) ?? settings, logs: logs, environment: environment)
@@ -61,10 +65,11 @@ package struct AgentService: Sendable {
         early.cancel()
         for line in agent.settings.advice(plugins: nil) { logs.logger(.database).warning("\(line)") }
         let load = load
+        let examine = examine
         let reload = { @Sendable () async throws -> [String] in
             notice.reloading()
             defer { notice.ready("runs") }
-            return try await agent.reload(load)
+            return try await agent.reload(load, examine: examine)
         }
         let admin = AdminServer(agent: agent, rehearse: rehearse, reload: reload)
         let announcer = Announcer(expected: admin.sideCount) { addresses in

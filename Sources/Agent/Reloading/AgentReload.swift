@@ -16,17 +16,29 @@ extension Agent {
 
     /// Applies the configuration as it is when its turn comes: what did not change goes on untouched.
     ///
+    /// - Parameter examine: reads as much of it as is right, where `load` finds it wrong: everything else that is wrong is told with it.
     /// - Returns: what was done, a line each.
     /// - Throws: what is wrong with it; the old one is in force then. Versions of plugins that were found on the way stay in force: a plugin's
     ///   files come into force by themselves, whatever the configuration says.
-    package func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
+    package func reload(
+        _ load: @Sendable () throws -> AgentSettings,
+        examine: @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?) = { (nil, nil) }
+    ) async throws -> [String] {
         await reloads.enter()
         defer {
             nextStart.forget()
             reloads.leave()
         }
         do {
-            let done = try await apply(try load())
+            let wanted: AgentSettings
+            do { wanted = try load() } catch let error as ConfigurationProblems {
+                let (settings, found) = examine()
+                guard let settings, let found,
+                    let report = try? await ConfigurationCheck.run(settings, environment, found: found, testsAll: false)
+                else { throw error }
+                throw AgentError(.configuration, report.problems.joined(separator: "\n"))
+            }
+            let done = try await apply(wanted)
             shared.withLock { $0.refusedReload = nil }
             retryAllNow("the configuration was loaded")
             fleet?.retry()
@@ -60,8 +72,6 @@ extension Agent {
 
     private func apply(_ wanted: AgentSettings) async throws -> [String] {
         await tlsFiles.refresh()
-        let obstacles = ConfigurationCheck.obstacles(wanted, environment)
-        guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
         // What an editor or a copy that failed leaves behind is an empty file; nobody means to close every database by that.
         if let lost = wanted.lostDatabases(from: settings) { throw ConfigurationProblems([lost]) }
         let report = try await ConfigurationCheck.run(wanted, environment, testsAll: false)
