@@ -56,9 +56,11 @@ package struct AgentService: Sendable {
         let agent = agent
         let signals = signals
         let notice = SupervisorNotice(time: agent.environment.time)
+        let log = logs.logger(.database)
         let early = Task {
             await signals.stop()
             if signals.isStopping { notice.stopping() }
+            if let signal = signals.tellStop() { log.info("stopping: \(signal)") }
             if signals.isStopping { await agent.abandonStart() }
         }
         do { try await agent.start() } catch where signals.isStopping { return }
@@ -95,7 +97,7 @@ package struct AgentService: Sendable {
             + [Reloading(signals: signals, reload: reload, logger: logs.logger(.database))]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0) }
-                + [.init(service: Ending(signals: signals, notice: notice, audit: agent.audit), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
+                + [.init(service: Ending(signals: signals, notice: notice, audit: agent.audit, logger: log), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
         configuration.maximumGracefulShutdownDuration = .seconds(5)
         let group = ServiceGroup(configuration: configuration)
         do {
@@ -124,11 +126,13 @@ private struct Ending: Service {
     let signals: ProcessSignals
     let notice: SupervisorNotice
     let audit: AuditLog
+    let logger: Logger
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await signals.stop() }
         guard signals.isStopping else { return }
         notice.stopping()
+        if let signal = signals.tellStop() { logger.info("stopping: \(signal)") }
         audit.note(.init(who: "agent", from: "", action: "stopped", outcome: "by a signal"))
     }
 }
