@@ -34,6 +34,8 @@ package actor Agent {
         var databases: [String: Database] = [:]
         var listeners: [PeerListener] = []
         var replicators: [Replicator] = []
+        /// By the replicator's name; what a reload keeps.
+        var replicatorHalts: [String: ReplicatorHalt] = [:]
         /// By the replicator's name; those that speak clear text have none.
         var replicatorSecurity: [String: ReplicatorSecurity] = [:]
         /// By the replicator's name; of those that have secrets in files.
@@ -313,21 +315,6 @@ package actor Agent {
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
             environment: environment, logger: logs.logger(.listener))
-    }
-
-    func startReplicator(_ settings: ReplicatorSettings) async throws {
-        guard let database = database(settings.database.value) else {
-            throw ConfigurationProblem(at: settings.database.position, "there is no database \"\(settings.database.value)\"")
-        }
-        guard !isStopping else { return }
-        let (replicator, security) = try makeReplicator(settings, database: database, policies(), logger: logs.logger(.replicator))
-        shared.withLock {
-            $0.replicators.append(replicator)
-            $0.replicatorSecurity[settings.name.value] = security
-            $0.replicatorSecrets[settings.name.value] = ReplicatorSecrets(settings)
-        }
-        roster.changed(replicators)
-        await startRemembered(replicator)
     }
 
     /// Not started yet.

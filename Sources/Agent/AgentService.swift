@@ -12,6 +12,8 @@ package struct AgentService: Sendable {
     let signals: ProcessSignals
     /// Reads the configuration anew.
     let load: @Sendable () throws -> AgentSettings
+    /// Reads as much of it as is right, and tells what is not.
+    let examine: @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?)
     /// What the dashboard's rehearsals run.
     let rehearse: Rehearse
     /// Called once, when everything accepts connections, with every bound address.
@@ -19,11 +21,13 @@ package struct AgentService: Sendable {
 
     package init(
         settings: AgentSettings, logs: LogSink, environment: Environment, signals: ProcessSignals, load: @escaping @Sendable () throws -> AgentSettings,
-        rehearse: @escaping Rehearse, ready: @escaping @Sendable ([String]) -> Void
+        examine: @escaping @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?), rehearse: @escaping Rehearse,
+        ready: @escaping @Sendable ([String]) -> Void
     ) {
         self.logs = logs
         self.signals = signals
         self.rehearse = rehearse
+        self.examine = examine
         self.ready = ready
         // What cannot be read of the fleet is told by the start.
         let agent = Agent(settings: (try? FleetStore.withFleet(settings)) ?? settings, logs: logs, environment: environment)
@@ -52,19 +56,22 @@ package struct AgentService: Sendable {
         let agent = agent
         let signals = signals
         let notice = SupervisorNotice(time: agent.environment.time)
+        let log = logs.logger(.database)
         let early = Task {
             await signals.stop()
             if signals.isStopping { notice.stopping() }
+            if let signal = signals.tellStop() { log.info("stopping: \(signal)") }
             if signals.isStopping { await agent.abandonStart() }
         }
         do { try await agent.start() } catch where signals.isStopping { return }
         early.cancel()
         for line in agent.settings.advice(plugins: nil) { logs.logger(.database).warning("\(line)") }
         let load = load
+        let examine = examine
         let reload = { @Sendable () async throws -> [String] in
             notice.reloading()
             defer { notice.ready("runs") }
-            return try await agent.reload(load)
+            return try await agent.reload(load, examine: examine)
         }
         let admin = AdminServer(agent: agent, rehearse: rehearse, reload: reload)
         let announcer = Announcer(expected: admin.sideCount) { addresses in
@@ -90,7 +97,7 @@ package struct AgentService: Sendable {
             + [Reloading(signals: signals, reload: reload, logger: logs.logger(.database))]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0) }
-                + [.init(service: Ending(signals: signals, notice: notice, audit: agent.audit), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
+                + [.init(service: Ending(signals: signals, notice: notice, audit: agent.audit, logger: log), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
         configuration.maximumGracefulShutdownDuration = .seconds(5)
         let group = ServiceGroup(configuration: configuration)
         do {
@@ -119,11 +126,13 @@ private struct Ending: Service {
     let signals: ProcessSignals
     let notice: SupervisorNotice
     let audit: AuditLog
+    let logger: Logger
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await signals.stop() }
         guard signals.isStopping else { return }
         notice.stopping()
+        if let signal = signals.tellStop() { logger.info("stopping: \(signal)") }
         audit.note(.init(who: "agent", from: "", action: "stopped", outcome: "by a signal"))
     }
 }

@@ -12,20 +12,24 @@ public struct PluginCheck: Sendable {
 
     /// Loads every plugin in a sandbox without services and forgets it again; runs no hook.
     ///
-    /// - Parameter mayBeAbsent: nobody named the folder, and there is nothing in it where it is not there.
+    /// - Parameters:
+    ///   - mayBeAbsent: nobody named the folder, and there is nothing in it where it is not there.
+    ///   - versionsFolder: where an agent keeps versions that were in force: what has passed its tests there is not proved again, as at its
+    ///     start; nil has everything proved.
     public static func run(
         folder: String, mayBeAbsent: Bool = false, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
-        proof: any PluginProof = NoPluginProof(), supplied: [SuppliedPlugin] = [], environment: Environment
+        proof: any PluginProof = NoPluginProof(), versionsFolder: String? = nil, supplied: [SuppliedPlugin] = [], environment: Environment
     ) async throws(PluginError) -> PluginCheck {
         try await environment.runPlugin(name: "plugin-check", stackBytes: limits.stackBytes) {
             PluginCheck(
-                folder: AbsolutePath.make(folder), mayBeAbsent, configurationFolder.map(AbsolutePath.make), limits, proof, supplied, environment)
+                folder: AbsolutePath.make(folder), mayBeAbsent, configurationFolder.map(AbsolutePath.make), limits, proof,
+                VersionStore(folder: versionsFolder.map(AbsolutePath.make), limits: limits), supplied, environment)
         }
     }
 
     private init(
         folder: String, _ mayBeAbsent: Bool, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof,
-        _ supplied: [SuppliedPlugin], _ environment: Environment
+        _ store: VersionStore, _ supplied: [SuppliedPlugin], _ environment: Environment
     ) {
         let scan = FolderScan.read(folder, limits, supplied: supplied, mayBeAbsent: mayBeAbsent)
         var problems = scan.problems + scan.refused.values
@@ -36,7 +40,7 @@ public struct PluginCheck: Sendable {
             case .failure(let problem): problems.append(problem)
             case .success(let version):
                 versions[name] = version
-                if let problem = proof.prove(PluginCandidate(version, limits, environment)) { problems.append(problem) }
+                if !store.holds(source), let problem = proof.prove(PluginCandidate(version, limits, environment)) { problems.append(problem) }
             }
         }
         self.folder = folder

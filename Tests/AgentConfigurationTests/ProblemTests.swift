@@ -203,6 +203,10 @@ private let wrong: [Wrong] = [
         "a listener named \"a\"", "second time", "line 3, column 11"),
     Wrong("databases: { main: {} }\nlisteners:\n- { name: a, databases: [ main ], authenticator: none }\n- { name: b, databases: [ main ], authenticator: none, port: ‸4984 }",
         "already that of the listener \"a\""),
+    // A port that could not be read is nobody's.
+    Wrong("databases: { main: {} }\nlisteners:\n- { name: a, databases: [ main ], authenticator: none }\n- { name: b, databases: [ main ], authenticator: none, port: ‸99999 }",
+        "from 0 to 65535", "found 99999"),
+    Wrong("admin: { port: ‸abc }\n" + listener("port: 4985\n    interface: 127.0.0.1"), "from 0 to 65535"),
     Wrong("databases: { main: {} }\nreplicators:\n- { name: a, database: main, target: exec:x }\n- { name: ‸a, database: main, target: exec:y }",
         "a replicator named \"a\""),
     Wrong("replicators: [ { name: a, database: ‸main, target: exec:x } ]", "the database \"main\" is not configured"),

@@ -69,6 +69,16 @@ import Testing
         }
     }
 
+    @Test func aCommandIsShownByItsProgramAndRememberedAsItIs() throws {
+        let text = "exec:sh -c 'exit # hunter7' --password hunter8"
+        let settings = try settings("databases: { main: {} }\nreplicators: [ { name: r, database: main, target: \"\(text)\" } ]\n")
+        let replicator = try #require(settings.replicators.first)
+        #expect(replicator.target.value.shown == "exec:sh" && ReplicatorTarget.shown(text) == "exec:sh")
+        // Checkpoints go by it.
+        #expect(replicator.remoteKey == text)
+        for other in ["wss://hub/main", "unix:hub.sock", "serial:/dev/ttyUSB0?speed=9600", "no target"] { #expect(ReplicatorTarget.shown(other) == other) }
+    }
+
     @Test func whatParametersExpandToIsAmongTheSecrets() throws {
         let settings = try settings(
             """

@@ -53,6 +53,19 @@ struct AdminDoorTests {
             #expect(stat(file, &facts) == 0 && facts.st_mode & 0o777 == 0o600)
             _ = try await agent.stop()
         }
+        // Once the configuration names others, that one lets nobody in, and this is said wherever somebody would wonder.
+        let named = configuration.replacing("port: 0", with: "port: 0, tokens: [ { name: grafana, token: a-token-of-its-own, role: read } ]")
+        let before = try await AgentProcess.start(configuration, in: folder)
+        try folder.write("nightjar.yaml", named)
+        let reload = try await before.command("reload")
+        #expect(reload.status == 0 && reload.output.contains("admin: at the next start") && reload.output.contains("DATA/admin.token"), "\(reload)")
+        _ = try await before.stop()
+        let check = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"))
+        #expect(check.status == 0 && check.errors.contains("warning: ") && check.errors.contains("DATA/admin.token"), "\(check)")
+        let after = try await AgentProcess.start(named, in: folder)
+        let shut = try await HTTPProbe.tcp(port: try after.port("admin")).get("/api/status", headers: [("Authorization", "Bearer \(token)")])
+        #expect(shut.status == 401 && shut.text.contains("one of admin.tokens") && shut.text.contains("DATA/admin.token is not used"), "\(shut)")
+        _ = try await after.stop()
         // Who else can read it could do everything.
         chmod(file, 0o644)
         try folder.write("nightjar.yaml", configuration)

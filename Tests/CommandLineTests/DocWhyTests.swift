@@ -24,6 +24,31 @@ import Testing
         answer["replicators"]?.asArray?.first { $0["name"]?.asString == name }?[way] ?? .null
     }
 
+    @Test func theRemedyIsThatOfThePeersAnswer() async throws {
+        // An authenticator that fails is 503.
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/door.lua", "return { authenticate_password = function(name, password) return name.x.y end }\n")
+        let ill = try await AgentProcess.start(
+            Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, authenticator: door"), in: folder)
+        let hub = try await AgentProcess.start(Configuration.plain)
+        #expect(try await hub.put("main", "both", #"{"by":"hub"}"#).status == 201)
+        let login = "authenticator: { username: ada, password: right }"
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n"
+                + Configuration.replicator("ill", to: "ws://127.0.0.1:\(try ill.port("edge"))/main", more: login)
+                + Configuration.replicator("hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main", more: "type: push"))
+        #expect(try await edge.put("main", "both", #"{"by":"edge"}"#).status == 201)
+        try await eventually("the document is refused") { try await edge.replicator("hub")["refused"] == 1 }
+        // Between two attempts.
+        try await eventually("the other one has its answer") {
+            let connection = Self.way(try await Self.why(edge, "both"), "ill", "connection")["remedy"]?.asString ?? ""
+            return connection.contains("answers with 503: look at its log") && !connection.contains("can be reached")
+        }
+        let answer = try await Self.why(edge, "both")
+        let push = Self.way(answer, "hub", "push")
+        #expect(push["code"] == 409 && push["remedy"]?.asString?.contains("let the replicator pull too") == true, "\(answer.text)")
+    }
+
     @Test func eachPlaceSaysWhereTheDocumentStands() async throws {
         let hub = try await AgentProcess.start(
             Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, pull_filter: strict"), in: Self.folder())

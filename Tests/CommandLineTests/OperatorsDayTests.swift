@@ -40,6 +40,43 @@ import Testing
         }
     }
 
+    @Test func aRunningAgentIsReachedPastAFileThatIsNoYAML() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        try agent.folder.write("nightjar.yaml", "data: data\ndatabases: { main: [\n")
+        for arguments in [["status"], ["doc", "list", "main"], ["reload"]] {
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), arguments + ["--config", agent.configuration], folder: agent.folder.path)
+            #expect(outcome.status == 78 && outcome.errors.contains("the running agent is reached with --data FOLDER"), "\(outcome)")
+        }
+        let reached = try await Subprocess.run(try NightjarExecutable.path(), ["status", "--data", "data"], folder: agent.folder.path)
+        #expect(reached.status == 0 && reached.output.contains("main"), "\(reached)")
+    }
+
+    @Test func aReloadNamesEveryMistakeThatCheckNames() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        try agent.folder.write(
+            "nightjar.yaml",
+            Configuration.plain + "  - { name: pub, databases: [ main ], port: 99999, disable_tls: true, authenticator: none }\n"
+                + "  - { name: l1, databases: [ main ], port: abc, disable_tls: true, authenticator: none }\nreplicators:\n"
+                + Configuration.replicator(
+                    "hub", to: "wss://127.0.0.1:1/main", more: "pinned_server_certificate: nowhere.pem\n    collections: { _default: { push_filter: nobody } }"))
+        let check = try await agent.command("check")
+        let reload = try await agent.command("reload")
+        for outcome in [check, reload] {
+            #expect(outcome.status == 78, "\(outcome)")
+            for word in ["99999", "abc", "nowhere.pem", "\"nobody\""] { #expect(outcome.errors.contains(word), "\(word): \(outcome)") }
+            #expect(!outcome.errors.contains("is already that of"), "\(outcome)")
+        }
+        // The same holds where the file is right in itself.
+        try agent.folder.write(
+            "nightjar.yaml",
+            Configuration.plain + "replicators:\n"
+                + Configuration.replicator(
+                    "hub", to: "wss://127.0.0.1:1/main", more: "pinned_server_certificate: nowhere.pem\n    collections: { _default: { push_filter: nobody } }"))
+        let second = try await agent.command("reload")
+        for word in ["nowhere.pem", "\"nobody\""] { #expect(second.status == 78 && second.errors.contains(word), "\(word): \(second)") }
+    }
+
     @Test(arguments: Place.allCases) func compactTellsWhatWaits(_ place: Place) async throws {
         let documents = try await Documents.at(place)
         try documents.folder.write("blob.bin", "the bytes of a blob")

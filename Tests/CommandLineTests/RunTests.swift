@@ -28,6 +28,7 @@ import Testing
         // Five seconds are promised; the rest is for a busy machine.
         let outcome = try await edge.process.wait(within: .seconds(20))
         #expect(outcome.status == 0, "\(outcome)")
+        #expect(outcome.errors.contains("stopping: \(signal == SIGINT ? "SIGINT" : "SIGTERM")"), "\(outcome)")
         let code = try await peer.closeCode()
         #expect(code == 4001 || code == nil)
         #expect(!edge.folder.exists("data/admin.sock"))

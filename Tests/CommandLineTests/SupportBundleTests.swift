@@ -7,7 +7,7 @@ import Testing
 struct SupportBundleTests {
     private static let secrets = [
         "token-0xA1", "password-0xB2", "header-0xC3", "bearer-0xD4", "session-0xE5", "proxy-0xF6", "params-0x17", "comment-0x28", "env-0x39", "file-0x4A",
-        "argument-0x5B", "query-0x6C", "nested-0x7D",
+        "argument-0x5B", "query-0x6C", "nested-0x7D", "hunter7", "hunter8",
     ]
 
     private static func configuration(_ folder: TemporaryFolder) -> String {
@@ -26,6 +26,7 @@ struct SupportBundleTests {
           - { name: env, database: main, target: "ws://127.0.0.1:9/env", continuous: true, authenticator: { username: ada, password: "${NIGHTJAR_TEST_SECRET}" } }
           - { name: file, database: main, target: "ws://127.0.0.1:9/file", continuous: true, authenticator: { username: ada, password: "${file:\(folder.path("hub.secret"))}" } }
           - { name: program, database: main, target: "exec:true --password argument-0x5B", continuous: true }
+          - { name: shell, database: main, target: "exec:sh -c 'exit 1 # hunter7' --password hunter8", continuous: true }
 
         """
     }
@@ -72,10 +73,13 @@ struct SupportBundleTests {
         for secret in Self.secrets { #expect(!all.contains(secret), "\(secret) is in it") }
         // The rest can be read, and where secrets come from.
         for shown in [
-            "username: \"ada\"", "\"exec:true (removed)\"", "\"${NIGHTJAR_TEST_SECRET}\"", "key: \"(removed)\"", "X-Key: \"(removed)\"", "target: \"ws://127.0.0.1:9/main\"",
+            "username: \"ada\"", "\"exec:true (removed)\"", "\"exec:sh (removed)\"", "\"${NIGHTJAR_TEST_SECRET}\"", "key: \"(removed)\"", "X-Key: \"(removed)\"", "target: \"ws://127.0.0.1:9/main\"",
             "disable_tls: true", "port: 0",
         ] { #expect(configuration.contains(shown), "\(shown)\n\(configuration)") }
         if let agent {
+            #expect(try await agent.replicator("shell")["target"] == "exec:sh")
+            let status = try await agent.command("status")
+            #expect(status.output.contains("exec:sh") && !status.output.contains("hunter"), "\(status)")
             #expect(all.contains("nightjar_build_info{") && all.contains("\"database open\""))
             #expect(all.contains(#""name":"users""#))
             #expect(try await agent.stop().status == 0)

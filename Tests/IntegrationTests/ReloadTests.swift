@@ -113,6 +113,29 @@ struct ReloadTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
+    @Test("a replicator that an operator stopped or suspended stays so over a reload, until it is started again", arguments: ["stop", "stop?keep=true", "suspend"])
+    func haltedReplicator(_ how: String) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let port = try hub.port("edge")
+        let edge = try await AgentProcess.start(Configuration.edge(to: port))
+        try await edge.isSettled()
+        try await edge.post("/api/replicators/hub/\(how)")
+        let (word, activity) = how == "suspend" ? ("suspended", "offline") : ("stopped", "stopped")
+        try await edge.waits(word) { $0["activity"]?.asString == activity }
+        try await edge.save("late", "{}")
+        let outcome = try await edge.reload(Configuration.edge(to: port, more: "limits: { max_blob_bytes: 1MiB }\n"))
+        #expect(outcome.status == 0 && outcome.output.contains("limits.max_blob_bytes applied"), "\(outcome)")
+        #expect(outcome.output.contains("replicator hub stays \(word)") && !outcome.output.contains("hub started"), "\(outcome)")
+        let status = try await edge.replicator("hub")
+        #expect(status["activity"]?.asString == activity && status["suspended"]?.asBool == (how == "suspend"), "\(status.text)")
+        #expect(try await !hub.has("late"))
+        try await edge.post("/api/replicators/hub/\(how == "suspend" ? "resume" : "start")")
+        try await eventually("late arrives") { try await hub.has("late") }
+        let running = try await edge.reload(Configuration.edge(to: port, more: "limits: { max_blob_bytes: 2MiB }\n"))
+        #expect(running.output.contains("replicator hub started"), "\(running)")
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
+    }
+
     @Test("a listener that cannot have its port back leaves the old one at work")
     func restored() async throws {
         let port = try freePort()
@@ -171,6 +194,8 @@ struct ReloadTests {
             wanted + "  - { name: more, databases: [ main ], interface: 127.0.0.1, port: \(taken.port), disable_tls: true }\n")
         #expect(failed.status == 1 && failed.errors.contains("\(taken.port)"), "\(failed)")
         #expect(try await agent.admin.get("/api/plugins").json.asArray?.isEmpty == true)
+        let early = try await agent.command("plugin", "reload")
+        #expect(early.status == 1 && early.errors.contains("nightjar reload takes one that was made since"), "\(early)")
         let outcome = try await agent.reload(wanted)
         #expect(outcome.status == 0 && outcome.output.contains("plugins started from") && !outcome.output.contains("next start"), "\(outcome)")
         #expect(try await usedBy(agent).sorted() == ["database main conflict_resolver", "listener edge push_filter"])

@@ -77,6 +77,28 @@ struct StartTests {
         await last.shutdown()
     }
 
+    @Test func aCheckBesideAnAgentRunsOnlyTestsThatHaveNotPassedThere() async throws {
+        let (folder, data) = (Folder(), Folder())
+        folder.write("a.lua", passes("doc.n == 1"))
+        folder.write("a.test.lua", tests)
+        folder.write("b.lua", passes("doc.n == 1"))
+        folder.write("b.test.lua", tests)
+        let host = try host(folder, data, ProofByTests())
+        await host.start(using: ["a"])
+        _ = await host.reload()
+        await host.shutdown()
+        func asked(_ versions: String?) async throws -> [String] {
+            let proof = CountingProof()
+            let check = try await PluginCheck.run(folder: folder.path, limits: quick, proof: proof, versionsFolder: versions, environment: .system)
+            #expect(check.problems.isEmpty && check.plugins.map(\.name) == ["a", "b"])
+            return proof.asked.withLock { $0.sorted() }
+        }
+        #expect(try await asked(data("versions")).isEmpty)
+        #expect(try await asked(nil) == ["a", "b"])
+        folder.write("b.test.lua", tests + " -- changed")
+        #expect(try await asked(data("versions")) == ["b"])
+    }
+
     @Test func theStartDoesNotWaitForTestsOfWhatNobodyUses() async throws {
         let (folder, data) = (Folder(), Folder())
         folder.write("used.lua", passes("true"))

@@ -45,6 +45,25 @@ struct SuspensionTests {
         await replicator.stop()
     }
 
+    @Test("started as one that is suspended, it connects only when it is resumed")
+    func startedSuspended() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
+        try await a.put("x", "{}")
+        await replicator.startSuspended()
+        #expect(replicator.status.activity == .offline && replicator.status.isSuspended)
+        replicator.retryNow("the network changed")
+        #expect(await replicator.suspend(), "it is already")
+        #expect(hub.connections == 0)
+        #expect(await replicator.resume())
+        try await b.wait { try await $0.count() == 1 }
+        #expect(hub.connections == 1)
+        await replicator.startSuspended()
+        #expect(!replicator.status.isSuspended, "one that runs goes on")
+        await replicator.stop()
+    }
+
     @Test("suspended while nobody answers, it does not try; resumed, it tries at once")
     func offline() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))

@@ -28,6 +28,8 @@ struct AdminAccess: Sendable {
     let names: [String]
     /// One of them is needed, if there are any.
     let tokens: [Token]
+    /// Which token a client needs, for one that shows none of them.
+    private let wanted: String
 
     /// - Parameter made: the token that the agent made, since the configuration names none.
     init(_ settings: AdminSettings, made: Secret? = nil) {
@@ -35,6 +37,10 @@ struct AdminAccess: Sendable {
         names = settings.hosts.map(\.value)
         tokens = ((settings.token?.value ?? made).map { [Token(name: "admin", secret: $0.revealed, role: .edit)] } ?? [])
             + settings.tokens.map { Token(name: $0.name.value, secret: $0.token.value.revealed, role: $0.role) }
+        let named = (settings.token == nil ? [] : ["admin.token"]) + (settings.tokens.isEmpty ? [] : ["one of admin.tokens"])
+        wanted = named.isEmpty
+            ? "with what is in DATA/admin.token"
+            : "with \(named.joined(separator: " or ")) of the agent's configuration; DATA/admin.token is not used, since that names tokens"
     }
 
     /// - Parameter pattern: of the route that the request has; nil for none.
@@ -69,8 +75,8 @@ struct AdminAccess: Sendable {
         if isOpen, ["GET", "HEAD"].contains(request.method) { return .everybody }
         throw HTTPError(
             401,
-            "\(request.headers.first("Authorization") == nil ? "a token is needed" : "this is not the token"): send \"Authorization: Bearer TOKEN\" with admin.token of the agent's "
-                + "configuration, or what is in DATA/admin.token where it names none; the agent's own user needs none on DATA/admin.sock",
+            "\(request.headers.first("Authorization") == nil ? "a token is needed" : "this is not the token"): send \"Authorization: Bearer TOKEN\" "
+                + "\(wanted); the agent's own user needs none on DATA/admin.sock",
             headers: ["WWW-Authenticate": "Bearer"])
     }
 

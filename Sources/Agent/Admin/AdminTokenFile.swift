@@ -8,6 +8,16 @@ import TLS
 package enum AdminTokenFile {
     static func path(data: String) -> String { "\(data)/admin.token" }
 
+    /// A token that the agent made, and that lets nobody in since the configuration names others; nil: there is none, or it is used.
+    static func unused(_ settings: AgentSettings) -> ConfigurationProblem? {
+        guard let admin = settings.admin, !admin.hasNoToken, settings.knowsDataFolder else { return nil }
+        let path = path(data: settings.data.value)
+        guard access(path, F_OK) == 0 else { return nil }
+        return ConfigurationProblem(
+            at: admin.position,
+            "admin: DATA/admin.token (\(path)) is not used, because tokens are named here: who has that one needs one of these; remove the file")
+    }
+
     /// What is in the file, which is made where it is missing.
     ///
     /// - Throws: `AgentError` `.configuration` for a file that others can read, or that holds no token.

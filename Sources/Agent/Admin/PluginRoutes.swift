@@ -20,7 +20,9 @@ struct PluginRoutes: Sendable {
     }
 
     private func plugins() throws(AgentError) -> PluginHost {
-        guard let plugins = agent.plugins else { throw AgentError(.notFound, "there is no plugins folder") }
+        guard let plugins = agent.plugins else {
+            throw AgentError(.notFound, "the agent has had no plugins folder since its start; nightjar reload takes one that was made since")
+        }
         return plugins
     }
 

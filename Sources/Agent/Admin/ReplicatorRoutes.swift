@@ -15,6 +15,7 @@ struct ReplicatorRoutes: Sendable {
                 let replicator = try replicator(request)
                 let resets = try request.queryValue("reset") == "true"
                 try agent.remember(replicator, isStopped: false)
+                agent.note(nil, of: replicator)
                 // A running one cannot forget its checkpoint on the way: it stops and begins anew, which may take a while.
                 if resets { await replicator.beginStop() }
                 await replicator.start(reset: resets)
@@ -23,6 +24,7 @@ struct ReplicatorRoutes: Sendable {
             .post("api/replicators/:name/stop") { request in
                 let replicator = try replicator(request)
                 if try request.queryValue("keep") == "true" { try agent.remember(replicator, isStopped: true) }
+                agent.note(.stopped, of: replicator)
                 // Answered at once; the stop may take as long as the peer's answer to our CLOSE.
                 await replicator.beginStop()
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
@@ -30,11 +32,13 @@ struct ReplicatorRoutes: Sendable {
             .post("api/replicators/:name/suspend") { request in
                 let replicator = try replicator(request)
                 guard await replicator.suspend() else { throw Self.isStopped(replicator) }
+                agent.note(.suspended, of: replicator)
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
             },
             .post("api/replicators/:name/resume") { request in
                 let replicator = try replicator(request)
                 guard await replicator.resume() else { throw Self.isStopped(replicator) }
+                agent.note(nil, of: replicator)
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
             },
             .get("api/replicators/:name/pending") { request in

@@ -179,7 +179,7 @@ extension Agent {
         return JSONOutput.object([
             "name": .string(configuration.name),
             "database": .string(configuration.database.name),
-            "target": .string(configuration.target),
+            "target": .string(configuration.shownTarget),
             "remote_id": JSONOutput.text(configuration.remoteID),
             "type": .string(configuration.type.rawValue),
             "continuous": .bool(configuration.isContinuous),

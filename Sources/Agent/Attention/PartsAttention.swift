@@ -99,7 +99,7 @@ extension Agent {
         return [
             Attention(
                 .replicatorOffline, subject, since: since, "\(ever): \(error)",
-                remedy: "look whether \(replicator.configuration.target) can be reached from here; it goes on trying")
+                remedy: "\(replicator.offlineRemedy); it goes on trying")
         ]
     }
 
@@ -110,7 +110,7 @@ extension Agent {
             Attention(
                 .replicatorInterrupted, "replicator \(replicator.configuration.name)", since: broken.since,
                 "\(Plural.count(broken.count, "connection")) broke before both sides were in step",
-                remedy: "look at the line to \(replicator.configuration.target), and in the log why they end; it goes on trying")
+                remedy: "look at the line to \(replicator.configuration.shownTarget), and in the log why they end; it goes on trying")
         ]
     }
 

@@ -1,3 +1,4 @@
+import AgentConfiguration
 import Documents
 import DocumentStore
 import Replication
@@ -33,7 +34,7 @@ enum ConflictReports {
         var members: [(String, JSONValue)] = [
             ("state", .string("pending")), ("number", .null), ("since", .string(Timestamp.format(pending.since))),
             ("database", .string(database)), ("collection", .string(collection.description)), ("id", .string(pending.id.text)),
-            ("place", JSONOutput.object(["kind": .string(kind), "name": .null, "peer": JSONOutput.text(remote), "user": .null])),
+            ("place", JSONOutput.object(["kind": .string(kind), "name": .null, "peer": JSONOutput.text(remote.map { ReplicatorTarget.shown($0) }), "user": .null])),
             ("local_rev", .string(pending.local.text)), ("remote_rev", .string(pending.remote.text)),
             ("plugin", plugin(pending.plugin)), ("version", plugin(pending.version)), ("error", plugin(pending.error)),
             ("tries", JSONOutput.number(pending.tries)),
@@ -87,7 +88,7 @@ enum ConflictReports {
         }
         return JSONOutput.object([
             "kind": .string(kind), "name": place.name.isEmpty ? .null : .string(place.name),
-            "peer": place.kind == .save ? .null : .string(place.peer), "user": JSONOutput.text(place.user),
+            "peer": place.kind == .save ? .null : .string(ReplicatorTarget.shown(place.peer)), "user": JSONOutput.text(place.user),
         ])
     }
 

@@ -18,8 +18,12 @@ package enum ConfigurationCheck {
         package var plugins: [PluginListing] = []
     }
 
-    /// - Parameter found: what is wrong with the file itself, where `settings` is what could be read of it all the same.
-    package static func run(_ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil) async throws -> Report {
+    /// - Parameters:
+    ///   - found: what is wrong with the file itself, where `settings` is what could be read of it all the same.
+    ///   - testsAll: also tests of plugins that passed them in the agent before.
+    package static func run(
+        _ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil, testsAll: Bool = true
+    ) async throws -> Report {
         var report = Report()
         var problems = unavailable(settings)
         problems += tlsFiles(settings, .obstacles, environment)
@@ -31,7 +35,7 @@ package enum ConfigurationCheck {
         problems = problems.enumerated().sorted { ($0.element.line, $0.element.column, $0.offset) < ($1.element.line, $1.element.column, $1.offset) }.map(\.element)
         report.problems += problems.map(\.description)
         if let omitted = found?.omitted, omitted > 0 { report.problems.append("and \(Plural.count(omitted, "problem")) more") }
-        let lists = found == nil ? otherRevocationLists(settings) : []
+        let lists = found == nil ? otherRevocationLists(settings) + [AdminTokenFile.unused(settings)].compactMap { $0 } : []
         if found == nil { report.advice = (settings.advice(plugins: nil) + lists).map(\.description) }
         report.advice += leftOut(settings)
         guard settings.knowsPluginsFolder else { return report }
@@ -46,7 +50,8 @@ package enum ConfigurationCheck {
         }
         let check = try await PluginCheck.run(
             folder: folder, mayBeAbsent: !isOperators, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            proof: ProofByTests(), supplied: try suppliedPlugins(settings), environment: environment)
+            proof: ProofByTests(), versionsFolder: testsAll ? nil : settings.pluginVersionsFolder, supplied: try suppliedPlugins(settings),
+            environment: environment)
         report.plugins = check.plugins
         if found == nil {
             let names = Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })

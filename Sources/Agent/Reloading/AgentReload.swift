@@ -16,17 +16,29 @@ extension Agent {
 
     /// Applies the configuration as it is when its turn comes: what did not change goes on untouched.
     ///
+    /// - Parameter examine: reads as much of it as is right, where `load` finds it wrong: everything else that is wrong is told with it.
     /// - Returns: what was done, a line each.
     /// - Throws: what is wrong with it; the old one is in force then. Versions of plugins that were found on the way stay in force: a plugin's
     ///   files come into force by themselves, whatever the configuration says.
-    package func reload(_ load: @Sendable () throws -> AgentSettings) async throws -> [String] {
+    package func reload(
+        _ load: @Sendable () throws -> AgentSettings,
+        examine: @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?) = { (nil, nil) }
+    ) async throws -> [String] {
         await reloads.enter()
         defer {
             nextStart.forget()
             reloads.leave()
         }
         do {
-            let done = try await apply(try load())
+            let wanted: AgentSettings
+            do { wanted = try load() } catch let error as ConfigurationProblems {
+                let (settings, found) = examine()
+                guard let settings, let found,
+                    let report = try? await ConfigurationCheck.run(settings, environment, found: found, testsAll: false)
+                else { throw error }
+                throw AgentError(.configuration, report.problems.joined(separator: "\n"))
+            }
+            let done = try await apply(wanted)
             shared.withLock { $0.refusedReload = nil }
             retryAllNow("the configuration was loaded")
             fleet?.retry()
@@ -60,11 +72,9 @@ extension Agent {
 
     private func apply(_ wanted: AgentSettings) async throws -> [String] {
         await tlsFiles.refresh()
-        let obstacles = ConfigurationCheck.obstacles(wanted, environment)
-        guard obstacles.isEmpty else { throw ConfigurationProblems(obstacles) }
         // What an editor or a copy that failed leaves behind is an empty file; nobody means to close every database by that.
         if let lost = wanted.lostDatabases(from: settings) { throw ConfigurationProblems([lost]) }
-        let report = try await ConfigurationCheck.run(wanted, environment)
+        let report = try await ConfigurationCheck.run(wanted, environment, testsAll: false)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
         let stopped = listeners.filter { $0.binding.condition.word == "stopped" }
         let waiting = listeners.filter { $0.binding.condition.error != nil }
@@ -84,6 +94,7 @@ extension Agent {
             let names = plan.waitingForStart.joined(separator: ", ")
             log.warning("changes of \(names) take effect at the next start")
             done.append("\(names): at the next start")
+            if plan.waitingForStart.contains("admin"), let unused = AdminTokenFile.unused(wanted) { done.append("from then on: \(unused.message)") }
         }
         for line in report.advice + report.certificates { log.warning("\(line)") }
         // A plugin that was copied just before is known to the check, which read the folder, and perhaps not yet to who watches it.
@@ -169,7 +180,7 @@ extension Agent {
     private func commit(_ plan: ReloadPlan, _ prepared: Prepared) async throws -> [String] {
         var done: [String] = []
         await stopKeeping()
-        done += await stopReplicators(plan.goneReplicators)
+        done += await stopReplicators(plan.goneReplicators, removed: Set(plan.change.replicators.removed))
         done += await stopListeners(plan.goneListeners, removed: Set(plan.change.listeners.removed))
         for name in plan.closedDatabases.sorted() {
             shared.withLock { $0.databases.removeValue(forKey: name) }?.close()
@@ -210,8 +221,8 @@ extension Agent {
             done.append(take(listener, obstacle))
         }
         for replicator in plan.startedReplicators {
-            try await startReplicator(replicator)
-            done.append("replicator \(replicator.name.value) started")
+            let outcome = try await startReplicator(replicator)
+            done.append("replicator \(replicator.name.value) \(outcome)")
         }
         try await keep(plan.new)
         if plan.change.global.contains(.disk) {
@@ -227,6 +238,8 @@ extension Agent {
             logs.apply(plan.new.log)
             done.append("log levels applied")
         }
+        // One of the same name that comes later is another.
+        shared.withLock { state in for name in plan.change.replicators.removed { state.replicatorHalts[name] = nil } }
         return done
     }
 
@@ -238,7 +251,7 @@ extension Agent {
         let keptListeners = Set(plan.old.listeners.map(\.name.value)).subtracting(plan.goneListeners)
         let keptReplicators = Set(plan.old.replicators.map(\.name.value)).subtracting(plan.goneReplicators)
         await stopKeeping()
-        _ = await stopReplicators(Set(replicators.map(\.configuration.name)).subtracting(keptReplicators))
+        _ = await stopReplicators(Set(replicators.map(\.configuration.name)).subtracting(keptReplicators), removed: [])
         _ = await stopListeners(Set(listeners.map(\.settings.name.value)).subtracting(keptListeners), removed: [])
         let keptDatabases = Set(plan.old.databases.map(\.name.value)).subtracting(plan.closedDatabases)
         let closed = shared.withLock { state in
@@ -265,7 +278,7 @@ extension Agent {
             }
         }
         for wanted in plan.old.replicators where plan.goneReplicators.contains(wanted.name.value) {
-            await attempt("replicator \(wanted.name.value)") { try await startReplicator(wanted) }
+            await attempt("replicator \(wanted.name.value)") { _ = try await startReplicator(wanted) }
         }
         await attempt("the keepers") { try await keep(plan.old) }
         if plan.changesFleet {

@@ -16,7 +16,8 @@ extension Agent {
         (pluginWatch, pluginStates) = (nil, nil)
     }
 
-    func stopReplicators(_ names: Set<String>) async -> [String] {
+    /// - Returns: lines of those that are taken out, and of those that ran.
+    func stopReplicators(_ names: Set<String>, removed: Set<String>) async -> [String] {
         let gone = shared.withLock { state in
             let gone = state.replicators.filter { names.contains($0.configuration.name) }
             state.replicators.removeAll { names.contains($0.configuration.name) }
@@ -24,11 +25,12 @@ extension Agent {
             return gone
         }
         roster.changed(replicators)
+        let told = gone.filter { $0.status.activity != .stopped || removed.contains($0.configuration.name) }
         await withTaskGroup(of: Void.self) { tasks in
             for replicator in gone { tasks.addTask { await replicator.stop() } }
         }
         remember(gone)
-        return gone.map { "replicator \($0.configuration.name) stopped" }
+        return told.map { "replicator \($0.configuration.name) stopped" }
     }
 
     func stopListeners(_ names: Set<String>, removed: Set<String>) async -> [String] {

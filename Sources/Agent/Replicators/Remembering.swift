@@ -1,10 +1,33 @@
+import AgentConfiguration
 import Logging
 import Replication
 
+/// What an operator did to a replicator without `--keep`: a reload keeps it, a restart of the agent does not.
+enum ReplicatorHalt: Sendable {
+    case stopped, suspended
+}
+
 /// What outlives a restart: an operator's stop, and counts.
 extension Agent {
-    /// Starts a replicator where its record lets it.
-    func startRemembered(_ replicator: Replicator) async {
+    /// - Returns: what became of it, for who reads what a reload did.
+    @discardableResult
+    func startReplicator(_ settings: ReplicatorSettings) async throws -> String {
+        guard let database = database(settings.database.value) else {
+            throw ConfigurationProblem(at: settings.database.position, "there is no database \"\(settings.database.value)\"")
+        }
+        guard !isStopping else { return "not started: the agent stops" }
+        let (replicator, security) = try makeReplicator(settings, database: database, policies(), logger: logs.logger(.replicator))
+        shared.withLock {
+            $0.replicators.append(replicator)
+            $0.replicatorSecurity[settings.name.value] = security
+            $0.replicatorSecrets[settings.name.value] = ReplicatorSecrets(settings)
+        }
+        roster.changed(replicators)
+        return await startRemembered(replicator)
+    }
+
+    /// Starts a replicator where its record, and what an operator did since the agent's start, let it.
+    private func startRemembered(_ replicator: Replicator) async -> String {
         let name = replicator.configuration.name
         let record = records.read(name)
         replicator.restore(record.counts, lastSuccess: record.lastSuccess)
@@ -12,9 +35,22 @@ extension Agent {
         guard !record.isStopped else {
             logs.logger(.replicator).notice(
                 "stays stopped, as an operator wanted (stop --keep); nightjar replicator \(name) start ends that", metadata: ["replicator": "\(name)"])
-            return
+            return "stays stopped, as an operator wanted (stop --keep)"
         }
-        await replicator.start()
+        switch shared.withLock({ $0.replicatorHalts[name] }) {
+        case .stopped: return "stays stopped, as an operator wanted; nightjar replicator \(name) start ends that"
+        case .suspended:
+            await replicator.startSuspended()
+            return "stays suspended, as an operator wanted; nightjar replicator \(name) resume ends that"
+        case nil:
+            await replicator.start()
+            return "started"
+        }
+    }
+
+    /// - Parameter halt: nil: an operator wants it to run.
+    nonisolated func note(_ halt: ReplicatorHalt?, of replicator: Replicator) {
+        shared.withLock { $0.replicatorHalts[replicator.configuration.name] = halt }
     }
 
     /// What the other setting did, or did not do, stays so: that is to be known.

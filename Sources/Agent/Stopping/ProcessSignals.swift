@@ -16,6 +16,8 @@ package final class ProcessSignals: Sendable {
 
     private struct State {
         var isStopping = false
+        /// The signal that asked for the stop, until it is told.
+        var untold: String?
         var stops: [AsyncStream<Void>.Continuation] = []
         var progress: StopProgress?
     }
@@ -60,6 +62,15 @@ package final class ProcessSignals: Sendable {
     /// Whether a stop was asked for.
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
+    /// The signal that asked for a stop, for the one line that tells of it; nil where none did, or it was told. Told by others than the
+    /// thread that waits for signals: a log that nobody reads must not hold that up.
+    func tellStop() -> String? {
+        state.withLock { state in
+            defer { state.untold = nil }
+            return state.untold
+        }
+    }
+
     /// What the line about a stop that is cut short tells of.
     func tells(of progress: StopProgress) { state.withLock { $0.progress = progress } }
 
@@ -93,6 +104,7 @@ package final class ProcessSignals: Sendable {
             }
             if deadline == nil { deadline = time.monotonicNanoseconds() + UInt64(Self.longestStop) * 1_000_000_000 }
             let waiting = state.withLock { state in
+                if !state.isStopping { state.untold = Int32(byte) == SIGINT ? "SIGINT" : "SIGTERM" }
                 state.isStopping = true
                 defer { state.stops = [] }
                 return state.stops

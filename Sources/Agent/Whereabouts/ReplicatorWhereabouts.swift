@@ -32,7 +32,7 @@ struct ReplicatorWhereabouts: Sendable {
             let next = status.retryInSeconds.map { "; next attempt at \(Timestamp.format(status.since + Int64($0)))" } ?? ""
             return WhereaboutsStatement(
                 "offline", "offline since \(Timestamp.format(status.since))\(last)\(next)",
-                remedy: status.error?.remedy ?? "look whether \(config.target) can be reached from here; at once with \(start)")
+                remedy: status.error?.remedy ?? "\(replicator.offlineRemedy); at once with \(start)")
         case .connecting: return WhereaboutsStatement("connecting", "connecting\(last)")
         }
     }
@@ -56,7 +56,9 @@ struct ReplicatorWhereabouts: Sendable {
         case .refused(let noted):
             WhereaboutsStatement(
                 "refused", "the peer refused it with \(noted.plugin)/\(noted.version): \(noted.error)",
-                remedy: "mend the reason there, or change the document; then nightjar replicator \(name) retry-refused"
+                remedy: isConflict(noted) && !config.type.pulls
+                    ? "let the replicator pull too (type: push_and_pull): the peer's revision comes here, and the resolver decides"
+                    : "mend the reason there, or change the document; then nightjar replicator \(name) retry-refused"
             ).with(noted).with(["domain": .string(noted.plugin), "code": Int64(noted.version).map { .int($0) }, "reason": .string(noted.error)])
         case .waiting(let waiting): self.waiting(waiting, "take")
         case .blobUnderWay(let blob): underWay(blob, "to the peer")
@@ -184,5 +186,21 @@ struct ReplicatorWhereabouts: Sendable {
         ).with(["tries": JSONOutput.number(conflict.tries), "since": .string(Timestamp.format(conflict.since)), "error": .string(conflict.error)])
     }
 
+    /// As `ReplicationError.isConflict`: the peer has another revision.
+    private func isConflict(_ noted: Exclusion) -> Bool {
+        noted.plugin == "http" && noted.version == "409" || noted.plugin == "litecore" && noted.version == "8"
+    }
+
     private func revision(_ noted: Exclusion) -> String { noted.revision.map { " to \($0.text)" } ?? "" }
+}
+
+extension Replicator {
+    /// Where to look while there is no connection, and the error names no remedy of its own.
+    nonisolated var offlineRemedy: String {
+        let target = configuration.shownTarget
+        guard let error = status.error, error.domain == .http || error.domain == .websocket && (400..<600).contains(error.code) else {
+            return "look whether \(target) can be reached from here"
+        }
+        return "\(target) is reached and answers with \(error.code): look at its log and health, or at those of a proxy in front of it"
+    }
 }

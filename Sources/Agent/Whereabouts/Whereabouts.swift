@@ -70,7 +70,7 @@ extension Agent {
         let words = ReplicatorWhereabouts(
             replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped)
         var members: [JSONObject.Member] = [
-            .init(key: "name", value: .string(configuration.name)), .init(key: "target", value: .string(configuration.target)),
+            .init(key: "name", value: .string(configuration.name)), .init(key: "target", value: .string(configuration.shownTarget)),
             .init(key: "type", value: .string(configuration.type.rawValue)), .init(key: "activity", value: .string(replicator.status.activity.rawValue)),
         ]
         guard configuration.database === database else {

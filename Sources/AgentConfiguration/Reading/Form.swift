@@ -20,6 +20,13 @@ struct Form<Value: Sendable>: Sendable {
             read: { node, reading in read(node, &reading).map { transform($0, node) } }, json: json)
     }
 
+    /// With a value for one that could not be read, so that no check between sections takes the default for what was meant.
+    func failing(as value: Value) -> Form<Value> {
+        let read = read
+        return Form<Value>(
+            shape: shape, expected: expected, allowsNothing: allowsNothing, read: { node, reading in read(node, &reading) ?? value }, json: json)
+    }
+
     /// The value with its position.
     var located: Form<Located<Value>> {
         let json = json

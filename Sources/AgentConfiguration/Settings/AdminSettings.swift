@@ -26,10 +26,10 @@ package struct AdminSettings: Sendable, ConfigurationSection {
     static let sectionName = "admin"
     static let keys: [Key<AdminSettings>] = [
         Key("address", \.address, Form.text(.address).located, "IP address to bind to. Anything but loopback needs a token."),
-        Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one."),
+        Key("port", \.port, Form<Int>.integer(0...65535).failing(as: 0).located, "TCP port; 0 takes any free one."),
         Key("token", optional: \.token, Form<Secret>.secret.located,
             "Bearer token whose holder may do everything; one is needed for all but whether /health is 200. Without any token: loopback addresses "
-                + "only, and the agent makes one, in DATA/admin.token."),
+                + "only, and the agent makes one, in DATA/admin.token, which is not used once token or tokens names another."),
         Key("tokens", \.tokens, Form<AdminTokenSettings>.section.list(of: "tokens"), "Further tokens, each with a name and what its holder may do."),
         Key("hosts", \.hosts, Form.text(.host).located.list(of: "host names"),
             "Further host names under which clients reach it, as they stand in their Host header. localhost, loopback, address and the address "

@@ -72,7 +72,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
             "Databases that can be reached here."),
         Key("collections", \.collections, Form<CollectionReference>.collection.located.list(atLeast: 1, of: "collections"),
             "Collections that can be reached, in each of the databases. Absent: all."),
-        Key("port", \.port, Form<Int>.integer(0...65535).located, "TCP port; 0 takes any free one, reported in status."),
+        Key("port", \.port, Form<Int>.integer(0...65535).failing(as: 0).located, "TCP port; 0 takes any free one, reported in status."),
         Key("endpoint", optional: \.endpoint, Form<ReplicatorTarget>.target.located,
             "unix:PATH, serial:DEVICE?speed=BITS or exec:COMMAND instead of a port: no TLS, no HTTP."),
         Key("user", optional: \.user, Form.text("a user name").located,

@@ -38,6 +38,12 @@ package struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
 
     package var description: String { text }
 
+    /// For status, logs and whoever else may read and not configure: of a command its program only, for the rest may hold secrets.
+    package var shown: String { scheme == .exec ? "exec:\(arguments.first ?? "")" : text }
+
+    /// What is known by its target, or by another name, as ``shown`` shows it.
+    package static func shown(_ text: String) -> String { (try? ReplicatorTarget(parsing: text))?.shown ?? text }
+
     /// A place holder that no configuration yields.
     static let none = ReplicatorTarget(scheme: .exec, text: "", host: "", port: 0, path: "")
 

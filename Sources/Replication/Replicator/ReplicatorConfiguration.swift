@@ -47,8 +47,10 @@ public struct CollectionReplication: Sendable {
 public struct ReplicatorConfiguration: Sendable {
     public var name: String
     public var database: Database
-    /// The remote database, as shown to people.
+    /// The remote database as the configuration has it; checkpoints go by it.
     public var target: String
+    /// The same as shown to people: without what only its operator may know. Default: the target.
+    public var shownTarget: String
     /// What the remote database is known by, whatever its address is; nil: its target.
     public var remoteID: String?
     public var type: ReplicatorType
@@ -78,6 +80,7 @@ public struct ReplicatorConfiguration: Sendable {
         self.name = name
         self.database = database
         self.target = target
+        shownTarget = target
         self.type = type
         self.isContinuous = isContinuous
         self.collections = collections

@@ -21,6 +21,15 @@ extension Replicator {
         return true
     }
 
+    /// Starts as one that was suspended at once: it makes no connection until ``resume()``. No effect on one that runs.
+    public func startSuspended() {
+        guard runner == nil else { return }
+        start()
+        // The run that this began waits for its turn on the actor.
+        isSuspended = true
+        update { ($0.activity, $0.isSuspended) = (.offline, true) }
+    }
+
     /// Goes on after ``suspend()``, at once and as if nothing had failed before. No effect otherwise.
     ///
     /// - Returns: false where it is stopped.

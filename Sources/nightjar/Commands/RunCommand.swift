@@ -25,7 +25,8 @@ struct RunCommand: AsyncParsableCommand {
         let logs = LogSink(time: environment.time)
         let location = location
         let service = AgentService(
-            settings: settings, logs: logs, environment: environment, signals: signals, load: { try location.read() }, rehearse: RehearsalOfText.run,
+            settings: settings, logs: logs, environment: environment, signals: signals, load: { try location.read() },
+            examine: { location.examine() }, rehearse: RehearsalOfText.run,
             ready: { addresses in
                 Output.line("ready \(addresses.joined(separator: " "))")
             })

@@ -33,11 +33,26 @@ struct ConfigurationOptions: ParsableArguments, Sendable {
     /// As much of it as finds a running agent.
     func place() throws -> AgentSettings {
         guard let config else { return try read() }
-        return try AgentSettings.location(path: config, overrides: .init(data: data, plugins: plugins))
+        return try AgentSettings.place(config, .init(data: data, plugins: plugins))
     }
 
     /// Reads it, or prints what is wrong and ends with exit status 78.
     func load() throws -> AgentSettings {
         do { return try read() } catch { throw Failure.exit(for: error) }
+    }
+}
+
+extension AgentSettings {
+    /// As much of a configuration as finds a running agent.
+    ///
+    /// - Throws: what is wrong with it, and how to do without it: the agent may run all the same.
+    static func place(_ config: String, _ overrides: Overrides) throws -> AgentSettings {
+        do throws(ConfigurationProblems) { return try location(path: config, overrides: overrides) } catch {
+            var problems = error
+            problems.problems.append(
+                ConfigurationProblem(
+                    file: "", line: 0, column: 0, message: "the running agent is reached with --data FOLDER in the place of --config"))
+            throw problems
+        }
     }
 }

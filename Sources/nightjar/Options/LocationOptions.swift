@@ -22,7 +22,7 @@ struct LocationOptions: ParsableArguments, Sendable {
     /// The same, but only as much of it as finds the agent and its data folder.
     func place() throws -> AgentSettings {
         guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
-        return try AgentSettings.location(path: config, overrides: .init(data: data, plugins: nil))
+        return try AgentSettings.place(config, .init(data: data, plugins: nil))
     }
 
     /// What the configuration says of a fleet; nil without one.
