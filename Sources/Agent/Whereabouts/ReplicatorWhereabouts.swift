@@ -114,9 +114,12 @@ struct ReplicatorWhereabouts: Sendable {
             ).with(noted)
         case .waiting(let waiting): return self.waiting(waiting, "give")
         case .refusedHere(let refused):
+            // The remote's own no.
+            let isTheirs = [401, 403, 404].contains(refused.error.code)
             return WhereaboutsStatement(
-                "refused_here", "the remote gave it, and it was refused here: \(refused.error)",
-                remedy: "mend the document there: what changes is given again; \(start) --reset asks for everything again"
+                isTheirs ? "not_given" : "refused_here",
+                isTheirs ? "the remote told of it, and does not give it: \(refused.error)" : "the remote gave it, and it was refused here: \(refused.error)",
+                remedy: "mend the reason there: what changes is given again; \(start) --reset asks for everything again"
             ).with(["since": .string(Timestamp.format(refused.since)), "error": Agent.report(refused.error)])
         case .blobUnderWay(let blob): return underWay(blob, "from the peer")
         case .inConflict(let conflict): return self.conflict(conflict)

@@ -266,9 +266,9 @@ extension CouchDialect {
         var open: [DocumentID: [WantedRevision]] = Dictionary(grouping: wanted, by: \.row.id)
         var events: [DialectEvent] = []
         var attached: [(FoundDocument, WantedRevision)] = []
-        /// The generation of what came of a document and nobody asked for.
+        // The generation of what came of a document and nobody asked for.
         var unasked: [DocumentID: UInt64] = [:]
-        /// What names another revision than the one that was asked for is about what is left in the end.
+        // What names another revision than the one that was asked for is about what is left in the end.
         var late: [FoundRevision] = []
         func asked(_ id: DocumentID, _ isIt: (RevisionID) -> Bool) -> WantedRevision? {
             guard let index = open[id]?.firstIndex(where: { isIt($0.row.revision) }) else { return nil }

@@ -47,7 +47,7 @@ public final class WaitingDocuments: Sendable {
         state.withLock { state in
             for event in events {
                 let key = Key(collection: event.collection, id: event.id, direction: event.direction)
-                if event.direction == .pull { Self.note(event, key, at: now, &state.refusedHere) }
+                if event.direction == .pull, !event.isAccessRemoved { Self.note(event, key, at: now, &state.refusedHere) }
                 guard let error = event.error, error.isTransient || notesPolicies && error.domain == .plugin else {
                     if !state.documents.isEmpty { state.documents[key] = nil }
                     continue

@@ -47,7 +47,7 @@ public struct DocumentStanding: Sendable {
         case orphaned(Exclusion)
         /// The peer could not give it for the moment.
         case waiting(WaitingDocument)
-        /// The peer gave it, and it cannot be taken.
+        /// The peer gave it, and it cannot be taken; or it told of it, and says why it does not give it.
         case refusedHere(WaitingDocument)
         case blobUnderWay(BlobUnderWay)
         case inConflict(PendingConflict)
@@ -143,8 +143,8 @@ extension Replicator {
         if let blob = blobUnderWay(id, .pull) { return .blobUnderWay(blob) }
         if let noted = notes.pull { return noted.kind == .rejected ? .rejected(noted) : .held(noted) }
         if let waiting = waiting.find(collection, id, .pull) { return .waiting(waiting) }
-        if let refused = waiting.refusedHere(collection, id) { return .refusedHere(refused) }
         if let orphaned = notes.orphaned, notes.row?.isDeleted == false { return .orphaned(orphaned) }
+        if let refused = waiting.refusedHere(collection, id) { return .refusedHere(refused) }
         if let conflict = notes.conflict { return .inConflict(conflict) }
         return notes.row?.remoteRevision.map { .known($0) } ?? .untold
     }

@@ -25,6 +25,7 @@ extension Explanation {
         Explanation("internal_server_error", "500: something failed here that the one who asks is not told.", "The agent's log has it."),
         Explanation("not_implemented", "501: this part of CouchDB's API is not served.", "examples/guides/couchdb.md says what is."),
         Explanation("service_unavailable", "503: not now: no memory in the budget, too many connections, or the database cannot be used.", "Try again after Retry-After."),
+        Explanation("filter_failed", "503: the filter that the request names fails on the next document of the feed.", "Mend the plugin: the agent's log says what fails."),
         Explanation("insufficient_storage", "507: there is no room for it on the disk.", "Make room on the gateway: nightjar status."),
         Explanation("error", "Another error; reason says which.", "Do what reason says."),
     ]

@@ -89,6 +89,13 @@ struct NamedFilterTests {
                 to: try hub.port("edge"), type: "pull", continuous: false, collection: "{ source_filter: brittle }", replicator: "max_attempts: 1",
                 scheme: "http"))
         try await edge.waits("stopped with the error") { $0["activity"]?.asString == "stopped" && $0["error"]?["code"]?.asInt64 == 503 }
+        let desk = try TemporaryFolder()
+        desk.makeFolder("d")
+        let outcome = try await Subprocess.run(
+            try NightjarExecutable.path(),
+            ["replicate", "http://127.0.0.1:\(try hub.port("edge"))/main", "d/copy.nightjar", "--source-filter", "brittle", "--max-attempts", "1"],
+            folder: desk.path)
+        #expect(outcome.status == 1 && outcome.errors.contains("filter_failed"), "\(outcome)")
     }
 
     @Test("a list is given to a filter as JSON, and a text that looks like one stays a text where the filter wants a text")
