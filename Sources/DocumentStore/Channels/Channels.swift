@@ -151,8 +151,9 @@ public struct ChannelPage: Sendable {
         /// since.
         public var isFirsthand = true
 
-        /// What may be told to a peer that loses documents without being given a revision: of one that goes, and of a tombstone that came of it
-        /// out of the peer's sight, no more than that it went. No revision is named: the store keeps the current one, which is not the peer's to know.
+        /// What may be told to a peer whose protocol takes documents away without a revision: of one that goes, and of a tombstone that came of
+        /// it out of the peer's sight, no more than that it went. No revision is named: the store knows the current one, which is not for the
+        /// peer, and not which one left.
         public func withheld() -> Row {
             if news == .visible, isFirsthand { return self }
             var row = self
