@@ -131,8 +131,7 @@ struct ChannelTests {
         let ben = ChannelPeer(user: "ben", listener: "edge")
         try await allow(store, ben, [])
         try await allow(store, ben, ["red"])
-        #expect(try await rows(ben).filter { !$0.contains("here") }.allSatisfy { $0.hasSuffix(" false") })
-        #expect(try await !rows(ben).isEmpty)
+        #expect(try await Set(rows(ben)) == ["3 here true"])
     }
 
     @Test("what a document gave ends with it, before anything is asked about its deletion and whatever is said of it")
@@ -200,7 +199,7 @@ struct ChannelTests {
         #expect(try await feed(store, anna, from: place).rows == ["6 card visible"])
         place = try await feed(store, anna, from: place).place
         try await put(store, "card-2", in: [], deleted: true) // 7
-        #expect(try await feed(store, anna, from: place).rows.sorted() == ["7:1 a revoked", "7:4 c revoked", "7:6 card revoked"])
+        #expect(try await feed(store, anna, from: place).rows.sorted() == ["7:1 a revoked", "7:3 card revoked", "7:4 c revoked"])
         try await put(store, "d", in: ["red"]) // 8
         place = try await feed(store, anna, from: place).place
         #expect(try await feed(store, anna, from: place).rows == [])

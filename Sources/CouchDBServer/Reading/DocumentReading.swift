@@ -159,7 +159,7 @@ struct DocumentReading: Sendable {
         let id = question.id
         var document = FoundDocument(id: id)
         if case .named(let revisions, _) = question.wanted { (document.missing, document.asked) = (revisions, revisions) }
-        guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first else { return document }
+        guard var row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first else { return document }
         // Of a document that left the client's channels before its last change it hears that it is deleted, and nothing else.
         var (sequence, isFirsthand) = (row.sequence, true)
         let bound = access.flatMap { $0.hasEverything ? nil : $0 }
@@ -169,6 +169,9 @@ struct DocumentReading: Sendable {
             sequence = departure.sequence
             isFirsthand = departure.wasHeld && departure.sequence == row.sequence
             guard row.isDeleted else { return isFirsthand ? try ended(question, row, document) : document }
+            // What stands in it is for those only whose channels it is in.
+            if row.body != nil { row.body = Array("{}".utf8) }
+            row.hasBlobs = false
         }
         document.current = row.revision
         document.isDeleted = row.isDeleted

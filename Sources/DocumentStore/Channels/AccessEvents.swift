@@ -12,7 +12,7 @@ struct AccessEvents {
     /// What the peer has now.
     private var current: Set<String> = []
     /// Since when the peer has or had a channel, and until when.
-    private var spans: [String: [(granted: SequenceNumber, revoked: SequenceNumber?)]] = [:]
+    private var spans: [String: [(first: SequenceNumber, granted: SequenceNumber, revoked: SequenceNumber?)]] = [:]
     /// The last sequence at which the peer had a channel that it has no more.
     private var ended: [String: SequenceNumber] = [:]
     private var events: [SequenceNumber: Event] = [:]
@@ -23,7 +23,7 @@ struct AccessEvents {
     init(_ access: ChannelAccess) {
         hasEverything = access.hasEverything
         for entry in access.entries {
-            spans[entry.channel, default: []].append((entry.granted, entry.revoked))
+            spans[entry.channel, default: []].append((entry.first, entry.granted, entry.revoked))
             if let revoked = entry.revoked {
                 events[revoked, default: Event()].revoked.insert(entry.channel)
                 ended[entry.channel] = max(ended[entry.channel] ?? 0, revoked)
@@ -41,8 +41,10 @@ struct AccessEvents {
     func grants(at event: SequenceNumber) -> Bool { events[event]?.granted.isEmpty == false }
     func grantsEverything(at event: SequenceNumber) -> Bool { events[event]?.granted.contains("*") == true }
 
-    /// To which access begins or ends there.
-    func channels(at event: SequenceNumber) -> Set<String> { events[event].map { $0.granted.union($0.revoked) } ?? [] }
+    /// To which access begins there.
+    func granted(at event: SequenceNumber) -> Set<String> { events[event]?.granted ?? [] }
+    /// To which it ends there.
+    func revoked(at event: SequenceNumber) -> Set<String> { events[event]?.revoked ?? [] }
 
     /// The next sequence at which access begins or ends. Where it ended, also if it was given after the last visit: it may have been given,
     /// and taken, before that too.
@@ -71,7 +73,11 @@ struct AccessEvents {
     /// Where a document that the peer may not see left the last of its channels; nil where it never was the peer's to know.
     func departure(_ rows: [ReadTransaction.ChannelRow]) -> ChannelDeparture? {
         func held(_ row: ReadTransaction.ChannelRow) -> SequenceNumber? {
-            row.left.map { SequenceNumber(clamping: $0) }.flatMap { self.held(row.channel, at: $0) ? $0 : nil }
+            // What left before access began for the first time was never the peer's.
+            guard let left = row.left.map({ SequenceNumber(clamping: $0) }), self.held(row.channel, at: left),
+                (spans[row.channel] ?? []).contains(where: { $0.first < left })
+            else { return nil }
+            return left
         }
         guard let last = rows.compactMap(held).max() else { return nil }
         // Access that began later, or ended before, is no reason to know what was there at that moment.
@@ -81,16 +87,20 @@ struct AccessEvents {
         return ChannelDeparture(sequence: last, wasHeld: wasThere)
     }
 
-    /// What the peer is told of a document because of an event.
-    func news(_ rows: [ReadTransaction.ChannelRow], _ change: ChangeRow, event: SequenceNumber) -> ChannelNews? {
-        guard let at = events[event] else { return nil }
-        if isVisible(rows) {
-            let comes = at.granted.contains("*") || rows.contains { $0.left == nil && at.granted.contains($0.channel) }
-            return comes && change.sequence < event ? .visible : nil
-        }
-        let goes = at.revoked.contains("*") || rows.contains {
-            at.revoked.contains($0.channel) && UInt64(clamping: $0.entered) < event && ($0.left.map { UInt64(clamping: $0) >= event } ?? true)
-        }
-        return goes ? .revoked : nil
+    /// Whether the peer gets a document that it may see now, and that did not change since, because of an event.
+    func comes(_ rows: [ReadTransaction.ChannelRow], because event: SequenceNumber) -> Bool {
+        let granted = granted(at: event)
+        return isVisible(rows) && (granted.contains("*") || rows.contains { $0.left == nil && granted.contains($0.channel) })
+    }
+
+    /// Where in an event a document stands that the peer loses because of it; nil where it does not. That is when the document first came into
+    /// what ends, so that nothing that is written later, which the peer may not see, shows in it.
+    func loses(_ rows: [ReadTransaction.ChannelRow], because event: SequenceNumber) -> SequenceNumber? {
+        let revoked = revoked(at: event)
+        if revoked.isEmpty || isVisible(rows) { return nil }
+        return rows.filter { row in
+            guard UInt64(clamping: row.entered) < event else { return false }
+            return revoked.contains("*") || revoked.contains(row.channel) && (row.left.map { UInt64(clamping: $0) >= event } ?? true)
+        }.map { SequenceNumber(clamping: $0.entered) }.min()
     }
 }

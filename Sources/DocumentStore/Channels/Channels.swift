@@ -53,6 +53,8 @@ public struct ChannelPeer: Sendable, Hashable {
 public struct ChannelAccess: Sendable, Equatable {
     public struct Entry: Sendable, Equatable {
         public var channel: String
+        /// The sequence at which access began for the first time; 0: it was always there.
+        public var first: SequenceNumber
         /// The sequence at which access began; 0: it was always there.
         public var granted: SequenceNumber
         /// The sequence at which it ended.
@@ -80,7 +82,7 @@ public struct ChannelAccess: Sendable, Equatable {
                 result.entries.append(entry)
             } else if entry.channel == "*" {
                 // Who may have everything may have these.
-                result.entries += names.map { Entry(channel: $0, granted: entry.granted, revoked: entry.revoked) }
+                result.entries += names.map { Entry(channel: $0, first: entry.first, granted: entry.granted, revoked: entry.revoked) }
             }
         }
         return result
@@ -139,7 +141,8 @@ public struct ChannelDeparture: Sendable, Equatable {
 public struct ChannelPage: Sendable {
     public struct Row: Sendable {
         public var change: ChangeRow
-        /// Where the row stands in the feed: the document's own sequence, or the one at which it left a channel.
+        /// Where the row stands in the feed: the document's own sequence, or the one at which it left a channel, or first came into one that the
+        /// peer has lost.
         public var sequence: SequenceNumber
         public var news: ChannelNews
         /// The event that the row belongs to.
@@ -147,6 +150,17 @@ public struct ChannelPage: Sendable {
         /// The peer may read the document, or could until the change that the row tells of: what the document is now is not what came of it
         /// since.
         public var isFirsthand = true
+
+        /// What may be told to a peer whose protocol takes documents away without a revision: of one that goes, and of a tombstone that came of
+        /// it out of the peer's sight, no more than that it went. No revision is named: the store knows the current one, which is not for the
+        /// peer, and not which one left.
+        public func withheld() -> Row {
+            if news == .visible, isFirsthand { return self }
+            var row = self
+            if news == .visible { row.news = .removed }
+            row.change = change.withheld(at: event ?? sequence)
+            return row
+        }
     }
 
     public var rows: [Row] = []

@@ -24,7 +24,7 @@ public struct ChannelQuestion: Sendable {
 }
 
 /// How much a page of a peer's feed may hold, and what it cost so far.
-private struct PageBounds {
+struct PageBounds {
     let limit: Int
     let maxBytes: Int
     var scanned = 0
@@ -166,81 +166,35 @@ extension ReadTransaction {
             if try routedRevision(collection, id) == change.revision, access.isVisible(routes) { continue }
             // Told once, where it left the last of the peer's channels.
             guard let departure = access.departure(routes), departure.sequence == sequence else { continue }
-            // A deletion says more than a removal, and tells no more than the peer knew.
+            // A deletion says more than a removal. What stands in a tombstone that is in no channel of the peer's is not for it.
             let news: ChannelNews = change.isDeleted ? .visible : .removed
             let row = ChannelPage.Row(
-                change: try complete(change, collection, news, &bounds), sequence: sequence, news: news,
+                change: try complete(change, collection, news, isHidden: true, &bounds), sequence: sequence, news: news,
                 isFirsthand: departure.wasHeld && change.sequence == sequence)
             if rows.contains(where: { $0.sequence == sequence && $0.change.id == id }) { continue }
             rows.insert(row, at: rows.firstIndex { $0.sequence >= sequence } ?? rows.endIndex)
-            // Tombstones may have bodies too.
+            // Stored trees take room too.
             if bounds.bytes >= 2 * bounds.maxBytes { return min(reached, sequence) }
         }
         return reached
     }
 
-    /// Documents that come or go because access began or ended at this sequence.
-    private func readEvent(
-        _ event: SequenceNumber, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion,
-        _ bounds: inout PageBounds, _ page: inout ChannelPage
-    ) throws(StoreError) {
-        let members = try members(of: access.channels(at: event), collection)
-        let changes = try changes(collection, since: page.place.inEvent ?? 0, limit: 200, includeBodies: false, ids: members)
-        bounds.scanned += 1 + (members?.count ?? changes.count)
-        if changes.isEmpty { page.place.inEvent = nil }
-        for change in changes {
-            if !bounds.hasRoom(page.rows.count) { return }
-            // What was not assigned yet is told of in its turn.
-            page.place.inEvent = change.sequence
-            guard question.wants(change.id), try routedRevision(collection, change.id) == change.revision else {
-                if access.grantsEverything(at: event), change.sequence < event, question.wants(change.id),
-                    !(question.activeOnly && change.isDeleted)
-                {
-                    page.rows.append(
-                        ChannelPage.Row(
-                            change: try complete(change, collection, .visible, &bounds), sequence: change.sequence, news: .visible, event: event))
-                }
-                continue
-            }
-            guard let news = access.news(try channels(of: change.id, collection), change, event: event),
-                !question.activeOnly || news == .visible && !change.isDeleted
-            else { continue }
-            page.rows.append(
-                ChannelPage.Row(
-                    change: try complete(change, collection, news, &bounds), sequence: change.sequence, news: news, event: event, isFirsthand: news == .visible))
-        }
-    }
-
-    /// The documents that are or were in one of the channels; nil where these are too many to look up, or any document may be concerned.
-    private func members(of channels: Set<String>, _ collection: Collection) throws(StoreError) -> [DocumentID]? {
-        if channels.contains("*") { return nil }
-        var found: [DocumentID] = []
-        for channel in channels {
-            let statement = try active().cached(
-                "SELECT id FROM channels INDEXED BY channels_members WHERE collection = ?1 AND channel = ?2 LIMIT ?3")
-            statement.bind(1, Int64(collection.id))
-            statement.bind(2, channel)
-            statement.bind(3, Int64(StoreLimits.membersPerEvent + 1))
-            defer { statement.reset() }
-            while try session.step(statement) { found.append(DocumentID(stored: statement.text(0))) }
-            if found.count > StoreLimits.membersPerEvent { return nil }
-        }
-        return found
-    }
-
     /// With the body, where the peer may see it.
-    private func complete(
-        _ change: ChangeRow, _ collection: Collection, _ news: ChannelNews, _ bounds: inout PageBounds
+    final func complete(
+        _ change: ChangeRow, _ collection: Collection, _ news: ChannelNews, isHidden: Bool = false, _ bounds: inout PageBounds
     ) throws(StoreError) -> ChangeRow {
         var change = change
-        if news == .visible {
+        if news != .visible {
+            change.body = Array(#"{"_removed":true}"#.utf8)
+            change.hasBlobs = false
+        } else if isHidden {
+            change.body = Array("{}".utf8)
+            change.hasBlobs = false
+        } else {
             let statement = try tables(collection).statement(.bodyAtSequence)
             statement.bind(1, Int64(clamping: change.sequence))
             defer { statement.reset() }
             change.body = try session.step(statement) ? statement.blob(0) : []
-        } else {
-            change.body = Array(#"{"_removed":true}"#.utf8)
-            change.hasBlobs = false
         }
         bounds.bytes += change.heldBytes
         return change
@@ -248,7 +202,7 @@ extension ReadTransaction {
 }
 
 extension ChannelQuestion {
-    fileprivate func wants(_ id: DocumentID) -> Bool { ids?.contains(id) ?? true }
+    func wants(_ id: DocumentID) -> Bool { ids?.contains(id) ?? true }
 }
 
 extension ChannelPlace {

@@ -21,7 +21,7 @@ extension ReadTransaction {
 
     /// What the peer may pull, by its own channels and roles, its user's, and those of its roles.
     public final func channelAccess(_ collection: Collection, of peer: ChannelPeer) throws(StoreError) -> ChannelAccess {
-        var access = ChannelAccess(entries: [ChannelAccess.Entry(channel: "!", granted: 0)], roles: [])
+        var access = ChannelAccess(entries: [ChannelAccess.Entry(channel: "!", first: 0, granted: 0)], roles: [])
         var roles: [AccessRow] = []
         for grantee in [peer.ownKey, peer.userKey] {
             for row in try accessRows(collection, grantee) {
@@ -36,7 +36,8 @@ extension ReadTransaction {
                 if let revoked, revoked <= max(role.first, row.first) { continue }
                 access.entries.append(
                     ChannelAccess.Entry(
-                        channel: row.entry.channel, granted: max(role.entry.granted, row.entry.granted), revoked: revoked))
+                        channel: row.entry.channel, first: max(role.first, row.first), granted: max(role.entry.granted, row.entry.granted),
+                        revoked: revoked))
             }
         }
         access.entries.sort { ($0.channel, $0.granted) < ($1.channel, $1.granted) }
@@ -127,8 +128,8 @@ extension ReadTransaction {
 
     private struct AccessRow {
         var isRole: Bool
-        var first: SequenceNumber
         var entry: ChannelAccess.Entry
+        var first: SequenceNumber { entry.first }
     }
 
     private func accessRows(_ collection: Collection, _ grantee: String) throws(StoreError) -> [AccessRow] {
@@ -141,9 +142,10 @@ extension ReadTransaction {
         while try session.step(statement) {
             let target = statement.text(0)
             found.append(AccessRow(
-                isRole: target.utf8.starts(with: "r/".utf8), first: SequenceNumber(clamping: statement.integer(1)),
+                isRole: target.utf8.starts(with: "r/".utf8),
                 entry: ChannelAccess.Entry(
-                    channel: String(target.dropFirst(2)), granted: SequenceNumber(clamping: statement.integer(2)),
+                    channel: String(target.dropFirst(2)), first: SequenceNumber(clamping: statement.integer(1)),
+                    granted: SequenceNumber(clamping: statement.integer(2)),
                     revoked: statement.isNull(3) ? nil : SequenceNumber(clamping: statement.integer(3)))))
         }
         return found

@@ -71,10 +71,9 @@ public enum StoreLimits {
     public static let maxIndexTail = 262_144
     /// Slots of the id index tried for one document; with 48-bit hashes two are a rarity.
     static let maxSlotTries = 64
-    /// Documents of the channels to which access begins or ends that are looked up one by one; where there are more, the collection is
-    /// read in order.
+    /// Documents of the channels to which access begins that are looked up one by one; where there are more, the collection is read in order.
     static let membersPerEvent = 2000
-    /// Departures of documents from channels that one page of a peer's feed looks at.
+    /// Departures of documents from channels that one page of a peer's feed looks at, and documents of each channel to which access ends.
     static let departuresPerRead = 1000
     /// `max_clock_drift`: how far a peer's version may be ahead of this machine's clock before our clock does not follow it any more and health
     /// says so. Beyond two minutes Couchbase Lite 4 refuses a version (`HybridClock`): one fast clock must not make all others so.

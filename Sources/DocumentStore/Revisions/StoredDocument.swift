@@ -52,6 +52,16 @@ public struct ChangeRow: Sendable {
         return decoded.history(of: revision, limit: limit, until: downTo.map { [$0] } ?? [])
     }
 
+    /// For a peer that is told that the document went, and nothing else of it. The name in place of a revision is nobody's; it is the same
+    /// whenever that is told of this place.
+    func withheld(at place: SequenceNumber) -> ChangeRow {
+        var row = self
+        row.revision = RevisionDigest.revision(parent: nil, deleted: false, canonicalBody: Array("went \(id.text) \(place)".utf8))
+        (row.isDeleted, row.hasConflict, row.hasBlobs, row.tree) = (false, false, false, nil)
+        row.body = Array(#"{"_removed":true}"#.utf8)
+        return row
+    }
+
     /// The revision tree. Throws `StoreError.documentDamaged` if the stored tree cannot be read.
     public func revisionTree() throws(StoreError) -> RevisionTree {
         try StoredTree.decode(tree, id, only: revision, deleted: isDeleted)

@@ -13,8 +13,7 @@ extension ReplicationSession {
         // What happens to each document comes first: the others need more.
         switch action {
         case .send(let document):
-            // A tombstone is told to those as well who had the document; that it is gone is all that it says.
-            guard channelPeer != nil, document.news == .visible, !document.isDeleted else { return send(document, link) }
+            guard channelPeer != nil, document.news == .visible else { return send(document, link) }
             link.leaving.append(document)
             sendWhatMayLeave(link)
         case .withdraw(let document): dialect.withdraw(link.slot, document, .wasDropped)
@@ -106,8 +105,9 @@ extension ReplicationSession {
             let link = session.links[slot]
             guard link.generation == generation, link.push != nil else { return }
             for (document, mayLeave) in zip(documents, verdicts) {
-                if mayLeave {
-                    session.send(document, link)
+                if mayLeave || document.isDeleted {
+                    // A tombstone is told to those as well who had the document; that it is gone is all that it says then.
+                    session.send(mayLeave ? document : document.withoutBody(), link)
                 } else {
                     session.dialect.withdraw(slot, document, .isNotOpen)
                     session.tell(link, push: .withdrawn(document.id))

@@ -63,7 +63,7 @@ struct FeedSource: Sendable {
         var page = FeedPage(
             next: FeedPosition(found.place.sequence, channels: found.place), isEnd: found.isEnd, isBlocked: found.isBlocked,
             newest: found.newest)
-        for row in found.rows {
+        for row in found.rows.lazy.map({ $0.withheld() }) {
             guard var document = try document(transaction, row.change, peerVersion: nil, historyLimit) else { continue }
             document.sequence = row.sequence
             document.news = row.news

@@ -126,6 +126,13 @@ struct OutgoingDocument: Sendable {
         return vector.text(authorsOnce: !isOurs)
     }
 
+    /// A tombstone that says no more than that it is one.
+    func withoutBody() -> OutgoingDocument {
+        var document = self
+        (document.body, document.blobs, document.travellingBody) = ([], [], nil)
+        return document
+    }
+
     /// Whether the other revision is an ancestor, be it one that its history leaves out.
     func mayDescend(from other: Version) -> Bool {
         history.contains(other) || (history.last ?? version).generation > other.generation

@@ -155,6 +155,13 @@ struct CouchAccessTests {
         #expect(try await ben.changes().ids.isEmpty)
         #expect(try await fetched(ben) == nil)
         #expect(try await ben.ok("POST", "/main/_revs_diff", "{\"tea\":[\"\(gone)\"]}")["tea"] != nil)
+        // What stands in a tombstone that is in none of her channels is not for her.
+        let pot = try await anna.ok("PUT", "/main/pot", "{\"team\":\"red\",\"owner\":\"anna\"}", status: 201)["rev"]?.asString ?? ""
+        let ended = try await end("pot", pot, anna)
+        let read = try await anna.ok("GET", "/main/pot?rev=\(ended)")
+        #expect(read["_deleted"]?.asBool == true && read["why"] == nil, "\(read.text)")
+        let told = try await anna.ok("GET", "/main/_changes?include_docs=true")["results"]?.asArray?.first { $0["id"] == "pot" }
+        #expect(told?["doc"]?["_deleted"]?.asBool == true && told?["doc"]?["why"] == nil, "\(told?.text ?? "")")
         #expect(try await hub.stop().status == 0)
     }
 

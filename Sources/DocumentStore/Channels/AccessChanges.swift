@@ -1,0 +1,117 @@
+import Documents
+
+// What comes and goes because a peer's access began or ended.
+extension ReadTransaction {
+    /// Documents that come or go because access began or ended at this sequence: those that come at their own sequences, those that go where
+    /// they first came into what ends.
+    final func readEvent(
+        _ event: SequenceNumber, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion,
+        _ bounds: inout PageBounds, _ page: inout ChannelPage
+    ) throws(StoreError) {
+        let after = page.place.inEvent ?? 0
+        let ended = question.activeOnly ? [] : access.revoked(at: event)
+        // Where all documents go, those in no channel have nothing but their own sequences.
+        let looked = access.granted(at: event).union(ended.contains("*") ? ["*"] : [])
+        var changes: [ChangeRow] = []
+        if !looked.isEmpty {
+            let members = try members(of: looked, collection)
+            changes = try self.changes(collection, since: after, limit: 200, includeBodies: false, ids: members)
+            bounds.scanned += members?.count ?? changes.count
+        }
+        let lost = try leaving(ended, collection, event, after: after)
+        bounds.scanned += 1 + lost.found.count
+        let reached = min(changes.last?.sequence ?? event, lost.through)
+        var steps: [(at: SequenceNumber, id: DocumentID, change: ChangeRow?)] = []
+        for change in changes where change.sequence < event && change.sequence <= reached { steps.append((change.sequence, change.id, change)) }
+        for (at, id) in lost.found where at <= reached { steps.append((at, id, nil)) }
+        // A document of both is told of once: `news` leaves to the others what was in a channel.
+        steps.sort { $0.at < $1.at }
+        for step in steps {
+            if !bounds.hasRoom(page.rows.count) { return }
+            page.place.inEvent = step.at
+            guard question.wants(step.id) else { continue }
+            if let change = step.change {
+                guard let news = try news(of: change, collection, access, event), !question.activeOnly || news == .visible && !change.isDeleted
+                else { continue }
+                page.rows.append(
+                    ChannelPage.Row(
+                        change: try complete(change, collection, news, &bounds), sequence: step.at, news: news, event: event,
+                        isFirsthand: news == .visible))
+            } else {
+                guard access.loses(try channels(of: step.id, collection), because: event) == step.at,
+                    let change = try self.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [step.id]).first
+                else { continue }
+                page.rows.append(
+                    ChannelPage.Row(
+                        change: try complete(change, collection, .revoked, &bounds), sequence: step.at, news: .revoked, event: event,
+                        isFirsthand: false))
+            }
+        }
+        page.place.inEvent = reached < event ? reached : nil
+    }
+
+    /// What the peer is told of a document, unchanged since the event, at its own sequence.
+    private func news(
+        of change: ChangeRow, _ collection: Collection, _ access: AccessEvents, _ event: SequenceNumber
+    ) throws(StoreError) -> ChannelNews? {
+        guard try routedRevision(collection, change.id) == change.revision else {
+            // What was not assigned yet is told of in its turn.
+            return access.grantsEverything(at: event) ? .visible : nil
+        }
+        let rows = try channels(of: change.id, collection)
+        if access.comes(rows, because: event) { return .visible }
+        return rows.isEmpty && access.revoked(at: event).contains("*") && !access.isVisible(rows) ? .revoked : nil
+    }
+
+    /// The documents that were in one of the channels before the event and did not leave it before that, by when they first came into it.
+    /// - Returns: also, how far that is all of them.
+    private func leaving(
+        _ channels: Set<String>, _ collection: Collection, _ event: SequenceNumber, after: SequenceNumber
+    ) throws(StoreError) -> (found: [(SequenceNumber, DocumentID)], through: SequenceNumber) {
+        var found: [(SequenceNumber, DocumentID)] = []
+        var through = event
+        let names: Set<String> = channels.contains("*") ? ["*"] : channels
+        for channel in names {
+            let statement = try active().cached(
+                channel == "*"
+                    ? """
+                    SELECT MIN(entered) AS came, id FROM channels WHERE collection = ?1 AND ?2 <> '' \
+                    GROUP BY id HAVING came > ?3 AND came < ?4 ORDER BY came LIMIT ?5
+                    """
+                    : """
+                    SELECT entered, id FROM channels INDEXED BY channels_members WHERE collection = ?1 AND channel = ?2 \
+                    AND entered > ?3 AND entered < ?4 AND (left IS NULL OR left >= ?4) ORDER BY entered LIMIT ?5
+                    """)
+            statement.bind(1, Int64(collection.id))
+            statement.bind(2, channel)
+            statement.bind(3, Int64(clamping: after))
+            statement.bind(4, Int64(clamping: event))
+            statement.bind(5, Int64(StoreLimits.departuresPerRead))
+            defer { statement.reset() }
+            var count = 0
+            while try session.step(statement) {
+                count += 1
+                found.append((SequenceNumber(clamping: statement.integer(0)), DocumentID(stored: statement.text(1))))
+            }
+            if count == StoreLimits.departuresPerRead, let last = found.last { through = min(through, last.0) }
+        }
+        return (found, through)
+    }
+
+    /// The documents that are or were in one of the channels; nil where these are too many to look up, or any document may be concerned.
+    private func members(of channels: Set<String>, _ collection: Collection) throws(StoreError) -> [DocumentID]? {
+        if channels.contains("*") { return nil }
+        var found: [DocumentID] = []
+        for channel in channels {
+            let statement = try active().cached(
+                "SELECT id FROM channels INDEXED BY channels_members WHERE collection = ?1 AND channel = ?2 LIMIT ?3")
+            statement.bind(1, Int64(collection.id))
+            statement.bind(2, channel)
+            statement.bind(3, Int64(StoreLimits.membersPerEvent + 1))
+            defer { statement.reset() }
+            while try session.step(statement) { found.append(DocumentID(stored: statement.text(0))) }
+            if found.count > StoreLimits.membersPerEvent { return nil }
+        }
+        return found
+    }
+}
