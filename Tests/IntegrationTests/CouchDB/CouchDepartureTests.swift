@@ -44,7 +44,7 @@ extension CouchAccessTests {
         try await end("pie", "2-bb", ben)
         let row = try await cara.ok("GET", "/main/_changes?style=all_docs&since=0")["results"]?.asArray?.first { $0["id"] == "pie" }
         let seen = row?["changes"]?.asArray?.first?["rev"]?.asString ?? ""
-        let current = try await ben.ok("GET", "/main/pie?rev=\(seen)&local_seq=true")
+        let current = try await CouchHTTP(hub, login: boss).ok("GET", "/main/pie?rev=\(seen)&local_seq=true")
         #expect(current["why"]?.asString == "hidden" && row?["changes"]?.asArray?.count == 1, "\(current.text) \(row?.text ?? "")")
         let gone = try await cara.ok("GET", "/main/pie?rev=\(seen)&deleted_conflicts=true&local_seq=true")
         #expect(gone["_deleted"]?.asBool == true && gone["why"] == nil && gone["_deleted_conflicts"] == nil, "\(gone.text)")

@@ -100,10 +100,12 @@ struct NamedFilterTests {
 
     @Test("a list is given to a filter as JSON, and a text that looks like one stays a text where the filter wants a text")
     func lists() async throws {
-        let couch = try CouchHTTP(try await hub(["a", "c"]))
+        let hub = try await hub(["a", "c"])
+        let couch = try CouchHTTP(hub)
         #expect(try await couch.changes("filter=kinds&kinds=%5B%22c%22%5D").ids == ["c"])
         #expect(try await couch.changes("filter=kinds&kinds=%5B%22c%22,%22a%22%5D").ids == ["a", "c"])
         #expect(try await couch.changes("filter=kinds&name=%5B1%5D").ids == ["a", "c"])
         #expect(try await couch.problem("GET", "/main/_changes?filter=kinds&kinds=c") == "400 bad_request")
+        #expect(try await hub.stop().status == 0)
     }
 }

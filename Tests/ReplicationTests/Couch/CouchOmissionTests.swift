@@ -89,7 +89,7 @@ struct CouchOmissionTests {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
             let first = server.change { (tree: inout CouchTree) -> String in
-                tree.edit("fine", "{}")
+                tree.edit("fine", "{\"fine\":true}")
                 let first = tree.edit("old", "{}")
                 tree.edit("old", "{\"n\":2}")
                 return first
