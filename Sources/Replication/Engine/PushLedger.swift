@@ -96,8 +96,6 @@ struct PushLedger {
     }
 
     private var entries = LedgerTable()
-    /// Passed a filter that was replaced since.
-    private var doubted: Set<DocumentID> = []
     private var tracker: LocalSequenceTracker
     /// Documents in phase `due`, in order.
     private var due: [DocumentID] = []
@@ -240,31 +238,16 @@ struct PushLedger {
         due.append(id)
     }
 
-    /// It is read and judged anew before it is offered once more.
-    ///
-    /// - Parameter isForbidden: the peer refused it, perhaps for a reason that passes.
-    mutating func judgeAgain(_ id: DocumentID, isForbidden: Bool = false) {
+    /// The peer refused it, perhaps for a reason that passes: it is read and judged anew before it is offered once more.
+    mutating func readForbidden(_ id: DocumentID) {
         guard let entry = remove(id) else { return }
         counts.completed += 1
         let latest = entry.successor ?? entry.sequence
         if latest != entry.sequence { tracker.complete(entry.sequence) }
         // What came since is asked for on its own account.
-        insert(id, Entry(phase: .due(Parked(sequence: latest, wasForbidden: isForbidden && entry.successor == nil))))
+        insert(id, Entry(phase: .due(Parked(sequence: latest, wasForbidden: entry.successor == nil))))
         due.append(id)
     }
-
-    /// The filter is another one: what passed the former one and was not sent yet has to pass it as well.
-    mutating func doubtWhatPassed() {
-        for (id, entry) in entries.sorted {
-            switch entry.phase {
-            case .ready, .offered, .comparing, .wanted: doubted.insert(id)
-            case .judging, .listing, .sent, .due, .reading, .deferred, .awaitingPull: break
-            }
-        }
-    }
-
-    /// Says, once, whether the document passed a filter that is not in force any more.
-    mutating func isDoubted(_ id: DocumentID) -> Bool { !doubted.isEmpty && doubted.remove(id) != nil }
 
     /// Documents that the peer is to be told of once more, unless they are on their way.
     mutating func callBack(_ ids: [DocumentID]) {

@@ -79,7 +79,6 @@ struct PushMachine {
             askAgainAboutHeld()
             if settings.style == .propose { review.restart() }
             judging?.isStale = true
-            ledger.doubtWhatPassed()
         case .read(let page): accept(page)
         case .readAgain(let asked, let found): acceptAgain(asked, found)
         case .keptBackRead(let page): accept(page, &actions)
@@ -109,12 +108,6 @@ struct PushMachine {
 
     private mutating func advance(_ actions: inout [PushAction]) {
         while let document = ledger.sendNext() {
-            if ledger.isDoubted(document.id), document.news == .visible {
-                // A peer that waits for it hears that it does not come, and is told of it once more if it still passes.
-                if settings.style == .announce { actions.append(.withdraw(document)) }
-                ledger.judgeAgain(document.id)
-                continue
-            }
             if isGivenUp(document) {
                 actions.append(.withdraw(document))
                 ledger.finish(document.id)
@@ -390,7 +383,7 @@ struct PushMachine {
         } else if error.isConflict {
             lose(document, to: nil, &actions)
         } else if error.domain == .http, error.code == 403, !document.wasForbidden {
-            ledger.judgeAgain(id, isForbidden: true)
+            ledger.readForbidden(id)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)
         }

@@ -33,25 +33,6 @@ import Testing
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 0)
     }
 
-    /// However long the peer took to say that it wants it.
-    @Test(arguments: [PushStyle.propose, .announce]) func whatIsSentHasPassedTheFilterInForce(_ style: PushStyle) {
-        var push = PushRun(style, filter: true)
-        push.start()
-        push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
-        push.on(.judged([.pass, .pass]))
-        let list = push.list ?? ListID(number: 0)
-        push.on(.read(end(2)))
-        push.on(.filterChanged)
-        let actions = push.on(.answered(list, [.wanted(known: []), .wanted(known: [])]))
-        #expect(!actions.contains { $0.hasPrefix("send") }, "\(actions)")
-        push.on(.readAgain([doc("a"), doc("b")], [outgoing("a", 1), outgoing("b", 2)]))
-        push.on(.judged([.reject, .pass]))
-        push.on(.listed([doc("a")]))
-        #expect(push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])])).contains("send b@1-a"))
-        push.on(.acknowledged(doc("b")))
-        #expect(push.machine.ledger.completedThrough == 2 && push.counts.pushed == 1)
-    }
-
     @Test func whatTheFilterKeepsBackByThenStaysHere() {
         var push = refused(filter: true)
         push.on(.readAgain([doc("a")], [outgoing("a", 1)]))
