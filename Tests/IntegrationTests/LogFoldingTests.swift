@@ -10,8 +10,8 @@ struct LogFoldingTests {
         let probe = HTTPProbe.tcp(port: try hub.port("edge"))
         var held: [HeldConnection] = []
         for _ in 0..<300 { held.append(try await probe.begin(Array("GET".utf8))) }
-        // Answered behind them, so that they have all been seen.
-        #expect(try await probe.request("GET", "/main").status > 0)
+        // It comes behind them, so that they have all been seen. The limit holds for it as well: its answer may be lost with the connection.
+        _ = try? await probe.request("GET", "/main")
         held = []
         let end = try await hub.stop()
         let lines = end.errors.split(separator: "\n").filter { $0.contains("max_connections_per_address") }
