@@ -180,6 +180,8 @@ struct LimitedPeerTests {
         #expect(await peer.ask("subChanges", [("collection", "0"), ("continuous", "true"), ("revocations", "true")])?.error == nil)
         var requests = peer.requests.makeAsyncIterator()
         while let request = await requests.next(), request.profile != "changes" || request.isNoReply {}
+        // The request is seen here before it is answered there.
+        while offered.withLock({ $0 }) == nil { await Task.yield() }
         try await scene.database.put("open", "{\"in\":[\"red\"]}")
         try await scene.database.wait { try await $0.database.read { try $0.assignedChannels(collection, doc("open")) } == ["red"] }
         peer.reply(to: try #require(offered.withLock { $0 }), OutgoingReply(json: "[[]]"))
