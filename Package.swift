@@ -249,7 +249,10 @@ let package = Package(
         ),
         .testTarget(name: "AgentConfigurationTests", dependencies: ["TestRandomness", "AgentConfiguration"], swiftSettings: strict),
 
-        .testTarget(name: "AgentTests", dependencies: ["Agent", "Documents", "Encodings", "Interfaces", "Replication", "TLS"], swiftSettings: strict),
+        .testTarget(
+            name: "AgentTests",
+            dependencies: ["Agent", "AgentConfiguration", "Documents", "DocumentStore", "Environment", "Encodings", "Interfaces", "Replication", "TLS", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: strict),
         .testTarget(name: "HouseTests", dependencies: ["nightjar", "Documents", "TestSupport"], swiftSettings: strict),
 
         // A machine in memory, on one thread and from a seed.

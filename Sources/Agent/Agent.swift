@@ -112,7 +112,7 @@ package actor Agent {
         startedAt = environment.time.wallSeconds()
         channels = ChannelKeeper(time: environment.time)
         records = ReplicatorRecords(dataFolder: settings.data.value)
-        disks = DiskGuard(time: environment.time, logger: logs.logger(.database))
+        disks = DiskGuard(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.database))
         audit = AuditLog(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.http))
         shared = Mutex(Shared(settings: settings))
         openBlobs = OpenBlobs(DescriptorBudget(limit: descriptorLimit, settings: settings).blobs)
@@ -132,6 +132,8 @@ package actor Agent {
             for problem in ConfigurationCheck.tlsFiles(settings, .dates, environment) { logs.logger(.listener).error("\(problem)") }
             try Folders.make(settings.data.value)
             folderLock = try DataFolderLock(folder: settings.data.value)
+            // Where the disk is full, room for the databases to be opened with.
+            disks.apply(settings.disk)
             for database in settings.databases {
                 try await openWhenFree(database, settings)
                 // Lets a stop in between.
@@ -241,10 +243,10 @@ package actor Agent {
         options.openBlobs = openBlobs
         options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let folder = "\(settings.data.value)/\(wanted.name.value).nightjar"
-        options.refusal = { [disks, name = wanted.name.value, quota = wanted.quota] in disks.refusal(of: $0, database: name, folder: folder, quota: quota) }
-        disks.forget(wanted.name.value)
+        disks.watch(wanted, folder: folder, &options)
         let database = try Database.open(folder: folder, name: wanted.name.value, options: options)
         do {
+            if wanted.quota != nil { try database.blobs.count() }
             for collection in wanted.collections { _ = try database.createCollection(CollectionName(collection.value)) }
         } catch {
             database.close()
@@ -350,11 +352,6 @@ package actor Agent {
         for keeper in keepers { await keeper.stop() }
         keepers = []
         await channels.stop()
-    }
-
-    /// Tries pending conflicts again: a plugin changed, or the operator asked.
-    package func retryConflicts() async {
-        for keeper in keepers { await keeper.retry() }
     }
 
     // MARK: - Finding things

@@ -100,21 +100,23 @@ struct SmallDisk {
         return outcome?.status == 0
     }
 
-    /// Starts an agent whose database folder is on a small disk.
-    static func start(_ configuration: String, database: String) async throws -> (AgentProcess, SmallDisk) {
+    /// Starts an agent whose database folder, or whole data folder, is on a small disk.
+    static func start(_ configuration: String, database: String?, size: String = "16m") async throws -> (AgentProcess, SmallDisk) {
         let folder = try TemporaryFolder()
-        let (process, disk) = try launch(configuration, database: database, in: folder, size: "16m")
+        let (process, disk) = try launch(configuration, database: database, in: folder, size: size)
         let ready = try await process.line(containing: "ready")
         return (AgentProcess(process: process, folder: folder, ready: ready), disk)
     }
 
-    /// - Parameter before: commands of the shell between the mount and the agent's start, with the mount as `$0`.
+    /// - Parameters:
+    ///   - database: the one whose folder is on the small disk; nil: the data folder is.
+    ///   - before: commands of the shell between the mount and the agent's start, with the mount as `$0`.
     static func launch(
-        _ configuration: String, database: String, in folder: TemporaryFolder, size: String, before: String = "true"
+        _ configuration: String, database: String?, in folder: TemporaryFolder, size: String, before: String = "true"
     ) throws -> (Subprocess, SmallDisk) {
         let file = try folder.write("nightjar.yaml", configuration)
         folder.makeFolder("data")
-        let mount = "data/\(database).nightjar"
+        let mount = database.map { "data/\($0).nightjar" } ?? "data"
         folder.makeFolder(mount)
         let process = try Subprocess(
             "/usr/bin/unshare",
@@ -124,6 +126,15 @@ struct SmallDisk {
     }
 
     private var filler: String { "\(path)/filler" }
+
+    /// Percent of it in use.
+    var percent: Int {
+        get throws {
+            var facts = statvfs()
+            guard statvfs(path, &facts) == 0 else { throw SupportError("\(path): \(String(cString: strerror(errno)))") }
+            return Int((facts.f_blocks - facts.f_bavail) * 100 / facts.f_blocks)
+        }
+    }
 
     /// Takes all room there is.
     func fill() throws {

@@ -4,6 +4,25 @@ import Testing
 /// A disk, or a quota, that is nearly used up: less is taken before it is full, and room ends that.
 @Suite("Watermarks and quotas", .serialized)
 struct WatermarkTests {
+    private static let pad = String(repeating: "x", count: 60_000)
+
+    /// Saves until the quota is reached, the last documents small.
+    private func fill(_ agent: AgentProcess) async throws -> [(id: String, revision: String)] {
+        var saved: [(String, String)] = []
+        for pad in [Self.pad, "x"] {
+            for number in 0..<1_000 {
+                let id = "fill-\(pad.utf8.count)-\(number)-\(UInt64.random(in: 0 ... .max))"
+                let answer = try await agent.put("main", id, "{\"pad\":\"\(pad)\"}")
+                guard answer.status < 300, let revision = try answer.json["rev"]?.asString else {
+                    #expect(answer.status == 507, "\(answer)")
+                    break
+                }
+                saved.append((id, revision))
+            }
+        }
+        return saved
+    }
+
     @Test(
         "from 90 % writes made here are 507, from 95 % peers' too; deleting goes on; room ends it at once",
         .enabled("needs the right to mount a tmpfs (unshare -m, mount)") { await SmallDisk.isPossible() })
@@ -43,15 +62,50 @@ struct WatermarkTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a database takes no more than its quota, blobs included; deleting and compacting, or a greater quota, ends it")
+    @Test("a blob that no document names any more goes by itself, and what it took is room again")
+    func orphans() async throws {
+        let folder = try TemporaryFolder()
+        let agent = try await AgentProcess.start(Configuration.hub(database: "{ quota: 2MiB }", more: "disk: { interval: 1 }\n"), in: folder)
+        let stored = try await agent.admin.post("/api/databases/main/blobs", String(repeating: "x", count: 1_200_000))
+        let digest = try #require(try stored.json["digest"]?.asString)
+        let revision = try await agent.save("photo", "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":1200000}}")
+        #expect(try await agent.admin.post("/api/databases/main/blobs", String(repeating: "y", count: 1_200_000)).status == 507)
+        _ = try await fill(agent)
+        // As if it had come two hours ago.
+        let aged = try await Subprocess.run("/bin/sh", ["-c", "touch -d '2 hours ago' \"$0\"/blobs/*", folder.path("data/main.nightjar")])
+        #expect(aged.status == 0)
+        #expect(try await agent.admin.request("DELETE", "/api/databases/main/documents/photo?rev=\(revision)").status == 200)
+        try await eventually("there is room", within: .seconds(150)) {
+            try await agent.admin.post("/api/databases/main/blobs", String(repeating: "y", count: 1_000_000)).status == 201
+        }
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a database takes no more than its quota, blobs included; deleting, or a greater quota, ends it")
     func quota() async throws {
         let folder = try TemporaryFolder()
-        func configuration(_ quota: String) -> String { Configuration.hub(databases: ["main", "roomy"], more: "disk: { interval: 3600 }\n").replacing("main: {}", with: "main: { quota: \(quota) }") }
+        func configuration(_ quota: String) -> String { Configuration.hub(databases: ["main", "roomy"], listener: "couchdb: true", more: "disk: { interval: 3600 }\n").replacing("main: {}", with: "main: { quota: \(quota) }") }
         let agent = try await AgentProcess.start(configuration("1MiB"), in: folder)
-        #expect(try await agent.admin.post("/api/databases/main/blobs", String(repeating: "x", count: 1 << 20)).status == 201)
+        let blob = try await agent.admin.post("/api/databases/main/blobs", String(repeating: "x", count: 1 << 20))
+        #expect(blob.status == 507 && blob.text.contains("do not fit"), "\(blob)")
+        let held = try await fill(agent)
         #expect(try await agent.admin.get("/health").text.contains("quota_reached"))
         let refused = try await agent.put("main", "after", "{}")
-        #expect(refused.status == 507 && refused.text.contains("quota of 1 MiB"), "\(refused)")
+        #expect(refused.status == 507 && refused.text.contains("quota of 1024 KiB"), "\(refused)")
+        // Documents that go make room, whatever the file's size is.
+        let couch = try CouchHTTP(agent)
+        for (method, target, body) in [
+            ("PUT", "/main/couch", "{}"), ("POST", "/main/_bulk_docs", "{\"docs\":[{}]}"), ("PUT", "/main/couch/file", "bytes"),
+        ] {
+            let answer = try await couch.send(method, target, body, [("Content-Type", "application/json")])
+            #expect(answer.status == 507 && answer.text.contains("insufficient_storage"), "\(method) \(target): \(answer)")
+        }
+        for (id, revision) in held.prefix(5) {
+            #expect(try await agent.admin.request("DELETE", "/api/databases/main/documents/\(id)?rev=\(revision)").status == 200)
+        }
+        try await agent.save("again", "{\"pad\":\"\(String(repeating: "x", count: 60_000))\"}")
+        try await couch.ok("PUT", "/main/couch", "{}", status: 201)
+        _ = try await fill(agent)
         try await agent.save("elsewhere", "{}", in: "roomy")
         try folder.write("nightjar.yaml", configuration("8MiB"))
         #expect(try await agent.command("reload").status == 0)

@@ -1,12 +1,13 @@
 import AgentConfiguration
 import DocumentStore
 import Environment
-import Glibc
 import Logging
 import Synchronization
 
 /// Keeps databases from filling their disk or their quota: from some fullness on writes made here are refused, then what peers bring too.
 /// It ends by itself: whoever is refused has the disk looked at again, at once.
+///
+/// Writes are counted, and the disk is looked at once in a while of bytes or time, the more often the less room there is.
 final class DiskGuard: Sendable {
     /// How much is taken.
     enum Level: Int, Comparable, Sendable {
@@ -23,132 +24,162 @@ final class DiskGuard: Sendable {
         var isQuota: Bool
         /// Seconds since 1970.
         var since: Int64
+
+        func refuses(_ write: StoreWrite) -> Bool { level == .readOnly || write == .local }
     }
 
-    /// `disk_hysteresis`: percent below a mark at which it is over, so that it does not come and go with each write.
-    private static let hysteresis: UInt64 = 1
+    /// A database, and what is known of its room.
+    final class Place: Sendable {
+        let database: String
+        let folder: String
+        let quota: Int?
+        let usage: StoreUsage
+        let view = Mutex(View())
 
+        init(_ database: String, folder: String, quota: Int?, _ usage: StoreUsage) {
+            (self.database, self.folder, self.quota, self.usage) = (database, folder, quota, usage)
+        }
+    }
+
+    struct View: Sendable {
+        var state: State?
+        /// Nil before the first look.
+        var room: DiskRoom?
+        /// When room may next be made (monotonic nanoseconds).
+        var nextRelief: UInt64 = 0
+    }
+
+    /// `disk_look_bytes`: after so many the disk is looked at again, or after a quarter of its room, but not after less than the second.
+    private static let lookBytes = (most: 4 << 20, least: 64 << 10)
+    /// `disk_look_time`: nanoseconds after which the next write has it looked at.
+    private static let lookNanoseconds: UInt64 = 1_000_000_000
+    /// `quota_margin`: with less than that left, or less than this part of the quota, it counts as reached.
+    private static let margin = (bytes: 64 << 10, part: 64)
+
+    let reserve: DiskReserve
     private let settings = Mutex(DiskSettings())
-    /// Of those that are not open.
-    private let states = Mutex<[String: State]>([:])
-    /// By database: bytes of its blobs, as they were counted last.
-    private let blobBytes = Mutex<[String: UInt64]>([:])
+    private let places = Mutex<[String: Place]>([:])
     private let time: any TimeSource
     private let logger: Logger
 
-    init(time: any TimeSource, logger: Logger) {
+    init(dataFolder: String, time: any TimeSource, logger: Logger) {
         self.time = time
         self.logger = logger
+        reserve = DiskReserve(folder: dataFolder, logger: logger)
     }
 
-    func apply(_ new: DiskSettings) { settings.withLock { $0 = new } }
+    func apply(_ new: DiskSettings) {
+        settings.withLock { $0 = new }
+        reserve.look(wanted: new.reserve)
+    }
 
     var interval: Int { settings.withLock { $0.interval } }
 
-    func state(_ database: String) -> State? { states.withLock { $0[database] } }
+    /// Looks after a database that is about to be opened.
+    func watch(_ wanted: DatabaseSettings, folder: String, _ options: inout DatabaseOptions) {
+        let place = Place(wanted.name.value, folder: folder, quota: wanted.quota, options.usage)
+        places.withLock { $0[place.database] = place }
+        options.refusal = { [self] in refusal(of: $0, bytes: $1, at: place) }
+        options.onDiskFailure = { [self] in look(place) }
+    }
 
-    /// Asked by the store before each write.
-    ///
-    /// - Returns: why it is refused; nil where it is not.
-    func refusal(of write: StoreWrite, database: String, folder: String, quota: Int?) -> String? {
-        guard let state = state(database), state.level == .readOnly || write == .local else { return nil }
-        // Room may have been made meanwhile.
-        look(database, folder: folder, quota: quota)
-        guard let state = self.state(database), state.level == .readOnly || write == .local else { return nil }
-        return state.reason
+    func place(_ database: String) -> Place? { places.withLock { $0[database] } }
+
+    func state(_ database: String) -> State? { place(database)?.view.withLock { $0.state } }
+
+    /// - Returns: why a write of so many bytes is refused; nil where it is not.
+    func refusal(of write: StoreWrite, bytes: Int, at place: Place) -> String? {
+        guard opinion(write, bytes, place) != nil || isOutOfDate(place) else { return nil }
+        // Room may have been made meanwhile, or taken by others.
+        look(place)
+        return opinion(write, bytes, place)
+    }
+
+    private func opinion(_ write: StoreWrite, _ bytes: Int, _ place: Place) -> String? {
+        let view = place.view.withLock { $0 }
+        if let state = view.state, state.refuses(write) { return state.reason }
+        if let quota = place.quota, place.usage.heldBytes + bytes > quota { return Self.sentence(bytes, of: quota, place) }
+        return view.room?.refusal(of: write, bytes: bytes, written: place.usage.writtenBytes)
+    }
+
+    private func isOutOfDate(_ place: Place) -> Bool {
+        guard let room = place.view.withLock({ $0.room }) else { return true }
+        return place.usage.writtenBytes >= room.nextLook || time.monotonicNanoseconds() - room.lookedAt >= Self.lookNanoseconds
     }
 
     /// Looks at the disk of a database, and at its quota.
-    func look(_ database: String, folder: String, quota: Int?) {
-        let before = state(database)
-        let now = judge(database, folder, quota, before)
-        guard now?.level != before?.level || now?.isQuota != before?.isQuota else {
-            if let now { states.withLock { $0[database]?.reason = now.reason } }
-            return
+    func look(_ place: Place) {
+        let (now, settings, written) = (time.monotonicNanoseconds(), settings.withLock { $0 }, place.usage.writtenBytes)
+        let space = DiskSpace(of: place.folder)
+        let need = space.flatMap { reserve.need($0, wanted: settings.reserve) }
+        var room = DiskRoom(space, settings, need, folder: place.folder, pending: place.usage.pendingBytes)
+        let count = max(1, places.withLock { $0.count })
+        (room.written, room.lookedAt) = (written, now)
+        room.nextLook = written + max(Self.lookBytes.least, min(Self.lookBytes.most, room.least / 4 / count))
+        // What is in the log is to be in the file as well.
+        place.usage.logPages = Int32(clamping: room.least / 8 / 4096)
+        let (before, after) = place.view.withLock { view in
+            let before = view.state
+            view.state = judge(place, room, before)
+            view.room = room
+            return (before, view.state)
         }
-        states.withLock { $0[database] = now }
-        switch now {
-        case let state?: logger.warning("database \(database): \(state.reason)")
-        case nil: logger.notice("database \(database): there is room again, and everything is taken")
+        place.usage.isShort = after != nil
+        guard after?.level != before?.level || after?.isQuota != before?.isQuota else { return }
+        switch after {
+        case let state?: logger.warning("database \(place.database): \(state.reason)")
+        case nil: logger.notice("database \(place.database): there is room again, and everything is taken")
         }
     }
 
-    private func judge(_ database: String, _ folder: String, _ quota: Int?, _ before: State?) -> State? {
-        let since = before?.since ?? time.wallSeconds()
-        if let quota {
-            let size = Self.fileBytes(folder) + blobBytes.withLock { $0[database] ?? 0 }
-            // What was just deleted leaves free pages, which compaction gives back.
-            if size >= UInt64(quota) {
-                let reason = "\(size >> 20) MiB of the quota of \(quota >> 20) MiB are used: nothing but deletions is taken; delete documents and nightjar compact \(database), or raise its quota"
-                return State(level: .readOnly, reason: reason, isQuota: true, since: before?.isQuota == true ? since : time.wallSeconds())
-            }
-        }
-        guard let space = DiskSpace(of: folder) else { return nil }
-        let settings = settings.withLock { $0 }
-        guard space.free <= UInt64(settings.enough) else { return nil }
-        let used = (space.total - min(space.free, space.total)) * 100 / space.total
-        let now = before?.isQuota == true ? .open : before?.level ?? .open
-        func isOver(_ mark: Int, _ level: Level) -> Bool { mark < 100 && used >= UInt64(mark) - (now >= level ? Self.hysteresis : 0) }
-        let text = "\(used) % of the disk of \(folder) is used"
-        if isOver(settings.readOnly.value, .readOnly) {
+    private func judge(_ place: Place, _ room: DiskRoom, _ before: State?) -> State? {
+        if let quota = place.quota, place.usage.heldBytes >= quota - min(Self.margin.bytes, quota / Self.margin.part) {
             return State(
-                level: .readOnly, reason: "\(text): from \(settings.readOnly.value) % (disk.read_only) nothing but deletions is taken; make room", isQuota: false, since: since)
+                level: .readOnly, reason: Self.sentence(0, of: quota, place), isQuota: true,
+                since: before?.isQuota == true ? before?.since ?? time.wallSeconds() : time.wallSeconds())
         }
-        if isOver(settings.refuseWrites.value, .noWrites) {
-            return State(
-                level: .noWrites, reason: "\(text): from \(settings.refuseWrites.value) % (disk.refuse_writes) writes made here are refused, what peers bring is taken; make room",
-                isQuota: false, since: since)
+        let known = before?.isQuota == true ? nil : before
+        return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
+    }
+
+    private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
+        let held = "database \(place.database) holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"
+        let ways = "delete documents, or raise its quota"
+        guard bytes > 0 else { return "\(held): nothing but deletions is taken; \(ways)" }
+        return "\(held), and \(ByteText.of(bytes)) more do not fit; \(ways)"
+    }
+
+    // MARK: Making room
+
+    /// `disk_relief_time`: nanoseconds between two compactions of a database that has no room, and how many times as long as the last one took.
+    private static let relief = (nanoseconds: UInt64(10_000_000_000), times: UInt64(20))
+
+    /// Compacts a database without room, so that what was deleted and blobs that nobody needs make room by themselves.
+    ///
+    /// - Returns: false where it is not time for that.
+    func relieve(_ database: Database) async throws -> Bool {
+        guard let place = place(database.name) else { return false }
+        let begin = time.monotonicNanoseconds()
+        let isDue = place.view.withLock { $0.state != nil && begin >= $0.nextRelief }
+        guard isDue else { return false }
+        defer {
+            let now = time.monotonicNanoseconds()
+            place.view.withLock { $0.nextRelief = now + max(Self.relief.nanoseconds, Self.relief.times * (now - begin)) }
         }
-        return nil
+        _ = try await database.compact()
+        return true
     }
 
-    private static func size(_ path: String) -> UInt64 {
-        var facts = stat()
-        return stat(path, &facts) == 0 ? UInt64(max(0, facts.st_size)) : 0
-    }
-
-    private static func fileBytes(_ folder: String) -> UInt64 {
-        ["/db.sqlite3", "/db.sqlite3-wal"].reduce(0) { $0 + (Self.size(folder + $1)) }
-    }
-
-    /// Counts the blobs of a database that has a quota.
-    func count(_ database: Database) async {
-        guard let bytes = try? await database.blobs.perform({ try $0.totalBytes() }) else { return }
-        blobBytes.withLock { $0[database.name] = bytes }
-    }
-
-    func forget(_ database: String) {
-        states.withLock { $0[database] = nil }
-        blobBytes.withLock { $0[database] = nil }
+    /// Whether the disk lacks what the database has free in its file.
+    func lacksFreePages(_ database: String) -> Bool {
+        guard let place = place(database) else { return false }
+        return place.usage.freePages > 0 && place.view.withLock { $0.state?.isQuota == false }
     }
 }
 
-extension Agent {
-    /// Looks at all disks now and then, until the task is cancelled.
-    nonisolated func watchDisks() async {
-        while !Task.isCancelled {
-            await lookAtDisks()
-            try? await environment.time.sleep(seconds: disks.interval)
-        }
-    }
-
-    nonisolated func lookAtDisks() async {
-        let settings = settings
-        disks.apply(settings.disk)
-        for database in databases {
-            let quota = settings.database(named: database.name)?.quota
-            if quota != nil { await disks.count(database) }
-            disks.look(database.name, folder: database.folder, quota: quota)
-        }
-    }
-
-    nonisolated func fullness(of database: Database) -> [Attention] {
-        guard let state = disks.state(database.name) else { return [] }
-        let subject = "database \(database.name)"
-        if state.isQuota {
-            return [Attention(.quotaReached, subject, since: state.since, state.reason, remedy: "")]
-        }
-        let remedy = "remove what is not the agent's from that disk, or delete or purge documents and nightjar compact \(database.name); it ends by itself once there is room"
-        return [Attention(state.level == .readOnly ? .databaseReadOnly : .writesRefused, subject, since: state.since, state.reason, remedy: remedy)]
+/// A number of bytes, for people.
+enum ByteText {
+    static func of(_ bytes: Int) -> String {
+        bytes < 1 << 10 ? "\(bytes) bytes" : bytes < 10 << 20 ? "\((bytes + 1023) >> 10) KiB" : "\(bytes >> 20) MiB"
     }
 }

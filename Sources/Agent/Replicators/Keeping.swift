@@ -131,6 +131,13 @@ extension Agent {
     }
 }
 
+extension Agent {
+    /// Tries pending conflicts again: a plugin changed, or the operator asked.
+    package func retryConflicts() async {
+        for keeper in keepers { await keeper.retry() }
+    }
+}
+
 extension PolicyContext {
     /// A document saved here: neither a replicator's nor a listener's.
     package static func save(_ database: String, _ collection: CollectionName) -> PolicyContext {

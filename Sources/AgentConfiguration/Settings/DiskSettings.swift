@@ -8,6 +8,8 @@ package struct DiskSettings: Sendable, ConfigurationSection {
     package var enough = 4 << 30
     /// Seconds between two looks. Default 10.
     package var interval = 10
+    /// Bytes that are kept on the disk of the data folder for the moment when it is full. Default 4 MiB.
+    package var reserve = 4 << 20
     package internal(set) var position = SourcePosition.none
 
     package init() {}
@@ -19,7 +21,9 @@ package struct DiskSettings: Sendable, ConfigurationSection {
         Key("read_only", \.readOnly, Form<Int>.integer(1...100, "percent").located,
             "Percent in use from which nothing is taken from peers either; deleting goes on. 100: never."),
         Key("enough", \.enough, Form<Int>.bytes(0...(1 << 50)), "With more than this free a disk is not full, whatever the percentage."),
-        Key("interval", \.interval, .seconds(1...3_600), "Seconds between two looks at the disk."),
+        Key("interval", \.interval, .seconds(1...3_600), "Seconds between two looks at the disk while nothing is written."),
+        Key("reserve", \.reserve, Form<Int>.bytes(0...(1 << 40)),
+            "Bytes that a file of the data folder keeps on its disk, at most a 32nd of it; a full disk gives them to deletions, compaction and the log. 0: none."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -14,7 +14,8 @@ public final class BlobStore: Sendable {
     private let limit: Atomic<UInt64>
     let openBlobs: OpenBlobs
     private let graceSeconds: Int64
-    private let refusal: @Sendable (StoreWrite) -> String?
+    private let refusal: @Sendable (StoreWrite, Int) -> String?
+    let usage: StoreUsage
     private let queue = JobQueue<Job<BlobStore>>()
     /// How many were started.
     private let workers = Mutex(0)
@@ -47,7 +48,7 @@ public final class BlobStore: Sendable {
         limit = Atomic(options.maxBlobBytes)
         openBlobs = options.openBlobs
         graceSeconds = options.blobGraceSeconds
-        refusal = options.refusal
+        (refusal, usage) = (options.refusal, options.usage)
         try StoreError.ofFiles { () throws(FileError) in
             try files.makeDurableFolder(folder)
             // What an earlier process left unfinished.
@@ -163,20 +164,28 @@ public final class BlobStore: Sendable {
 
     // MARK: writing
 
-    /// Bytes of all blobs.
-    public func totalBytes() throws(StoreError) -> UInt64 { try digests().reduce(0) { $0 + (size($1) ?? 0) } }
+    /// Counts the bytes of all blobs, for `StoreUsage.blobBytes`. Blocks.
+    public func count() throws(StoreError) { usage.countedBlobs(Int(clamping: try digests().reduce(0) { $0 + (size($1) ?? 0) })) }
 
     /// Begins a blob whose bytes come in pieces.
+    ///
+    /// - Parameter length: how many there will be, as far as that is known.
     /// - Throws: `StoreError.diskFull` also where the database's options refuse it; `.tooManyOpenBlobs`, also later when nothing came for a while.
-    public func writer(_ write: StoreWrite = .peers) throws(StoreError) -> BlobWriter {
-        try checkRoom(write)
+    public func writer(_ write: StoreWrite = .peers, length: UInt64? = nil) throws(StoreError) -> BlobWriter {
+        let incoming = try admit(write, length ?? 0)
         let place = try openBlobs.take(at: environment.time.monotonicNanoseconds())
         let name = Self.temporaryPrefix + Hex.encode(environment.random.bytes(8))
-        return try BlobWriter(store: self, path: folder + "/" + name, place)
+        return try BlobWriter(store: self, path: folder + "/" + name, place, write, incoming)
     }
 
-    func checkRoom(_ write: StoreWrite) throws(StoreError) {
-        if let reason = refusal(write) { throw .diskFull(path: folder, detail: reason) }
+    /// Room for a blob of so many bytes.
+    func admit(_ write: StoreWrite, _ length: UInt64) throws(StoreError) -> StoreUsage.Incoming {
+        try checkRoom(write, Int(clamping: length))
+        return StoreUsage.Incoming(usage, announced: Int(clamping: length))
+    }
+
+    func checkRoom(_ write: StoreWrite, _ bytes: Int) throws(StoreError) {
+        if let reason = refusal(write, bytes) { throw .diskFull(path: folder, detail: reason) }
     }
 
     /// Stores a whole blob.
@@ -191,6 +200,7 @@ public final class BlobStore: Sendable {
     /// Gives a complete and synced file its place. Throws also where the file has its place, and a power failure may take it away again.
     func place(_ temporary: String, as digest: BlobDigest) throws(FileError) {
         names.withLock { $0.underWay += 1 }
+        let before = size(digest)
         do throws(FileError) { try files.rename(temporary, to: path(digest)) } catch {
             names.withLock { $0.underWay -= 1 }
             throw error
@@ -199,6 +209,7 @@ public final class BlobStore: Sendable {
             $0.underWay -= 1
             $0.changes += 1
         }
+        usage.changedBlobs(by: Int(clamping: size(digest) ?? 0) - Int(clamping: before ?? 0))
         try syncNames()
     }
 
@@ -239,6 +250,7 @@ public final class BlobStore: Sendable {
         let bytes = size(digest)
         guard age(digest, environment.time.wallSeconds()) >= graceSeconds else { return nil }
         do { try files.remove(path(digest)) } catch { return nil }
+        usage.changedBlobs(by: -Int(clamping: bytes ?? 0))
         return bytes
     }
 }

@@ -7,7 +7,7 @@ import Synchronization
 /// verified and synced. Dropped without `finish`, it leaves nothing. Methods block: call them inside `BlobStore.perform`, each
 /// when the one before has completed. It may be dropped anywhere.
 ///
-/// Unchecked: `file`, `place`, `gaveWay`, `hasher` and `count` are touched only while `lock` is held. (A hasher is not
+/// Unchecked: `file`, `place`, `gaveWay`, `hasher`, `count` and `incoming` are touched only while `lock` is held. (A hasher is not
 /// Sendable, so it cannot lie inside the Mutex.)
 public final class BlobWriter: BlobUser, @unchecked Sendable {
     private let store: BlobStore
@@ -20,8 +20,12 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     /// What is said to who goes on with it.
     private var gaveWay: StoreError?
     private var count: UInt64 = 0
+    private let write: StoreWrite
+    /// The room that it takes, until it is installed or given up.
+    private var incoming: StoreUsage.Incoming?
 
-    init(store: BlobStore, path: String, _ place: OpenBlobs.Place) throws(StoreError) {
+    init(store: BlobStore, path: String, _ place: OpenBlobs.Place, _ write: StoreWrite, _ incoming: StoreUsage.Incoming) throws(StoreError) {
+        (self.write, self.incoming) = (write, incoming)
         self.store = store
         self.path = path
         self.place = place
@@ -32,6 +36,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
 
     /// Goes on behind what another writer has written.
     init(store: BlobStore, resuming part: UnfinishedBlob, _ opened: UnfinishedBlob.Opened) {
+        (write, incoming) = (.peers, part.incoming)
         self.store = store
         (path, hasher, count) = (part.path, part.hasher, part.count)
         (file, place) = opened
@@ -44,9 +49,9 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     /// Gives away what is written, if it is worth that: nothing is written here afterwards, whoever still tries.
     func handOver(leastBytes: UInt64) -> UnfinishedBlob? {
         lock.withLock { _ in
-            guard let file, count >= leastBytes else { return nil }
-            defer { (self.file, place) = (nil, nil) }
-            return UnfinishedBlob(path: path, (file, place), hasher: hasher, count: count)
+            guard let file, let incoming, count >= leastBytes else { return nil }
+            defer { (self.file, place, self.incoming) = (nil, nil, nil) }
+            return UnfinishedBlob(path: path, (file, place), hasher: hasher, count: count, incoming)
         }
     }
 
@@ -68,7 +73,12 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
             place?.used(at: store.environment.time.monotonicNanoseconds())
             let limit = store.maxBytes
             guard UInt64(bytes.count) <= limit - min(count, limit) else { return .blobTooLarge(limit: limit) }
+            // For what was announced there is room.
+            if let excess = incoming?.excess(bytes.count), excess > 0 {
+                do throws(StoreError) { try store.checkRoom(write, excess) } catch { return error }
+            }
             do throws(FileError) { try file.append(bytes) } catch { return StoreError(error) }
+            incoming?.came(bytes.count)
             hasher.update(bytes)
             count += UInt64(bytes.count)
             return nil
@@ -104,7 +114,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
             if !store.environment.has(.blobBeforeItsBytes) { try file.sync() }
             try store.place(path, as: digest)
         }
-        (self.file, place) = (nil, nil)
+        (self.file, place, incoming) = (nil, nil, nil)
         store.isRight(digest)
         return digest
     }
@@ -118,7 +128,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
         lock.withLock { _ in
             guard file != nil else { return }
             gaveWay = error?(place?.limit ?? 0)
-            (file, place) = (nil, nil)
+            (file, place, incoming) = (nil, nil, nil)
             try? store.files.remove(path)
         }
     }

@@ -16,9 +16,12 @@ final class UnfinishedBlob: BlobUser, @unchecked Sendable {
     let hasher: SHA1Hasher
     /// Bytes that are in the file, and in the hasher.
     let count: UInt64
+    /// The room that it takes.
+    let incoming: StoreUsage.Incoming
 
-    init(path: String, _ opened: Opened, hasher: SHA1Hasher, count: UInt64) {
-        (self.path, self.hasher, self.count) = (path, hasher, count)
+    init(path: String, _ opened: Opened, hasher: SHA1Hasher, count: UInt64, _ incoming: StoreUsage.Incoming) {
+        (self.path, self.hasher, self.count, self.incoming) = (path, hasher, count, incoming)
+        incoming.announce(0)
         self.opened = Mutex(opened)
         opened.place?.belongs(to: self)
     }
@@ -88,14 +91,21 @@ extension BlobStore {
 
     /// A writer that goes on behind what its owner has sent of the blob; nil where there is nothing of it. Blocks.
     ///
+    /// - Parameter length: of the whole blob, as far as that is known.
     /// - Throws: `StoreError.diskFull` as ``writer(_:)`` does.
-    public func resumedWriter(_ digest: BlobDigest, of owner: String) throws(StoreError) -> BlobWriter? {
-        try checkRoom(.peers)
+    public func resumedWriter(_ digest: BlobDigest, of owner: String, length: UInt64? = nil) throws(StoreError) -> BlobWriter? {
         guard let part = unfinished.withLock({ $0.take(digest, of: owner) }) else { return nil }
+        let left = Int(clamping: length ?? 0) - Int(clamping: part.count)
+        do throws(StoreError) { try checkRoom(.peers, max(0, left)) } catch {
+            // It waits on, for the room that it lacks.
+            remove(unfinished.withLock { $0.add(part, digest, of: owner, now: now, maxBytes: maxBytes) })
+            throw error
+        }
         guard let opened = part.take() else {
             remove([part.path])
             return nil
         }
+        part.incoming.announce(max(0, left))
         return BlobWriter(store: self, resuming: part, opened)
     }
 

@@ -33,11 +33,18 @@ enum Compaction {
             report.bodiesRemoved += try await database.write { transaction in try transaction.dropLeftoverBodies(collection) }
         }
         while try await database.write({ transaction in try transaction.dropOldDeltaBases() }) {}
-        while try await database.write({ transaction in try transaction.vacuumStep() }) {}
-        // The step before ended with a short log; this waits for that.
-        try await database.write { _ in }
+        try await database.giveBackFreePages()
         report.fileBytesFreed = max(0, before - database.sizeBytes())
         return report
+    }
+}
+
+extension Database {
+    /// Gives the pages that nothing uses back to the file system. In small steps, so that writes go on in between.
+    public func giveBackFreePages() async throws {
+        while try await write({ transaction in try transaction.vacuumStep() }) {}
+        // The step before ended with a short log; this waits for that.
+        try await write { _ in }
     }
 }
 

@@ -41,9 +41,15 @@ public struct DatabaseOptions: Sendable {
     /// on a worker; must not block.
     public var onProblem: @Sendable (StoreError) -> Void = { _ in }
 
-    /// Asked before each write that takes room: why it is refused; nil where it is not. Deletions, decisions about conflicts and what the
-    /// store notes for itself are always taken. Called on a worker; must not block for long.
-    public var refusal: @Sendable (StoreWrite) -> String? = { _ in nil }
+    /// What the database holds is counted here.
+    public var usage = StoreUsage()
+
+    /// Asked before each write that takes room, with its bytes as far as they are known: why it is refused; nil where it is not. Deletions,
+    /// decisions about conflicts and what the store notes for itself are always taken. Called on a worker; must not block for long.
+    public var refusal: @Sendable (StoreWrite, _ bytes: Int) -> String? = { _, _ in nil }
+
+    /// Told when the disk has failed for a write, full or not. Called on the writer; must not block for long.
+    public var onDiskFailure: @Sendable () -> Void = {}
 
     public init() {}
 }

@@ -82,6 +82,8 @@ public enum StoreLimits {
     public static let expiriesPerCommit = 500
     /// Pages of write-ahead log after which the writer moves them into the database.
     public static let checkpointPages: Int32 = 4000
+    /// The least to which a disk that is nearly full lowers them, see `StoreUsage.logPages`.
+    static let leastCheckpointPages: Int32 = 64
     /// Pages of write-ahead log after which readers that keep the log from starting
     /// over are waited for (for at most `checkpointWaitMilliseconds`).
     public static let forcedCheckpointPages: Int32 = 32_000

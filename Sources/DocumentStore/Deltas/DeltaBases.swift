@@ -57,7 +57,11 @@ extension ReadTransaction {
 extension WriteTransaction {
     /// Keeps the body of a document's row, which is about to be replaced.
     func keepDeltaBase(_ collection: Collection, _ id: DocumentID, _ row: Row) throws(StoreError) {
-        guard let bounds = session.options.deltaBases else { return }
+        guard let bounds = deltaBounds else {
+            // What is deleted to make room must not stay as a base.
+            if session.options.usage.isShort { try dropOldDeltaBases() }
+            return
+        }
         let statement = try session.cached("""
             INSERT INTO delta_bases(at, collection, id, rev, size, body) \
             SELECT ?1, ?2, id, rev, length(body), body FROM documents_\(collection.id) WHERE sequence = ?3 \
@@ -76,6 +80,9 @@ extension WriteTransaction {
         try dropOldDeltaBases()
     }
 
+    /// None are kept while room is short: to send whole documents costs less than to send none.
+    private var deltaBounds: DeltaBaseBounds? { session.options.usage.isShort ? nil : session.options.deltaBases }
+
     /// Forgets what was kept of a document.
     func dropDeltaBases(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
         let find = try session.cached("SELECT number, size FROM delta_bases WHERE collection = ?1 AND id = ?2")
@@ -93,7 +100,7 @@ extension WriteTransaction {
     /// - Returns: whether there may be more to drop.
     @discardableResult
     func dropOldDeltaBases() throws(StoreError) -> Bool {
-        let bounds = session.options.deltaBases
+        let bounds = deltaBounds
         var total = try totalDeltaBaseBytes()
         let find = try session.cached(
             "SELECT number, size, at FROM delta_bases ORDER BY number LIMIT \(StoreLimits.deltaBasesDroppedPerWrite)")

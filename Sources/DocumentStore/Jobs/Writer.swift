@@ -19,6 +19,8 @@ final class Writer: @unchecked Sendable {
     private let problems: DatabaseProblems
     /// The disk failed for a job of this transaction.
     private var diskFailure: StoreError?
+    /// Pages that were in the log after the last commit.
+    private var loggedPages: Int32 = 0
     /// Told the newest sequences after each commit.
     private let onCommit: @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
 
@@ -34,6 +36,7 @@ final class Writer: @unchecked Sendable {
         self.onCommit = onCommit
         state = WriterState(versions, keepers, random: environment.random, home: file.home)
         state.counters = try Self.readCounters(session)
+        try session.options.usage.count(session)
     }
 
     static func readCounters(_ session: Session) throws(StoreError) -> [Counters?] {
@@ -90,13 +93,17 @@ final class Writer: @unchecked Sendable {
             try flushIndexes()
             // What goes into a file that nobody will find again is not stored.
             try file.check()
+            try session.options.usage.count(session)
             if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
             try session.run(session.commit)
             if !news.isEmpty { onCommit(news) }
             if diskFailure != nil || state.rows > 0 || !news.isEmpty { problems.noteWrite(diskFailure, now: state.now) }
             for job in done { job.commit() }
         } catch {
-            if error.isOfDisk { problems.noteWrite(error, now: state.now) }
+            if error.isOfDisk {
+                diskFailure = error
+                problems.noteWrite(error, now: state.now)
+            }
             if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
             state.counters = atBegin
             state.indexes = [:]
@@ -113,7 +120,16 @@ final class Writer: @unchecked Sendable {
                 waiting = []
             }
         }
+        countLog()
+        if diskFailure != nil { session.options.onDiskFailure() }
         moveLog()
+    }
+
+    private func countLog() {
+        let pages = session.connection.loggedPages
+        // It begins anew where all of it was moved.
+        session.options.usage.ended(log: pages >= loggedPages ? pages - loggedPages : pages)
+        loggedPages = pages
     }
 
     /// Runs one job so that its failure undoes only its own work. Throws when the transaction is lost.
@@ -182,11 +198,14 @@ final class Writer: @unchecked Sendable {
         let pages = session.connection.loggedPages
         do {
             if state.wantsShortLog {
-                state.wantsShortLog = false
+                // Nobody waits for a reader here: while there is one, the next commit tries again.
+                session.connection.setBusyTimeout(milliseconds: 0)
+                defer { session.connection.setBusyTimeout(milliseconds: session.options.busyTimeoutMilliseconds) }
                 try session.connection.checkpoint(.truncate)
+                state.wantsShortLog = false
                 return
             }
-            guard pages >= StoreLimits.checkpointPages else { return }
+            guard pages >= session.options.usage.logPages else { return }
             if pages >= StoreLimits.forcedCheckpointPages {
                 session.connection.setBusyTimeout(milliseconds: StoreLimits.checkpointWaitMilliseconds)
                 defer { session.connection.setBusyTimeout(milliseconds: session.options.busyTimeoutMilliseconds) }

@@ -26,7 +26,7 @@ extension WriteTransaction {
             guard let located = try locate(incoming, in: collection) else { return .alreadyPresent }
             return try insert(located, into: collection, conflicts: conflicts)
         }
-        if !incoming.isDeleted { try checkAdmission(.peers) }
+        if !incoming.isDeleted { try checkAdmission(.peers, bytes: incoming.body.count) }
         let tables = try tables(collection)
         let id = incoming.id
         let body = incoming.body.isEmpty ? Array("{}".utf8) : incoming.body

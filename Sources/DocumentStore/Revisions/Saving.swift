@@ -15,7 +15,7 @@ extension WriteTransaction {
     public func save(
         _ collection: Collection, id: DocumentID, body: [UInt8], deleted: Bool = false, parent: RevisionID?
     ) throws(StoreError) -> SavedRevision {
-        if !deleted { try checkAdmission(.local) }
+        if !deleted { try checkAdmission(.local, bytes: body.count) }
         let tables = try tables(collection)
         let body = body.isEmpty ? Array("{}".utf8) : body
         let scan = try scan(body, id, isPeers: false)

@@ -1,0 +1,43 @@
+import DocumentStore
+
+/// Looks at the disks of databases, and makes room where there is none.
+extension Agent {
+    /// Looks at all disks now and then, until the task is cancelled.
+    nonisolated func watchDisks() async {
+        while !Task.isCancelled {
+            await lookAtDisks()
+            await makeRoom()
+            try? await environment.time.sleep(seconds: disks.interval)
+        }
+    }
+
+    nonisolated func lookAtDisks() async {
+        disks.apply(settings.disk)
+        for database in databases {
+            if let place = disks.place(database.name) { disks.look(place) }
+        }
+    }
+
+    /// What was deleted is given back to the disk, and blobs and bases of deltas that nobody needs go, without anybody asking for it.
+    private nonisolated func makeRoom() async {
+        for database in databases {
+            do {
+                if try await !disks.relieve(database) {
+                    guard disks.lacksFreePages(database.name) else { continue }
+                    try await database.giveBackFreePages()
+                }
+            } catch { log.warning("database \(database.name) has no room and could not be compacted: \(error)") }
+            if let place = disks.place(database.name) { disks.look(place) }
+        }
+    }
+
+    nonisolated func fullness(of database: Database) -> [Attention] {
+        guard let state = disks.state(database.name) else { return [] }
+        let subject = "database \(database.name)"
+        if state.isQuota {
+            return [Attention(.quotaReached, subject, since: state.since, state.reason, remedy: "")]
+        }
+        let remedy = "remove what is not the agent's from that disk, or delete or purge documents and nightjar compact \(database.name); it ends by itself once there is room"
+        return [Attention(state.level == .readOnly ? .databaseReadOnly : .writesRefused, subject, since: state.since, state.reason, remedy: remedy)]
+    }
+}

@@ -1,0 +1,124 @@
+import Documents
+import Synchronization
+import Testing
+
+@testable import DocumentStore
+
+/// What a database holds, as it is compared with a quota; and what is admitted to it.
+@Suite struct UsageTests {
+    private let large = "{\"pad\":\"\(String(repeating: "x", count: 50_000))\"}"
+
+    private func store(_ usage: StoreUsage, refusal: @escaping @Sendable (StoreWrite, Int) -> String? = { _, _ in nil }) throws -> Store {
+        var options = DatabaseOptions()
+        options.usage = usage
+        options.refusal = refusal
+        options.blobGraceSeconds = 0
+        return try Store(options)
+    }
+
+    @Test func whatIsDeletedCountsNoMoreAlthoughItsPagesAreStillInTheFile() async throws {
+        let usage = StoreUsage()
+        let store = try store(usage)
+        let empty = usage.heldBytes
+        var revisions: [RevisionID] = []
+        for n in 0..<40 { revisions.append(try await store.save("d\(n)", large).revision) }
+        let full = usage.heldBytes
+        #expect(empty > 0 && full >= empty + 40 * 50_000 && full < empty + 40 * 60_000)
+        let file = store.database.sizeBytes()
+        for n in 0..<40 { _ = try await store.save("d\(n)", "{}", deleted: true, parent: revisions[n]) }
+        #expect(usage.heldBytes < empty + 200_000 && usage.freePages >= 40 * 12 && store.database.sizeBytes() >= file)
+        try await store.database.giveBackFreePages()
+        #expect(usage.freePages == 0)
+    }
+
+    @Test func blobsCountOnceAndUntilTheyAreCollected() async throws {
+        let usage = StoreUsage()
+        let store = try store(usage)
+        let bytes = [UInt8](repeating: 7, count: 300_000)
+        for _ in 0..<2 { try await store.database.blobs.perform { _ = try $0.install(bytes) } }
+        #expect(usage.blobBytes == 300_000 && usage.incomingBytes == 0)
+        try await store.database.blobs.perform { try $0.count() }
+        #expect(usage.blobBytes == 300_000)
+        #expect(try await store.database.compact().blobsRemoved == 1)
+        #expect(usage.blobBytes == 0)
+    }
+
+    @Test func aBlobOnItsWayTakesTheRoomThatItWasAnnouncedWithUntilItIsGivenUp() async throws {
+        let usage = StoreUsage()
+        let store = try store(usage) { _, bytes in bytes > 1_000_000 ? "it is too much" : nil }
+        let empty = usage.heldBytes
+        let writer = Mutex<BlobWriter?>(nil)
+        try await store.database.blobs.perform { blobs in
+            #expect { try blobs.writer(length: 1_000_001) } throws: { "\($0)".contains("it is too much") }
+            writer.withLock { $0 = try? blobs.writer(length: 900_000) }
+        }
+        #expect(usage.heldBytes == empty + 900_000 && usage.pendingBytes == 900_000)
+        try await store.database.blobs.perform { _ in try writer.withLock { try $0?.append([UInt8](repeating: 1, count: 200_000)) } }
+        #expect(usage.heldBytes == empty + 900_000 && usage.pendingBytes == 700_000)
+        // More than was announced counts as it comes, and is asked about.
+        try await store.database.blobs.perform { _ in
+            try writer.withLock { try $0?.append([UInt8](repeating: 1, count: 800_000)) }
+            #expect(throws: StoreError.self) { try writer.withLock { try $0?.append([UInt8](repeating: 1, count: 1_000_001)) } }
+        }
+        writer.withLock { $0 = nil }
+        #expect(usage.heldBytes == empty && usage.pendingBytes == 0)
+    }
+
+    @Test func theBeginningOfABlobKeepsItsRoomAndTheRestIsAskedFor() async throws {
+        let usage = StoreUsage()
+        let box = Box()
+        let store = try store(usage) { _, bytes in bytes > box.value ? "it is too much" : nil }
+        let (empty, bytes) = (usage.heldBytes, [UInt8](repeating: 3, count: 500_000))
+        let digest = BlobDigest.of(bytes)
+        try await store.database.blobs.perform { blobs in
+            let writer = try blobs.writer(length: 500_000)
+            try writer.append(Array(bytes[..<200_000]))
+            blobs.keepUnfinished(writer, digest, of: "peer")
+        }
+        #expect(usage.heldBytes == empty + 200_000 && usage.pendingBytes == 0)
+        box.value = 299_999
+        try await store.database.blobs.perform { blobs in
+            #expect { try blobs.resumedWriter(digest, of: "peer", length: 500_000) } throws: { "\($0)".contains("it is too much") }
+        }
+        // It was not lost by that.
+        box.value = 300_000
+        try await store.database.blobs.perform { blobs in
+            let writer = try #require(try blobs.resumedWriter(digest, of: "peer", length: 500_000))
+            #expect(writer.size == 200_000 && usage.pendingBytes == 300_000)
+            try writer.append(Array(bytes[200_000...]))
+            #expect(try writer.finish(expecting: digest, length: 500_000) == digest)
+        }
+        #expect(usage.heldBytes == empty + 500_000 && usage.incomingBytes == 0)
+    }
+
+    @Test func smallWritesAreCountedByTheLogTheyFillAndAShortLogIsMovedEarly() async throws {
+        let usage = StoreUsage()
+        let store = try store(usage)
+        let before = usage.writtenBytes
+        for n in 0..<50 { _ = try await store.save("d\(n)", "{}") }
+        #expect(usage.writtenBytes - before > 50 * 4096 && usage.pendingBytes == 0)
+        usage.logPages = 0
+        for n in 50..<500 { _ = try await store.save("d\(n)", "{}") }
+        #expect(store.database.sizeBytes() < 5 * 1_000_000 && usage.logPages == StoreLimits.leastCheckpointPages)
+    }
+
+    @Test func noBasesOfDeltasAreKeptWhileRoomIsShort() async throws {
+        let usage = StoreUsage()
+        let store = try store(usage)
+        let first = try await store.save("a", large).revision
+        let second = try await store.save("a", large.replacing("x", with: "y", maxReplacements: 1), parent: first).revision
+        let c = try store.c
+        #expect(try await store.database.read { try $0.deltaBase(c, doc("a"), first) } != nil)
+        usage.isShort = true
+        _ = try await store.save("a", "{}", parent: second)
+        for revision in [first, second] { #expect(try await store.database.read { try $0.deltaBase(c, doc("a"), revision) } == nil) }
+    }
+
+    private final class Box: Sendable {
+        private let held = Mutex(Int.max)
+        var value: Int {
+            get { held.withLock { $0 } }
+            set { held.withLock { $0 = newValue } }
+        }
+    }
+}
