@@ -82,7 +82,7 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
 
     private static func kind(_ domain: Domain, _ code: Int) -> Kind {
         switch domain {
-        case .http where [408, 429, 500, 502, 503, 504].contains(code): .transient
+        case .http where [408, 429, 500, 502, 503, 504, 507].contains(code): .transient
         // A redirect that leads nowhere, and 511, are the answers of captive portals.
         case .http where [401, 403, 404, 407, 511].contains(code) || (300..<400).contains(code): .needsAction
         case .websocket where [1001, 1006, 1012, 1013, 4001, 408, 429, 502, 503, 504].contains(code): .transient

@@ -43,6 +43,7 @@ enum CouchError {
         case 412: HTTPError(412, error.message, error: "missing_stub")
         case 401: HTTPError(401, error.message, error: "unauthorized")
         case 413: HTTPError(413, error.message, error: "document_too_large")
+        case 507: HTTPError(507, error.message, error: "insufficient_storage")
         case 422, 400: HTTPError(400, error.message, error: "doc_validation")
         default: HTTPError(error.code, error.message, headers: error.code == 503 ? ["Retry-After": "1"] : [:])
         }

@@ -62,7 +62,7 @@ extension BLIPDialect {
         switch settlement {
         case .stored: reply(handle)
         case .alreadyHere: reply(handle, Self.noop)
-        case .refused(let error): refuse(handle, MessageError(code: error.domain == .http ? error.code : 400, message: error.message))
+        case .refused(let error): refuse(handle, error.replyToPeer)
         }
     }
 

@@ -11,6 +11,17 @@ extension ReplicationError {
     }
 }
 
+extension ReplicationError {
+    /// There is no room for it on this side.
+    var isNoRoom: Bool { domain == .store && code == 507 }
+
+    /// What a peer is told of a revision of its that is not taken. It keeps what there is no room for, and tries again.
+    var replyToPeer: MessageError {
+        if isNoRoom { return MessageError(code: 503, message: "there is no room for the document now") }
+        return MessageError(code: domain == .http ? code : 400, message: message)
+    }
+}
+
 extension StoreError {
     /// The machine could not do it for now: no room, no descriptors, a disk that failed or is not mounted, a lock that another program holds.
     fileprivate var maySoonBeOver: Bool {
