@@ -18,7 +18,7 @@ struct BlobRoutes: Sendable {
                 var body = request.body
                 body.limit = NamedLimit("max_blob_bytes", access.maxBytes)
                 var pieces = body.makeAsyncIterator()
-                return Answer.json(try await access.put { try await pieces.next() }, status: 201)
+                return Answer.json(try await access.put(length: body.declaredLength) { try await pieces.next() }, status: 201)
             },
             .get("api/databases/:db/blobs/:digest") { request in
                 let blob = try await access(request).open(try request.parameters.require("digest"))

@@ -17,10 +17,11 @@ package struct BlobAccess: Sendable {
 
     /// Stores bytes until `next` gives nil. What no document refers to within `blobGraceSeconds` is collected.
     ///
+    /// - Parameter length: how many there will be, as far as that is known: what does not fit is not read.
     /// - Throws: ``AgentError``, `tooLarge` above `max_blob_bytes`.
-    package func put(_ next: () async throws -> ByteBuffer?) async throws -> JSONValue {
+    package func put(length: Int? = nil, _ next: () async throws -> ByteBuffer?) async throws -> JSONValue {
         try await naming {
-            let writer = try await database.blobs.perform { try $0.writer(.local) }
+            let writer = try await database.blobs.perform { try $0.writer(.local, length: length.map { UInt64(max(0, $0)) }) }
             var count: UInt64 = 0
             while let piece = try await next() {
                 count += UInt64(piece.readableBytes)

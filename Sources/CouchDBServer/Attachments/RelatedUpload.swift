@@ -39,7 +39,8 @@ struct RelatedUpload {
             guard let index else { throw CouchError.badRequest("a part follows that the document does not name") }
             let entry = waiting.remove(at: index)
             let isGzipped = entry.value["encoding"]?.asString == "gzip" || header.first("Content-Encoding") == "gzip"
-            var upload = try await BlobUpload(call.database.blobs, isGzipped: isGzipped)
+            var upload = try await BlobUpload(
+                call.database.blobs, isGzipped: isGzipped, length: entry.value["length"]?.asUInt64.map { Int(clamping: $0) })
             while let piece = try await reader.piece() { try await upload.append(piece) }
             var blob = try await upload.finish()
             blob.contentType = header.first("Content-Type")
@@ -82,9 +83,12 @@ struct BlobUpload {
     private var length: UInt64 = 0
     private let inflater: Inflater?
 
-    init(_ blobs: BlobStore, isGzipped: Bool) async throws {
+    /// - Parameter length: how many bytes there will be, as far as that is known: what does not fit is not read.
+    init(_ blobs: BlobStore, isGzipped: Bool, length: Int? = nil) async throws {
         self.blobs = blobs
-        writer = try await blobs.perform { try $0.writer() }
+        do { writer = try await blobs.perform { try $0.writer(length: length.map { UInt64(max(0, $0)) }) } } catch let error as StoreError {
+            throw Self.named(error)
+        }
         inflater = isGzipped ? Inflater() : nil
     }
 

@@ -80,7 +80,9 @@ extension CouchDialect {
     private func take(_ name: String, _ entry: JSONObject, _ document: FoundDocument) async throws -> BlobReference {
         let type = entry["content_type"]?.asString
         if let length = entry["length"]?.asUInt64, length > UInt64(limits.maximumBlobBytes) { throw tooLarge(name, length, document) }
-        let writer = try await database.blobs.perform { try $0.writer() }
+        // Packed or not, as many bytes are stored.
+        let length = entry["length"]?.asUInt64
+        let writer = try await database.blobs.perform { try $0.writer(length: length) }
         if let data = entry["data"]?.asString {
             guard let bytes = Base64.decode(data) else {
                 throw ReplicationError(domain: .http, code: 400, message: "the attachment \(name) of document \(document.id) is not base64")
@@ -100,12 +102,13 @@ extension CouchDialect {
         let writers = Mutex(writer)
         let counted = CountedOnce()
         let download = AttachmentDownload(path: path, length: entry["length"]?.asUInt64, md5: Self.md5(entry), received: { self.counters.exchanged(sent: 0, received: $0) }) {
-            let fresh = try await blobs.perform { try $0.writer() }
-            let old = writers.withLock { writer in
-                defer { writer = fresh }
-                return writer
+            let old = writers.withLock { $0 }
+            let fresh = try await blobs.perform { blobs in
+                // Its room is needed.
+                old.cancel()
+                return try blobs.writer(length: length)
             }
-            try await blobs.perform { _ in old.cancel() }
+            writers.withLock { $0 = fresh }
         } take: { piece, total in
             guard total <= limit else { throw self.tooLarge(name, total, document) }
             self.counters.moved(ticket, by: counted.new(total))

@@ -61,10 +61,10 @@ extension ReplicationSession {
             } failed: { failed($0, $1) }
         case .begin(let transfer, let resumes):
             files.nonces[transfer] = nil
-            let owner = resumes ? role.blobOwner : nil
+            let (owner, length) = (resumes ? role.blobOwner : nil, blobs.size(of: transfer))
             work { blobs -> (BlobWriter, UInt64) in
-                if let owner, let writer = try blobs.resumedWriter(transfer.digest, of: owner) { return (writer, writer.size) }
-                return (try blobs.writer(), 0)
+                if let owner, let writer = try blobs.resumedWriter(transfer.digest, of: owner, length: length) { return (writer, writer.size) }
+                return (try blobs.writer(length: length), 0)
             } then: { session, opened in
                 session.files.written[transfer] = BlobFiles.Written(writer: opened.0, offset: opened.1)
                 session.tell(blobs: .writerOpened(transfer, offset: opened.1))
@@ -127,7 +127,12 @@ extension ReplicationSession {
         // Nothing is written meanwhile.
         files.written[transfer]?.isWriting = true
         if let ticket = files.written[transfer]?.ticket { counters.blobs.rewind(ticket) }
-        work { try $0.writer() } then: { session, writer in
+        let (before, length) = (files.written[transfer]?.writer, blobs.size(of: transfer))
+        work { blobs in
+            // Its room is needed.
+            before?.cancel()
+            return try blobs.writer(length: length)
+        } then: { session, writer in
             guard session.files.written[transfer] != nil else { return }
             session.files.written[transfer]?.writer = writer
             session.files.written[transfer]?.offset = 0
@@ -153,6 +158,7 @@ extension ReplicationSession {
         switch error as? StoreError {
         case .blobDigestMismatch?, .blobLengthMismatch?: failure = ReplicationError(domain: .http, code: 400, message: "\(error)")
         case .blobTooLarge?: failure = ReplicationError(domain: .http, code: 413, message: "\(error)")
+        case .diskFull?: failure = ReplicationError(store: error)
         // The disk, or the number of open files: that passes, and must not cost the peer its edit.
         default: failure = ReplicationError(domain: .http, code: 503, message: "\(error)")
         }
