@@ -126,17 +126,21 @@ struct FleetCommand: AsyncParsableCommand {
             commandName: "publish", abstract: "Signs plugins and fragments of a configuration and puts them into the hub's collection.",
             discussion: """
                 On the hub, or on any agent that replicates the collection to it. A gateway takes a plugin if fleet.accept of its configuration \
-                names plugins, and a fragment if fleet.accept_config names all that the fragment sets.
+                names plugins, and a fragment if fleet.accept_config names all that the fragment sets. The tests beside a plugin are run before, as \
+                nightjar plugin test does: where one fails, nothing is published.
                 """)
 
         @OptionGroup var fleet: FleetLocation
         @OptionGroup var signing: Signing
         @OptionGroup var files: Files
+        @Flag(name: .customLong("no-tests"), help: "Publish without the tests beside plugins; gateways run them all the same, and refuse what fails.")
+        var leavesOutTests = false
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
             try await Failure.reporting {
                 let contents = try files.contents()
+                if !leavesOutTests { try await FleetTests.run(files.files) }
                 try await FleetCommand.publish(fleet, signing, json, word: "published") { _ in contents }
             }
         }
