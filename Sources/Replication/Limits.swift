@@ -183,6 +183,11 @@ public struct ReplicationLimitValues: Sendable {
     public var deferralSeconds = 30
     /// `max_deferral`: the longest such delay, in seconds. Couchbase Lite's longest retry delay.
     public var maximumDeferralSeconds = 300
+    /// `room_look`: seconds until a pull that had no room here looks whether there is some; doubles where it finds some that does not last,
+    /// up to `max_room_look`.
+    public var roomLookSeconds = 3
+    /// `max_room_look`: the longest such time, in seconds.
+    public var maximumRoomLookSeconds = 60
     /// `insertion_delay`: milliseconds that received revisions wait for company.
     public var insertionDelayMilliseconds = 5
     /// `logged_documents`: failed documents of one batch of events that the log names; the others are counted.

@@ -235,6 +235,8 @@ extension Agent {
             "error": status.error.map { report($0) } ?? .null,
             // What the peer does not let us do while the rest goes on: it takes nothing of us, or keeps no checkpoint of ours.
             "push_refused": status.refusals.push.map { report($0) } ?? .null,
+            // There is no room here for what the peer has; pushing goes on.
+            "pull_waits": status.refusals.room.map { report($0, remedy: roomRemedy) } ?? .null,
             "checkpoint_refused": status.refusals.checkpoint.map { report($0) } ?? .null,
         ])
     }
@@ -255,7 +257,11 @@ extension Agent {
         ])
     }
 
-    static func report(_ error: ReplicationError) -> JSONValue {
+    /// For a pull that has no room.
+    static let roomRemedy = "make room: delete or purge documents, remove what is not the agent's from the disk, or raise the database's quota; "
+        + "the pull goes on by itself then, and pushing goes on meanwhile"
+
+    static func report(_ error: ReplicationError, remedy: String? = nil) -> JSONValue {
         JSONOutput.object([
             "domain": .string(error.domain.rawValue),
             "code": JSONOutput.number(error.code),
@@ -263,7 +269,7 @@ extension Agent {
             "message": .string(error.message),
             "transient": .bool(error.isTransient),
             "kind": .string(error.kind.rawValue),
-            "remedy": JSONOutput.text(error.remedy),
+            "remedy": JSONOutput.text(remedy ?? error.remedy),
         ])
     }
 }

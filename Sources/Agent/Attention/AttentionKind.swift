@@ -21,6 +21,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case connectionsRefused = "connections_refused"
     case replicatorStopped = "replicator_stopped"
     case replicatorFailing = "replicator_failing"
+    case pullWaits = "pull_waits_for_room"
     case replicatorOffline = "replicator_offline"
     case replicatorInterrupted = "replicator_interrupted"
     case breakerOpen = "breaker_open"
@@ -46,7 +47,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     var gravity: Gravity {
         switch self {
         case .notReady, .databaseUnreadable, .writesFailing, .writesRefused, .databaseReadOnly, .quotaReached, .documentsDamaged, .documentsHeld, .documentsWaiting, .documentsUnrouted,
-            .listenerWaiting, .replicatorStopped, .replicatorFailing, .replicatorOffline, .breakerOpen, .pluginUnavailable, .pluginFileGone,
+            .listenerWaiting, .replicatorStopped, .replicatorFailing, .replicatorOffline, .pullWaits, .breakerOpen, .pluginUnavailable, .pluginFileGone,
             .configurationRefused, .nextStartFails, .certificateExpired:
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.

@@ -42,6 +42,9 @@ extension Agent {
                     .documentsRefused, subject, "the peer takes nothing of us: \(error.cause)",
                     remedy: "let this login write there, or set type: pull; it is tried again by itself, at once with nightjar replicator \(name) retry-refused"))
         }
+        if let error = status.refusals.room, status.activity != .stopped {
+            list.append(Attention(.pullWaits, subject, "the pull waits for room: \(error.cause)", remedy: roomRemedy))
+        }
         let last = max(status.lastSuccess ?? 0, startedAt)
         if !isKeptStopped, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
             let pending = try? await replicator.pendingEstimate(), pending.count > 0

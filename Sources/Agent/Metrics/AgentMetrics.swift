@@ -100,8 +100,9 @@ extension Agent {
         text.add(
             .gauge, "nightjar_replicator_checkpoint_refused", "1 while the peer keeps no checkpoint of ours.", labels,
             status.refusals.checkpoint == nil ? 0 : 1)
+        text.add(.gauge, "nightjar_replicator_pull_waits", "1 while its pull has no room here.", labels, status.refusals.room == nil ? 0 : 1)
         // One that is idle and connected is in step now, however long nothing has happened; unless the peer takes nothing of us.
-        if let last = status.activity == .idle && status.refusals.push == nil ? now : status.lastSuccess {
+        if let last = status.activity == .idle && status.refusals.behind == nil ? now : status.lastSuccess {
             text.add(.gauge, "nightjar_replicator_last_success_seconds", "When it was last done or idle, since 1970.", labels, last)
         }
         text.add(.gauge, "nightjar_replicator_suspended", "1 while it is suspended.", labels, status.isSuspended ? 1 : 0)

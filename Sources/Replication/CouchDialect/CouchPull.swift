@@ -310,6 +310,10 @@ extension CouchDialect {
         for (document, row) in attached {
             do { tell([.pull(slot: 0, arrival(try await withAttachments(document, row), row))]) } catch {
                 let failure = ReplicationError(couch: error)
+                if failure.isNoRoom {
+                    tell([.pull(slot: 0, .arrivalRefused(row.row.sequence, row.row.id, failure, isFinal: false))])
+                    continue
+                }
                 guard failure.domain == .http, !failure.isTransient else { throw error }
                 refuse(row, failure)
             }

@@ -232,15 +232,9 @@ extension ReplicationSession {
         case .tellPushOfDecision(let ids): if link.push != nil { tell(link, push: .decided(ids)) }
         case .startFlushTimer:
             later(milliseconds: limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
-        case .comeBackLater:
-            // What is not continuous ends anyway, and its checkpoint stays behind the document.
-            guard case .active(let active) = role, active.replicator.isContinuous else { return }
-            comesBack = true
-            let delay = RetryDelay(first: limits.deferralSeconds, longest: limits.maximumDeferralSeconds)
-            later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {
-                let message = "reconnecting, to request documents that could not be fetched or stored"
-                $0.fail(ReplicationError(domain: .http, code: 503, message: message))
-            }
+        case .comeBackLater: comeBackLater()
+        case .lookForRoom(let bytes): lookForRoom(bytes, link)
+        case .comeBackNow: comeBack("reconnecting: there is room again for documents that did not fit")
         case .report(let event): report(event)
         case .warn(let message): logger.warning("\(message)", metadata: ["peer": "\(transport.peerDescription)"])
         case .fail(let error): fail(error)

@@ -292,8 +292,8 @@ public actor ReplicationSession: MessageReceiver {
             saveCheckpoints()
             if case .active(let active) = role, !active.replicator.isContinuous, !isBusy, links.allSatisfy({ $0.push?.isFinished ?? true }) {
                 reportRefusals()
-                isComplete = refusals.push == nil
-                return finish(error: refusals.push, closeCode: 1000, reason: "")
+                isComplete = refusals.behind == nil
+                return finish(error: refusals.behind, closeCode: 1000, reason: "")
             }
         }
         guard !hasEnded else { return }

@@ -21,6 +21,8 @@ struct RevisionStoring: Sendable {
     var naming = RevisionNaming.trees
     /// Of a peer that may not see everything.
     var sender: SenderView?
+    /// What there is no room for stays out by itself, and the others of the batch are stored, such as deletions.
+    var takesWhatFits = false
 
     func store(_ revisions: [StorableRevision], _ transaction: WriteTransaction) throws(StoreError) -> [StoreOutcome] {
         var outcomes: [StoreOutcome] = []
@@ -77,7 +79,8 @@ struct RevisionStoring: Sendable {
                 if !isCurrent, let expiry { try transaction.setExpiry(collection, revision.id, expiry, ofBranch: incoming.revision) }
             }
         } catch {
-            guard error.concernsOneDocument else { throw error }
+            // Of a disk that is full nothing of the batch would be stored, and it fails as a whole.
+            guard error.concernsOneDocument || takesWhatFits && error.isNoRoom else { throw error }
             return .failed(error)
         }
         if settlesHeld, let remote = self.remote { try HeldRevisions.settle(revision, remote, collection, transaction) }
@@ -93,7 +96,8 @@ extension ReplicationSession {
     ) {
         let large = revisions.reduce(0) { $1.revision.body.count > RevisionChecking.smallBody ? $0 + 2 * $1.revision.body.count : $0 }
         let storing = RevisionStoring(
-            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: couch == nil, naming: naming)
+            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: couch == nil, naming: naming,
+            takesWhatFits: true)
         let slot = link.slot
         look(at: revisions.map(\.revision), link) { session, sender in
             var bounded = storing

@@ -123,12 +123,17 @@ extension ReplicationSession {
     var naming: RevisionNaming { role.naming(transport) }
 }
 
-/// What a peer does not let us do, while the rest goes on.
+/// What does not go on, while the rest does.
 public struct PeerRefusals: Sendable, Equatable {
     /// It takes nothing of us.
     public var push: ReplicationError?
     /// It keeps no checkpoint of ours, so that it is kept here only.
     public var checkpoint: ReplicationError?
+    /// There is no room here for what it has: the pull waits.
+    public var room: ReplicationError?
+
+    /// Why the two sides are not in step, although nothing is under way.
+    public var behind: ReplicationError? { push ?? room }
 
     public init() {}
 }

@@ -26,9 +26,11 @@ extension ReplicationSession {
         for link in links {
             now.push = now.push ?? link.push?.barrier.refusal
             now.checkpoint = now.checkpoint ?? link.checkpoint?.refusal
+            now.room = now.room ?? link.pull.roomWait?.error
         }
         guard now != refusals else { return }
         if let error = now.push, refusals.push == nil { logger.warning("the peer accepts no writes from us; pulling continues: \(error.sentence)") }
+        if let error = now.room, refusals.room == nil { logger.warning("the pull waits for room; pushing continues: \(error.message)") }
         refusals = now
         observer.refusals(now)
     }

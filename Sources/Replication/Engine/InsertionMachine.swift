@@ -42,9 +42,13 @@ struct Insertion: Sendable {
     var sequence: RemoteSequence?
     var replyTo: AnswerHandle?
     var isDeleted: Bool
+    /// What it would take, with the blobs that are not here.
+    var bytes = 0
     var end: End
 
     init(_ revision: CheckedRevision, _ end: End) {
+        let blobs = revision.hasShownBlobs ? 0 : revision.blobs.reduce(0) { $0 + ($1.length ?? 0) }
+        bytes = revision.body.count + Int(clamping: blobs)
         (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
         isDeleted = revision.isDeleted
         self.end = end
@@ -327,6 +331,7 @@ struct InsertionMachine {
                 let message = "the document changed each time that sync had looked at it (resolve_attempts)"
                 ended.append(Insertion(revision, .postponed(ReplicationError(domain: .http, code: 503, message: message))))
             case .stored(let outcome): ended.append(Insertion(revision, .stored(outcome)))
+            case .failed(let error) where error.isNoRoom: ended.append(Insertion(revision, .postponed(ReplicationError(store: error))))
             case .failed(let error):
                 ended.append(
                     Insertion(revision, .refused(ReplicationError(domain: .http, code: error.replicationStatus, message: error.peerMessage))))
@@ -338,7 +343,8 @@ struct InsertionMachine {
 
     /// Nothing of the batch was stored: the peer keeps it, and our rows stay open.
     private mutating func fail(_ batch: BatchID, _ error: any Error, _ ended: inout [Insertion]) {
-        let failure = ReplicationError(domain: .http, code: 503, message: "the database cannot take the document now")
+        let hasRoom = (error as? StoreError)?.isNoRoom != true
+        let failure = hasRoom ? ReplicationError(domain: .http, code: 503, message: "the database cannot take the document now") : ReplicationError(store: error)
         switch batches.step(batch) {
         case .checking, nil: break
         case .judging(let revisions, _), .assigning(let revisions, _): for revision in revisions { postpone(revision, failure, &ended) }

@@ -66,6 +66,8 @@ enum PullEvent: Sendable {
     case peerPulls
     /// The peer acknowledged this revision of ours.
     case pushed(DocumentID, Version)
+    /// Answers ``PullAction/lookForRoom(bytes:)``.
+    case roomLooked(isThere: Bool)
 }
 
 /// Something to do for a pull.
@@ -96,6 +98,10 @@ enum PullAction: Sendable {
     case tellPushOfDecision([DocumentID])
     /// A document could not be had or stored: the peer has to offer it again, on another connection after a while.
     case comeBackLater
+    /// Sees, after a while, whether there is room for so much.
+    case lookForRoom(bytes: Int)
+    /// There is room again: the peer offers on another connection what did not fit.
+    case comeBackNow
     case startFlushTimer
     case report(DocumentEvent)
     case warn(String)

@@ -32,6 +32,8 @@ struct PullMachine {
     var isDeciding = false
     private var echoes: EchoMemory
     private var willComeBack = false
+    /// There was no room here for what came.
+    var roomWait: RoomWait?
 
     init(_ settings: PullSettings) {
         self.settings = settings
@@ -53,12 +55,12 @@ struct PullMachine {
 
     /// Nothing that arrived is under way.
     var isDrained: Bool {
-        lists.isIdle && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0
+        (roomWait == nil ? lists.isIdle : lists.isResting) && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0
     }
 
     /// Everything that the peer announced is here, and nothing of it waits for a look or a decision.
     var isComplete: Bool {
-        (!isSubscribed || isCaughtUp) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
+        (!isSubscribed || isCaughtUp || roomWait != nil) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
     }
 
     /// Body bytes received and not stored yet, and what conflicts cost that wait for a decision.
@@ -92,7 +94,7 @@ struct PullMachine {
         case .insertion(let event):
             var ended: [Insertion] = []
             insertion.handle(event, &ended, &actions)
-            if case .failed(_, let error) = event, !settings.isPassive { actions.append(.fail(error)) }
+            if case .failed(_, let error) = event, !settings.isPassive, (error as? StoreError)?.isNoRoom != true { actions.append(.fail(error)) }
             end(ended, &actions)
         case .takenAway(let taken): accept(taken, &actions)
         case .removalsAreDue(let due):
@@ -109,6 +111,7 @@ struct PullMachine {
             conflicts += page.ids
         case .pushed(let id, let version): return echoes.add(id, version)
         case .peerPulls: insertion.peerPulls = true
+        case .roomLooked(let isThere): lookedForRoom(isThere: isThere, &actions)
         }
         advance(&actions)
     }
@@ -124,7 +127,7 @@ struct PullMachine {
             actions.append(.decide(some))
         }
         // What is to be taken away is gone before a later list may bring it back.
-        if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
+        if removals.isEmpty, removalsUnderWay == 0, hasRoom, roomWait == nil, let list = lists.begin() { actions.append(.readList(list)) }
         if canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
     }
 
@@ -313,7 +316,7 @@ struct PullMachine {
         counts.failed += 1
         counts.completed += 1
         report(id, error, &actions)
-        if wasAsked, !isFinal { comeBack(&actions) }
+        if wasAsked, !isFinal { postpone(error, bytes: 0, &actions) }
     }
 
     /// The peer offers it again on another connection only.

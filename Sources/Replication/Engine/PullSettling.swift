@@ -51,7 +51,7 @@ extension PullMachine {
             if let handle = each.replyTo { actions.append(.settle(handle, settlement)) }
             counts.completed += 1
             switch each.end {
-            case .postponed: comeBack(&actions)
+            case .postponed(let error): postpone(error, bytes: each.bytes, &actions)
             case .stored, .held, .keptBack(_, _, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))

@@ -250,7 +250,7 @@ public actor Replicator {
                 brokenOff.withLock { $0 = nil }
                 update {
                     $0.error = nil
-                    if $0.refusals.push == nil { $0.lastSuccess = environment.time.wallSeconds() }
+                    if $0.refusals.behind == nil { $0.lastSuccess = environment.time.wallSeconds() }
                 }
                 waiting.forgetUnmentioned()
                 // What was fetched meanwhile may have been decided into something to push.
@@ -341,7 +341,7 @@ public actor Replicator {
             }
             self?.update {
                 $0.activity = level
-                if level == .idle, $0.refusals.push == nil { $0.lastSuccess = environment.time.wallSeconds() }
+                if level == .idle, $0.refusals.behind == nil { $0.lastSuccess = environment.time.wallSeconds() }
             }
         } refused: { [weak self] refusals in
             self?.update { $0.refusals = refusals }

@@ -19,7 +19,8 @@ extension Replicator {
 
     /// - Returns: seconds until the next look; nil once another connection is made.
     private func look(at session: ReplicationSession, _ canary: inout IdleCanary) async -> Int? {
-        guard status.activity == .idle else { return canary.forget() }
+        // What waits for room is not there, and known not to be.
+        guard status.activity == .idle, status.refusals.room == nil else { return canary.forget() }
         let before = await session.pulledThrough
         guard let missing = await ask(since: before) else { return canary.forget() }
         guard status.activity == .idle, sessions.contains(where: { $0 === session }) else { return canary.forget() }

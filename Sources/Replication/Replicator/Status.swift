@@ -226,7 +226,7 @@ public struct ReplicatorStatus: Sendable {
 
     /// Seconds since both sides were last known to hold the same; nil where they never were.
     public func lag(now: Int64) -> Int64? {
-        activity == .idle && refusals.push == nil ? 0 : lastSuccess.map { max(0, now - $0) }
+        activity == .idle && refusals.behind == nil ? 0 : lastSuccess.map { max(0, now - $0) }
     }
 
     public init(activity: ActivityLevel = .stopped, since: Int64 = 0, lastSuccess: Int64? = nil) {

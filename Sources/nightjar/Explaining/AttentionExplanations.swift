@@ -26,7 +26,12 @@ extension Explanation {
             "Make room: remove what is not the agent's, delete or purge documents, then nightjar compact. It ends by itself."),
         Explanation(
             "quota_reached", "The database has reached its quota: nothing but deletions is taken.",
-            "Delete or purge documents, then nightjar compact; or raise the database's quota and nightjar reload."),
+            "Delete or purge documents: what they leave is room at once, and blobs that no document names any more go by themselves within the hour. Or raise the "
+                + "database's quota and nightjar reload."),
+        Explanation(
+            "pull_waits_for_room", "There is no room here for documents or blobs that the peer of a replicator has: the disk or the database's quota is used up. "
+                + "They stay at the peer, and what is to be pushed goes on.",
+            "Make room: delete or purge documents, remove what is not the agent's from the disk, or raise the quota and nightjar reload. The pull goes on by itself."),
         Explanation(
             "documents_damaged", "What is stored of a document, or the file of a blob, cannot be read. Everything else goes on.",
             "Save the document anew on top of its current revision, delete it, or purge it; or let a peer send it again. A disk that does this once "

@@ -11,6 +11,10 @@ extension Explanation {
             "open_blobs", "As many blobs are on their way as the agent keeps file descriptors for: a share of RLIMIT_NOFILE. One that does not get on gives way.",
             "It passes by itself, and what is refused meanwhile comes again. Raise LimitNOFILE= of the service (ulimit -n) where many peers send blobs at once."),
         Explanation(
+            "disk.reserve", "The disk of the data folder is full, and the reserve that the agent keeps there (disk: { reserve }, 4 MiB) is given to deletions, compaction and the log. "
+                + "Nothing else is taken until it can be made again.",
+            "Make room: it is made again by itself once three times as much is free."),
+        Explanation(
             "couch_tree_bytes", "An answer of a CouchDB server would take more than 256 MiB as values. Documents are asked for fewer at a time first.",
             "Check what answers at the target; a document with millions of values has to be split."),
         Explanation("max_body_bytes", "A document is larger than 20 MiB.", "Store what is large as a blob: nightjar blob put."),

@@ -101,6 +101,8 @@ extension PullAction {
         case .startFlushTimer: "flush timer"
         case .report(let event): "report \(event.id) \(event.error.map { "\($0.code)" } ?? (event.isAccessRemoved ? "removed" : "ok"))"
         case .comeBackLater: "come back"
+        case .lookForRoom(let bytes): "look for room for \(bytes)"
+        case .comeBackNow: "come back now"
         case .warn: "warn"
         case .fail: "fail"
         }

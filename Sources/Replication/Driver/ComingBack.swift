@@ -1,0 +1,32 @@
+import DocumentStore
+import Interfaces
+
+/// What the peer offers again on another connection only. What is not continuous ends anyway, and its checkpoint stays behind the document.
+extension ReplicationSession {
+    func comeBackLater() {
+        guard case .active(let active) = role, active.replicator.isContinuous else { return }
+        comesBack = true
+        let delay = RetryDelay(first: limits.deferralSeconds, longest: limits.maximumDeferralSeconds)
+        later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {
+            $0.comeBack("reconnecting, to request documents that could not be fetched or stored")
+        }
+    }
+
+    func comeBack(_ message: String) {
+        comesBack = true
+        fail(ReplicationError(domain: .http, code: 503, message: message))
+    }
+
+    /// Sees after a while whether there is room for so much. Where room comes and goes, ever more seldom.
+    func lookForRoom(_ bytes: Int, _ link: CollectionLink) {
+        guard case .active(let active) = role, active.replicator.isContinuous else { return }
+        let (slot, delay) = (link.slot, RetryDelay(first: limits.roomLookSeconds, longest: limits.maximumRoomLookSeconds))
+        later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) { session in
+            session.write { try $0.tryWriting(.peers, bytes: bytes) } then: { session, _ in
+                session.tell(session.links[slot], pull: .roomLooked(isThere: true))
+            } failed: { session, _ in
+                session.tell(session.links[slot], pull: .roomLooked(isThere: false))
+            }
+        }
+    }
+}
