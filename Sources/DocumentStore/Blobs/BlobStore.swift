@@ -192,7 +192,7 @@ public final class BlobStore: Sendable {
     /// - Throws: `StoreError.blobDigestMismatch`, `.blobTooLarge`, `.diskFull`.
     @discardableResult
     public func install(_ bytes: [UInt8], expecting: BlobDigest? = nil) throws(StoreError) -> BlobDigest {
-        let writer = try writer()
+        let writer = try writer(length: UInt64(bytes.count))
         try writer.append(bytes)
         return try writer.finish(expecting: expecting)
     }

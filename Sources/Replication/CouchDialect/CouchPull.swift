@@ -311,7 +311,8 @@ extension CouchDialect {
             do { tell([.pull(slot: 0, arrival(try await withAttachments(document, row), row))]) } catch {
                 let failure = ReplicationError(couch: error)
                 if failure.isNoRoom {
-                    tell([.pull(slot: 0, .arrivalRefused(row.row.sequence, row.row.id, failure, isFinal: false))])
+                    let largest = document.attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0
+                    tell([.pull(slot: 0, .noRoom(row.row.sequence, row.row.id, failure, bytes: Int(clamping: largest)))])
                     continue
                 }
                 guard failure.domain == .http, !failure.isTransient else { throw error }

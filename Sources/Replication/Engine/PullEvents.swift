@@ -47,6 +47,8 @@ enum PullEvent: Sendable {
     case arrived(ReceivedRevision)
     /// A revision came that cannot be taken. `isFinal`: the peer need not send it again.
     case arrivalRefused(RemoteSequence?, DocumentID?, ReplicationError, isFinal: Bool)
+    /// There is no room here for a revision, or so many bytes of an attachment of it.
+    case noRoom(RemoteSequence?, DocumentID, ReplicationError, bytes: Int)
     /// The peer will not send what it offered.
     case withdrawn(RemoteSequence?)
     case insertion(InsertionEvent)

@@ -85,6 +85,7 @@ struct PullMachine {
             if !settings.isPassive { actions.append(.fail(error)) }
         case .arrived(let revision): accept(revision, &actions)
         case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
+        case .noRoom(let sequence, let id, let error, let bytes): refuse(sequence, id, error, isFinal: false, bytes: bytes, &actions)
         case .withdrawn(let sequence):
             // What came all the same is done when it is stored, and not before.
             if giveUp(sequence) {
@@ -308,7 +309,7 @@ struct PullMachine {
     }
 
     private mutating func refuse(
-        _ sequence: RemoteSequence?, _ id: DocumentID?, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PullAction]
+        _ sequence: RemoteSequence?, _ id: DocumentID?, _ error: ReplicationError, isFinal: Bool, bytes: Int = 0, _ actions: inout [PullAction]
     ) {
         let wasAsked = giveUp(sequence)
         if wasAsked, isFinal { complete(sequence) }
@@ -316,7 +317,7 @@ struct PullMachine {
         counts.failed += 1
         counts.completed += 1
         report(id, error, &actions)
-        if wasAsked, !isFinal { postpone(error, bytes: 0, &actions) }
+        if wasAsked, !isFinal { postpone(error, bytes: bytes, &actions) }
     }
 
     /// The peer offers it again on another connection only.

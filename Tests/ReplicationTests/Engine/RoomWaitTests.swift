@@ -60,6 +60,13 @@ import Testing
         #expect(words.contains("look for room for 5002") && pull.through == nil)
     }
 
+    @Test func anAttachmentThatDoesNotFitIsWaitedForWithItsSize() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"))
+        let words = pull.on(.noRoom(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
+        #expect(words.contains("look for room for 5000") && pull.through == nil && pull.machine.isComplete)
+    }
+
     /// A peer that pushes keeps what is refused, and hears nothing of this machine.
     @Test func aPeerIsToldToKeepIt() {
         var pull = PullRun(passive: true)
