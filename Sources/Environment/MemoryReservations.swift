@@ -46,6 +46,12 @@ extension MemoryBudget {
     /// So much more would leave everybody undisturbed.
     public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm($0) } }
 
+    /// So much more would have nobody put off.
+    public func fits(_ bytes: Int) -> Bool { state.withLock { $0.used + bytes <= most($0) } }
+
+    /// So little is left that whoever has us work takes no more until that is done, however small its part: many small parts are much.
+    public var isShort: Bool { !fits(limit / 8) }
+
     /// Bytes that are reserved for work.
     public var reserved: Int { state.withLock { $0.reserved } }
     /// The most that was reserved at a time.

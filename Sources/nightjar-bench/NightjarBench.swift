@@ -11,7 +11,7 @@ struct NightjarBench: AsyncParsableCommand {
             InsertCommand.self, PushCommand.self, PullCommand.self, PushFilterCommand.self, FilterCommand.self, FindCommand.self,
             ResolverCommand.self,
             ReloadCommand.self, ReloadStormCommand.self, PushTLSCommand.self, HandshakesCommand.self, TLSMemoryCommand.self,
-            MillionCommand.self, BlobCommand.self, HostileCommand.self, MemoryCommand.self, LatencyCommand.self,
+            MillionCommand.self, BlobCommand.self, HostileCommand.self, CrowdCommand.self, MemoryCommand.self, LatencyCommand.self,
             DeltaCommand.self, SecondStartCommand.self, FleetCommand.self, VersionsCommand.self, CouchCommand.self, AllCommand.self, HubChild.self, PushChild.self,
         ])
 }

@@ -52,6 +52,17 @@ import Testing
         #expect(large.hold(6 * megabyte, owedByPeer: 0) == .free)
     }
 
+    @Test func itIsShortWhereLittleIsLeftWhoeverHasIt() {
+        let budget = budget()
+        let (one, _) = join(budget)
+        _ = one.hold(7 * megabyte, owedByPeer: 0)
+        #expect(!budget.isShort && budget.fits(megabyte) && !budget.fits(megabyte + 1))
+        let (other, _) = join(budget)
+        #expect(other.hold(1, owedByPeer: 0) == .free && budget.isShort)
+        one.giveUp()
+        #expect(!budget.isShort)
+    }
+
     @Test func aConnectionThatGoesRelievesTheOthers() {
         let budget = budget()
         let (large, told) = join(budget)

@@ -30,13 +30,14 @@ extension ReplicationSession {
         let historyLimit = dialect.maximumHistory(slot)
         switch action {
         case .read(let position, let limit, let isBacklog):
-            let maxBytes = pageBytes
+            let memory = memory
             read {
-                try source.read($0, from: position, limit: limit, maxBytes: maxBytes, isBacklog: isBacklog, historyLimit: historyLimit)
+                try source.read(
+                    $0, from: position, limit: limit, maxBytes: Self.pageBytes(memory), isBacklog: isBacklog, historyLimit: historyLimit)
             } then: { $0.tell(slot, generation, push: .read($1)) }
         case .readAgain(let due):
-            let (ids, maxBytes) = (due.map(\.0), pageBytes)
-            read { try source.read($0, due, maxBytes: maxBytes, historyLimit: historyLimit) } then: {
+            let (ids, memory) = (due.map(\.0), memory)
+            read { try source.read($0, due, maxBytes: Self.pageBytes(memory), historyLimit: historyLimit) } then: {
                 $0.tell(slot, generation, push: .readAgain(Array(ids.prefix($1.count)), $1.documents))
             }
         case .readKeptBack(let after):
@@ -239,22 +240,6 @@ extension ReplicationSession {
         case .warn(let message): logger.warning("\(message)", metadata: ["peer": "\(transport.peerDescription)"])
         case .fail(let error): fail(error)
         }
-    }
-
-    /// Long lists are read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
-    private func read(_ list: IncomingList, _ link: CollectionLink) {
-        let (slot, isPassive, naming, limits) = (link.slot, isPassive, naming, limits)
-        @Sendable func rows() -> Result<ListRows, MessageError> {
-            let bytes = [UInt8](list.body.readableBytesView)
-            return Result { () throws(MessageError) in
-                isPassive
-                    ? .proposed(try ChangeRows.readProposals(bytes, naming: naming, limits: limits))
-                    : .offered(try ChangeRows.readChanges(bytes, naming: naming, limits: limits))
-            }
-        }
-        if let rows = list.rows { return tell(link, pull: .listRead(.success(rows))) }
-        if list.body.readableBytes <= limits.inlineListBytes { return tell(link, pull: .listRead(rows())) }
-        ask(atLength: true) { rows() } then: { $0.tell($0.links[slot], pull: .listRead($1)) }
     }
 
     private func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ link: CollectionLink) {

@@ -9,6 +9,8 @@ struct FrameIntake {
     private(set) var bytes = 0
     /// What was looked at in the turn that runs: bytes after inflation, and something for each frame.
     var work = 0
+    /// How much of it this turn may take.
+    var bound = Int.max
     /// A turn for the rest is on its way.
     var goesOn = false
     /// The connection is gone, and so is the session once it has looked at the rest.
@@ -34,11 +36,13 @@ struct FrameIntake {
 extension ReplicationSession {
     /// More may be looked at in this turn. Where the connection is not read, what was read from it before waits likewise.
     var mayReceive: Bool {
-        !intake.isEmpty && !dialect.shouldPauseReading && !readingIsPaused && !hasEnded && intake.work < limits.turnBytes
+        !intake.isEmpty && !dialect.shouldPauseReading && !readingIsPaused && !hasEnded && intake.work < intake.bound
     }
 
     /// Takes frames one by one: a few that compress well become megabytes, and those behind wait until these are consumed.
     func receive() {
+        guard mayReceive else { return }
+        if intake.work == 0 { intake.bound = turnBytes }
         var events: [DialectEvent] = []
         while mayReceive, let frame = intake.next() {
             let before = dialect.takenBytes

@@ -155,7 +155,7 @@ extension ReplicationSession {
             dialect.speak(.collections, collections: found.count, isOnlyDefault: false)
             links = found.enumerated().compactMap { index, collection in collection.map { passiveLink(index, $0) } }
         }
-        passiveRequests.append(.collections(handle, ids: wanted.items.map(\.checkpointID), found: found.map { $0 != nil }))
+        take(.collections(handle, ids: wanted.items.map(\.checkpointID), found: found.map { $0 != nil }), handle)
     }
 
     private func passiveLink(_ slot: Int, _ collection: Collection) -> CollectionLink {
@@ -190,9 +190,9 @@ extension ReplicationSession {
 
     private func handle(_ request: PassiveRequest, _ slot: Int, _ handle: AnswerHandle?) {
         switch request {
-        case .checkpoint(let id): passiveRequests.append(.checkpoint(handle, id: id))
+        case .checkpoint(let id): take(.checkpoint(handle, id: id), handle)
         case .setCheckpoint(let id, let body, let expected):
-            passiveRequests.append(.setCheckpoint(handle, id: id, body: body, expectedRevision: expected))
+            take(.setCheckpoint(handle, id: id, body: body, expectedRevision: expected), handle)
         case .subscribe(let subscription):
             do throws(MessageError) { try subscribe(links[slot], subscription, handle) } catch { dialect.refuse(handle, error) }
         case .unsubscribe:
@@ -207,9 +207,10 @@ extension ReplicationSession {
     /// A peer that may not push may store checkpoints all the same: a refusal would stop Couchbase Lite for good, and without a
     /// checkpoint each visit would pull everything anew. What it can store is bounded, and its own.
     func servePassiveRequests() {
+        guard case .passive(let passive) = role, !passiveRequests.isEmpty else { return }
         // While memory is short, a peer that has not read its replies gets no more of them.
-        let mayOwe = standing == .crowded ? 0 : limits.owedReplyBytes
-        guard case .passive(let passive) = role, dialect.owedBytes <= mayOwe, let request = passiveRequests.next() else { return }
+        let mayOwe = standing == .crowded || dialect.owedBytes > 0 && memory.isShort ? 0 : limits.owedReplyBytes
+        guard dialect.owedBytes <= mayOwe, let request = passiveRequests.next() else { return }
         let owner = passive.checkpointOwner
         switch request {
         case .checkpoint(let handle, let id):

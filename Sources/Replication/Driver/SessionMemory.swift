@@ -28,8 +28,11 @@ extension ReplicationSession {
         stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free)
     }
 
-    /// Bytes of bodies that are read for the peer at once: many at a time only while there is room for as many more by others.
-    var pageBytes: Int { memory.hasRoom(for: 4 * StoreLimits.maxBodyBytesPerRead) ? StoreLimits.maxBodyBytesPerRead : Self.smallPageBytes }
+    /// Bytes of bodies that are read for a peer at once: many at a time only while there is room for as many more by others. To be asked
+    /// when the store begins to read: of a thousand peers that subscribe at the same time the last has its turn when the others' are here.
+    static func pageBytes(_ memory: MemoryBudget) -> Int {
+        memory.hasRoom(for: 4 * StoreLimits.maxBodyBytesPerRead) ? StoreLimits.maxBodyBytesPerRead : smallPageBytes
+    }
     private static let smallPageBytes = 64 << 10
 
     /// Compression takes a quarter of a megabyte. A write that a thousand followers are told of at once must not take it a thousand times.
@@ -53,7 +56,10 @@ extension ReplicationSession {
                 metadata: ["peer": "\(transport.peerDescription)"])
             let message = "the memory for peers (limits.memory) is used up; come back later"
             // Not 1013, for which Couchbase Lite stops for good.
-            finish(error: ReplicationError(domain: .websocket, code: 1013, message: message), closeCode: 4001, reason: message)
+            // A CLOSE frame would wait behind what the socket does not take, and all of that with it, counted by nobody.
+            let isStuck = !transport.isWritable
+            finish(error: ReplicationError(domain: .websocket, code: 1013, message: message), closeCode: isStuck ? nil : 4001, reason: message)
+            if isStuck { transport.drop() }
         case .crowded, .free:
             for link in links where link.push != nil { tell(link, push: .throttled(now == .crowded)) }
             drain()
@@ -81,11 +87,30 @@ extension ReplicationSession {
         }
     }
 
+    /// Takes a request that waits for its turn. One that holds much is refused where there is no room: a peer may send many before it has read
+    /// the first answer, each of which came as a few bytes, and what is ours to do is nobody's debt.
+    func take(_ request: PassiveRequests.Request, _ handle: AnswerHandle?) {
+        let bytes = passiveRequests.bytes + request.bytes
+        guard bytes <= Self.smallRequestBytes || memory.hasRoom(for: bytes) else {
+            let message = "no memory for requests of \(bytes) bytes within limits.memory (\(memory.limit)); come back later"
+            return dialect.refuse(handle, MessageError(code: 503, message: message))
+        }
+        passiveRequests.append(request)
+    }
+
+    /// What each connection may have waiting in any case: all that peers of this field ask at once.
+    private static let smallRequestBytes = 16 << 10
+
+    /// Bytes that are looked at in a turn. What one turn brings is counted at its end: while memory is short, that is one message.
+    var turnBytes: Int { memory.isShort ? min(Self.shortTurnBytes, limits.turnBytes) : limits.turnBytes }
+    private static let shortTurnBytes = 16 << 10
+
     /// The connection is not read while what came is not stored, or what the peer asked for is not taken.
     func adjustReading() {
         // What the peer has to end, or what makes room for it, still has to come: only what we work on is waited for.
         // Blobs come by the same connection: while some are fetched, revisions are refused instead.
-        let isCrowded = standing == .crowded && (bufferedBytes > 0 && !blobs.isFetching || passiveRequests.bytes > 0 || dialect.owedBytes > 0)
+        let works = bufferedBytes > 0 && !blobs.isFetching || passiveRequests.bytes > 0
+        let isCrowded = standing == .crowded && (works || dialect.owedBytes > 0) || isPassive && works && memory.isShort
         let waits = isCrowded || bufferedBytes > limits.bufferedRevisionBytes && !blobs.isFetching || dialect.owedBytes > limits.owedReplyBytes
             || passiveRequests.count > limits.waitingRequests || bytesElsewhere > 0 || blobs.waitingRequests > limits.waitingRequests || dialect.shouldPauseReading
         if waits, !readingIsPaused {

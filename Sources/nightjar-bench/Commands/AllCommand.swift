@@ -38,6 +38,9 @@ struct AllCommand: AsyncParsableCommand {
             ("second-start", { try await SecondStartScenario(documents: documents * 10).run($0) }),
             ("blob", { try await BlobScenario(megabytes: quick ? 205 : 2_048, rounds: quick ? 1 : 3).run($0) }),
             ("hostile", { try await HostileScenario(connections: quick ? 100 : 1_000, rounds: quick ? 1 : 3).run($0) }),
+            ("crowd", {
+                try await CrowdScenario(connections: quick ? 100 : 1_000, rounds: quick ? 1 : 3, agent: agent.agentPath()).run($0)
+            }),
             ("couchdb", {
                 var scenario = CouchScenario(agent: try agent.agentPath())
                 (scenario.rounds, scenario.listeners, scenario.megabytes) = quick ? (1, 200, 205) : (3, 1_000, 2_048)

@@ -142,3 +142,18 @@ struct HostileCommand: AsyncParsableCommand {
         try await common.report { try await HostileScenario(connections: connections, rounds: rounds).run($0) }
     }
 }
+
+struct CrowdCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "crowd", abstract: "Peers each of which has the agent do a little, and that read nothing: what it grows by.")
+
+    @OptionGroup var common: CommonOptions
+    @OptionGroup var agent: AgentOptions
+    @Option var connections = 1_000
+    @Option var rounds = 3
+
+    func run() async throws {
+        let path = try agent.agentPath()
+        try await common.report { try await CrowdScenario(connections: connections, rounds: rounds, agent: path).run($0) }
+    }
+}

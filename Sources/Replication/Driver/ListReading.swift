@@ -1,0 +1,53 @@
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+import NIOCore
+
+/// The lists of changes that a peer sends become rows.
+extension ReplicationSession {
+    /// Rows are many times their text, and are here until the store has answered about all of them: while memory is short, the text waits.
+    func read(_ list: IncomingList, _ link: CollectionLink) {
+        if let rows = list.rows { return tell(link, pull: .listRead(.success(rows))) }
+        guard isPassive, list.body.readableBytes > Self.shortListBytes, memory.isShort else { return readNow(list, link) }
+        readWhenItFits(list, link, looks: 0)
+    }
+
+    /// Short lists go on in any case.
+    private static let shortListBytes = 2 << 10
+    /// Between two looks at whether there is room, and how often that is done: what keeps others' memory ends or has to go meanwhile.
+    private static let patienceMilliseconds = 50
+    private static let looks = 40
+
+    private func readWhenItFits(_ list: IncomingList, _ link: CollectionLink, looks: Int) {
+        let bytes = Self.rowBytes(list.body)
+        if memory.fits(bytes) { return readNow(list, link) }
+        let slot = link.slot
+        guard looks < Self.looks else {
+            let message = "no memory for a list of \(list.body.readableBytes) bytes within limits.memory (\(memory.limit)); come back later"
+            return tell(link, pull: .listRead(.failure(MessageError(code: 503, message: message))))
+        }
+        later(milliseconds: Self.patienceMilliseconds) { $0.readWhenItFits(list, $0.links[slot], looks: looks + 1) }
+    }
+
+    /// What the rows will hold, all but exactly: each begins with a bracket.
+    private static func rowBytes(_ body: ByteBuffer) -> Int {
+        let rows = body.readableBytesView.reduce(0) { $0 + ($1 == UInt8(ascii: "[") ? 1 : 0) }
+        return rows * HeldBytes.row + body.readableBytes
+    }
+
+    /// Long lists are read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
+    private func readNow(_ list: IncomingList, _ link: CollectionLink) {
+        let (slot, isPassive, naming, limits) = (link.slot, isPassive, naming, limits)
+        @Sendable func rows() -> Result<ListRows, MessageError> {
+            let bytes = [UInt8](list.body.readableBytesView)
+            return Result { () throws(MessageError) in
+                isPassive
+                    ? .proposed(try ChangeRows.readProposals(bytes, naming: naming, limits: limits))
+                    : .offered(try ChangeRows.readChanges(bytes, naming: naming, limits: limits))
+            }
+        }
+        if list.body.readableBytes <= limits.inlineListBytes { return tell(link, pull: .listRead(rows())) }
+        ask(atLength: true) { rows() } then: { $0.tell($0.links[slot], pull: .listRead($1)) }
+    }
+}

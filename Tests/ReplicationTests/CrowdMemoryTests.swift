@@ -1,0 +1,154 @@
+import BLIP
+import Dispatch
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+import NIOCore
+import Synchronization
+import Testing
+import TestSupport
+import Transport
+
+@testable import Replication
+
+/// What a crowd of peers has the agent do at the same time stays within the budget, although each of them has little of it.
+@Suite(.timeLimit(.minutes(10)))
+struct CrowdMemoryTests {
+    /// The store does nothing more for whoever asked after it was made, until it is opened.
+    private final class Gate: Sendable {
+        private let gate = DispatchSemaphore(value: 0)
+        private let jobs: Int
+
+        private init(_ jobs: Int) { self.jobs = jobs }
+
+        static func writer(_ database: TestDatabase) -> Gate {
+            let gate = Gate(1)
+            database.database.write { _ in gate.gate.wait() } completion: { (_: Result<Void, any Error>) in }
+            return gate
+        }
+
+        static func readers(_ database: TestDatabase) async -> Gate {
+            let gate = Gate(DatabaseOptions().readers)
+            for _ in 0..<gate.jobs {
+                await withCheckedContinuation { holds in
+                    database.database.read { _ in
+                        holds.resume()
+                        gate.gate.wait()
+                    } completion: { (_: Result<Void, any Error>) in }
+                }
+            }
+            return gate
+        }
+
+        func open() { for _ in 0..<jobs { gate.signal() } }
+    }
+
+    /// How requests were answered: codes of errors, 0 for what was done.
+    private final class Answers: Sendable {
+        private let codes = Mutex<[Int: Int]>([:])
+        func add(_ reply: IncomingReply?) { codes.withLock { $0[reply.map { $0.error?.code ?? 0 } ?? -1, default: 0] += 1 } }
+        subscript(_ code: Int) -> Int { codes.withLock { $0[code, default: 0] } }
+    }
+
+    /// A checkpoint of the largest size travels as some hundred bytes. Nothing that is ours to do is a debt for which anybody has to go.
+    @Test func checkpointsThatWaitToBeStored() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 8 << 20)
+        let hub = MemoryHub(database: database, memory: memory)
+        let honest = try await Peer(hub.connect())
+        let gate = Gate.writer(database)
+        let body = "{\"text\":\"\(String(repeating: " ", count: 128_000))\"}"
+        let answers = Answers()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<40 {
+                let peer = try await Peer(hub.connect())
+                for each in 0..<10 {
+                    group.addTask { answers.add(await peer.ask("setCheckpoint", [("client", "cp-\(number)-\(each)"), ("rev", "")], body, compressed: true)) }
+                }
+            }
+            try await eventually("some are refused") { answers[503] > 0 }
+            #expect(await honest.ask("getCheckpoint", [("client", "mine")])?.error?.code == 404)
+            let saved = Task { await honest.ask("setCheckpoint", [("client", "mine"), ("rev", "")], "{\"local\":1}") }
+            gate.open()
+            #expect(await saved.value.map { $0.error == nil } == true)
+            try await group.waitForAll()
+        }
+        // All of them would hold 50 MB. Nobody had to go.
+        #expect(memory.takeHighest() <= memory.limit + memory.limit / 10)
+        #expect(answers[0] > 0 && answers[0] + answers[503] == 400)
+    }
+
+    /// Rows are twenty times their text.
+    @Test func listsThatTheStoreIsAskedAbout() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 8 << 20)
+        let hub = MemoryHub(database: database, memory: memory)
+        let honest = try await Peer(hub.connect())
+        let gate = await Gate.readers(database)
+        let list = "[\((0..<1_000).map { "[\"d\($0)\",\"1-aa\"]" }.joined(separator: ","))]"
+        let answers = Answers()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<40 {
+                let peer = try await Peer(hub.connect())
+                for _ in 0..<2 { group.addTask { answers.add(await peer.ask("proposeChanges", [], list, compressed: true)) } }
+            }
+            try await eventually("as many are read as may be") { memory.isShort }
+            let proposed = Task { await honest.ask("proposeChanges", [], "[[\"mine\",\"1-aa\"]]") }
+            gate.open()
+            #expect(await proposed.value.map { $0.error == nil } == true)
+            try await group.waitForAll()
+        }
+        // All of them would hold 25 MB at once.
+        #expect(memory.takeHighest() <= memory.limit + memory.limit / 10)
+        #expect(answers[0] >= 10 && answers[0] + answers[503] == 80)
+    }
+
+    /// Others may have come between.
+    @Test func aPageIsAsLargeAsThereIsRoomWhenItIsRead() async throws {
+        let database = try TestDatabase("hub")
+        for number in 0..<20 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
+        let memory = MemoryBudget(limit: 64 << 20)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), memory: memory, logger: quietLogger())
+        await session.start()
+        let gate = await Gate.readers(database)
+        let peer = Peer(client) { _ in nil }
+        #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
+        try await eventually("it is to be read") { await session.readsAPage }
+        let others = memory.share { _ in }
+        _ = others.hold(memory.limit / 4 * 3, owedByPeer: 0)
+        gate.open()
+        for await request in peer.requests where request.profile == "changes" {
+            #expect(json(request.body)?.asArray?.count == 1)
+            break
+        }
+        peer.close()
+    }
+
+    /// What the socket has not taken would stay until time is up for CLOSE, and count nowhere.
+    @Test func aPeerThatHasToGoAndReadsNothingIsDropped() async throws {
+        let database = try TestDatabase("hub")
+        let body = Array("{\"text\":\"\(String(repeating: "x", count: 110_000))\"}".utf8)
+        try await database.database.write {
+            try $0.setPeerCheckpoint(
+                CheckpointOwner(user: nil, listener: "hub"), id: "cp", body: body, expectedRevision: nil, within: CheckpointBounds(count: 1, bytes: 2 << 20))
+        }
+        let memory = MemoryBudget(limit: 64 << 20)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), memory: memory, logger: quietLogger())
+        await session.start()
+        let peer = Peer(client)
+        client.executionContext.execute { client.setReading(false) }
+        peer.send(peer.request("getCheckpoint", [("client", "cp")]))
+        try await eventually("the reply lies at the socket") { memory.used > 120_000 }
+        await session.stand(.evicted)
+        for await end in peer.end { #expect(end.code == 1006) }
+    }
+}
+
+extension ReplicationSession {
+    fileprivate var readsAPage: Bool { links.first?.push?.feed.reading == .feed }
+}
