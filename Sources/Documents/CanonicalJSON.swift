@@ -11,15 +11,29 @@ public enum CanonicalJSON {
         return try written(body, keysMayRepeat: scan != nil) ?? body
     }
 
+    /// Checks a document's body as `JSONScanner.scanDocument` does, and gives its canonical form as well, in one pass.
+    public static func scanned(_ body: [UInt8], unusualKeys: Bool = true) throws(JSONError) -> (scan: DocumentScan, bytes: [UInt8]) {
+        var scan: DocumentScan?
+        let canonical = try written(body, keysMayRepeat: false, unusualKeys: unusualKeys) { scan = $0 }
+        guard let scan else { throw JSONError(.unexpectedEnd, offset: 0, in: UnsafeRawBufferPointer(start: nil, count: 0)) }
+        return (scan, canonical ?? body)
+    }
+
     /// The canonical form of a body that was checked: in one pass where the other function needs two. Most bodies are not canonical.
     public static func bytes(ofChecked body: [UInt8]) throws(JSONError) -> [UInt8] { try written(body, keysMayRepeat: true) ?? body }
 
     /// Nil where the body is canonical.
-    private static func written(_ body: [UInt8], keysMayRepeat: Bool) throws(JSONError) -> [UInt8]? {
+    private static func written(
+        _ body: [UInt8], keysMayRepeat: Bool, unusualKeys: Bool = true, found: (DocumentScan) -> Void = { _ in }
+    ) throws(JSONError) -> [UInt8]? {
         try body.withRawBytes { (raw) throws(JSONError) -> [UInt8]? in
-            guard let walker = try JSONWalker.walk(raw, rootMustBeObject: true, recording: true, keysMayRepeat: keysMayRepeat) else {
+            guard
+                let walker = try JSONWalker.walk(
+                    raw, rootMustBeObject: true, recording: true, keysMayRepeat: keysMayRepeat, unusualKeys: unusualKeys)
+            else {
                 throw JSONError(.unexpectedEnd, offset: 0, in: raw)
             }
+            found(walker.documentScan)
             return walker.isCanonical ? nil : CanonicalWriter.write(walker)
         }
     }
@@ -28,9 +42,9 @@ public enum CanonicalJSON {
 /// Writes the canonical form of a text that a recording `JSONWalker` accepted. Containers that are canonical are
 /// copied whole; the members of others are gathered, sorted and written one by one. Thanks to the record no byte
 /// is passed over more than a few times, however deep the text.
-private struct CanonicalWriter {
+private struct CanonicalWriter: ~Copyable {
     /// A member of an object being written.
-    private struct Member {
+    private struct Member: BitwiseCopyable {
         /// The first eight bytes of the key, so that most comparisons are one.
         var prefix: UInt64
         /// Where the key's plain bytes are: in the text, or in `plainKeys` if it had escapes.
@@ -39,26 +53,28 @@ private struct CanonicalWriter {
         var valueStart: UInt32
         /// Of the first container in the value.
         var container: UInt32
+        /// Behind the value, if all from the key's quote to there is canonical as it stands; else 0.
+        var wholeEnd: UInt32 = 0
         var keyWasEscaped: Bool
     }
 
     private let text: UnsafePointer<UInt8>
     private let textEnd: UnsafePointer<UInt8>
-    private let containers: ContiguousArray<JSONWalker.Container>
+    private let containers: PlainStack<JSONWalker.Container>
     /// Members of all objects being written, innermost last.
-    private var members: ContiguousArray<Member> = []
+    private var members = PlainStack<Member>(capacity: 16)
     /// Keys that had escapes, without them.
     private var plainKeys: [UInt8] = []
     private var out: UnsafeMutablePointer<UInt8>
     private let outEnd: UnsafeMutablePointer<UInt8>
 
-    static func write(_ walker: JSONWalker) -> [UInt8] {
-        let count = walker.end - walker.start
-        return [UInt8](unsafeUninitializedCapacity: count + walker.growth) { buffer, written in
-            guard let base = buffer.baseAddress else { return }
-            var writer = CanonicalWriter(walker, out: base, outEnd: base + count + walker.growth)
-            writer.members.reserveCapacity(16)
-            var at = walker.start
+    static func write(_ walker: consuming JSONWalker) -> [UInt8] {
+        let (start, end, growth) = (walker.start, walker.end, walker.growth)
+        var containers = Optional(walker.takeContainers())
+        return [UInt8](unsafeUninitializedCapacity: end - start + growth) { buffer, written in
+            guard let base = buffer.baseAddress, let containers = containers.take() else { return }
+            var writer = CanonicalWriter(start, end, containers, out: base, outEnd: base + (end - start) + growth)
+            var at = start
             writer.skipSpace(&at)
             var container = 0
             writer.value(&at, &container)
@@ -66,10 +82,13 @@ private struct CanonicalWriter {
         }
     }
 
-    private init(_ walker: JSONWalker, out: UnsafeMutablePointer<UInt8>, outEnd: UnsafeMutablePointer<UInt8>) {
-        text = walker.start
-        textEnd = walker.end
-        containers = walker.containers
+    private init(
+        _ text: UnsafePointer<UInt8>, _ textEnd: UnsafePointer<UInt8>, _ containers: consuming PlainStack<JSONWalker.Container>,
+        out: UnsafeMutablePointer<UInt8>, outEnd: UnsafeMutablePointer<UInt8>
+    ) {
+        self.text = text
+        self.textEnd = textEnd
+        self.containers = containers
         self.out = out
         self.outEnd = outEnd
     }
@@ -156,6 +175,10 @@ private struct CanonicalWriter {
             if index + 1 < members.count, compare(member, members[index + 1]) == 0 { continue }
             if wrote { put(0x2C) }
             wrote = true
+            if member.wholeEnd > 0 {
+                put(text + Int(member.keyStart) - 1, Int(member.wholeEnd - member.keyStart) + 1)
+                continue
+            }
             put(0x22)
             if member.keyWasEscaped {
                 // Through a copy, since writing values may grow `plainKeys`.
@@ -172,7 +195,7 @@ private struct CanonicalWriter {
             value(&at, &container)
         }
         put(0x7D)
-        members.removeSubrange(firstMember...)
+        members.cut(to: firstMember)
         plainKeys.removeSubrange(firstPlainKey...)
     }
 
@@ -183,27 +206,33 @@ private struct CanonicalWriter {
         skipSpace(&at)
         while at.pointee == 0x22 {
             let keyStart = at + 1
-            let escaped = JSONText.skipCheckedString(&at, textEnd, flagDelete: false)
-            var member = Member(
-                prefix: 0, keyStart: UInt32(keyStart - text), keyCount: UInt32(at - 1 - keyStart), valueStart: 0,
-                container: UInt32(container), keyWasEscaped: escaped)
-            if escaped {
-                member.keyStart = UInt32(plainKeys.count)
-                JSONText.appendPlain(UnsafeBufferPointer(start: keyStart, count: at - 1 - keyStart), to: &plainKeys)
-                member.keyCount = UInt32(plainKeys.count) - member.keyStart
-            }
-            member.prefix = withKey(member) { JSONText.orderPrefix($0) }
+            let isPlain = !skipString(&at)
+            let key = UnsafeBufferPointer(start: keyStart, count: at - 1 - keyStart)
+            let colon = at
             skipSpace(&at)
+            var isWhole = isPlain && at == colon
             at += 1  // the colon
+            let value = at
             skipSpace(&at)
-            member.valueStart = UInt32(at - text)
+            isWhole = isWhole && at == value
+            var member = Member(
+                prefix: 0, keyStart: UInt32(keyStart - text), keyCount: UInt32(key.count), valueStart: UInt32(at - text),
+                container: UInt32(container), keyWasEscaped: false)
             switch at.pointee {
             case 0x7B, 0x5B:
                 let record = containers[container]
                 at = text + Int(record.end)
                 container = Int(record.next)
-            case 0x22: _ = skipString(&at)
+                isWhole = isWhole && record.isCanonical
+            case 0x22:
+                if skipString(&at) { isWhole = false }
             default: skipScalar(&at)
+            }
+            if isWhole { member.wholeEnd = UInt32(at - text) }
+            if isPlain {
+                member.prefix = JSONText.orderPrefix(key)
+            } else {
+                noteEscapes(of: key, &member)
             }
             members.append(member)
             skipSpace(&at)
@@ -212,6 +241,19 @@ private struct CanonicalWriter {
                 skipSpace(&at)
             }
         }
+    }
+
+    /// A key that holds escapes is compared by what it stands for.
+    private mutating func noteEscapes(of key: UnsafeBufferPointer<UInt8>, _ member: inout Member) {
+        guard key.contains(0x5C) else {
+            member.prefix = JSONText.orderPrefix(key)
+            return
+        }
+        member.keyWasEscaped = true
+        member.keyStart = UInt32(plainKeys.count)
+        JSONText.appendPlain(key, to: &plainKeys)
+        member.keyCount = UInt32(plainKeys.count) - member.keyStart
+        member.prefix = withKey(member) { JSONText.orderPrefix($0) }
     }
 
     @inline(__always)
@@ -245,12 +287,11 @@ private struct CanonicalWriter {
                 if hole != index { members[hole] = member }
             }
         } else {
-            var slice = ContiguousArray(members[first...])
-            slice.sort {
+            let sorted = (first..<members.count).map { members[$0] }.sorted {
                 let order = compare($0, $1)
                 return order != 0 ? order < 0 : $0.valueStart < $1.valueStart
             }
-            members.replaceSubrange(first..., with: slice)
+            for (offset, member) in sorted.enumerated() { members[first + offset] = member }
         }
     }
 

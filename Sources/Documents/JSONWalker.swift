@@ -1,10 +1,10 @@
 /// One strict pass over a JSON text. It goes down once per nested container, reads strings eight bytes at a
 /// time, and can record where containers end, so that a second pass may skip them.
-struct JSONWalker {
+struct JSONWalker: ~Copyable {
     typealias Problem = JSONError.Kind
 
     /// What is recorded of a container, in the order in which they begin.
-    struct Container {
+    struct Container: BitwiseCopyable {
         /// Offset after the closing bracket.
         var end: UInt32
         /// Index of the first container that begins after this one ends.
@@ -22,12 +22,12 @@ struct JSONWalker {
     /// How many bytes the canonical form may be longer than the text, at most.
     var growth = 0
     let recording: Bool
-    var containers: ContiguousArray<Container> = []
+    var containers = PlainStack<Container>(capacity: 8)
     let keysMayRepeat: Bool
     let unusualKeys: Bool
     private let deepest: Int
     /// Of all objects that the walk is in, innermost last; those of one object without its nested ones.
-    private var keys: ContiguousArray<ObjectKey> = []
+    private var keys = PlainStack<ObjectKey>(capacity: 32)
     /// What `.duplicateKey` names.
     private var duplicate: UnsafeBufferPointer<UInt8>?
 
@@ -39,11 +39,17 @@ struct JSONWalker {
         self.keysMayRepeat = keysMayRepeat
         self.unusualKeys = unusualKeys
         deepest = keysMayRepeat ? JSONLimits.storedDepth : JSONLimits.depth
-        if !keysMayRepeat { keys.reserveCapacity(32) }
     }
 
     var documentScan: DocumentScan {
         DocumentScan(isCanonical: isCanonical, mayHoldBlobs: mayHoldBlobs, hasReservedKeys: hasReservedKeys, isEmpty: isEmpty)
+    }
+
+    /// What was recorded; it is gone from here then.
+    mutating func takeContainers() -> PlainStack<Container> {
+        var taken = PlainStack<Container>(capacity: 1)
+        swap(&taken, &containers)
+        return taken
     }
 
     /// Walks the whole text. nil if there is none at all.
@@ -231,7 +237,7 @@ struct JSONWalker {
             } else if p.pointee == 0x7D {
                 if !keysMayRepeat {
                     if !ascends { try refuseDuplicates(from: firstKey) }
-                    keys.removeSubrange(firstKey...)
+                    keys.cut(to: firstKey)
                 }
                 p += 1
                 close(record)
@@ -243,7 +249,7 @@ struct JSONWalker {
     }
 
     private mutating func refuseDuplicates(from first: Int) throws(Problem) {
-        guard let found = ObjectKey.duplicate(&keys, from: first, in: start) else { return }
+        guard let found = keys.withElements(from: first, { ObjectKey.duplicate(in: $0, of: start) }) else { return }
         let key = UnsafeBufferPointer(start: start + Int(found.start), count: Int(found.count))
         duplicate = key
         p = start + Int(found.start) - 1

@@ -1,5 +1,5 @@
 /// A key of an object being walked, and the search for two that are equal.
-struct ObjectKey {
+struct ObjectKey: BitwiseCopyable {
     /// The first eight bytes, so that most comparisons are one.
     let prefix: UInt64
     /// Where the key is in the text, without its quotes, and as it is written.
@@ -28,15 +28,15 @@ struct ObjectKey {
         return plain
     }
 
-    /// The later of two equal keys of an object, those from `first` on; nil if all differ. Their order is lost.
+    /// The later of two equal keys of an object; nil if all differ. Their order is lost.
     ///
     /// Sorted, not hashed: whoever writes the keys cannot make it slow.
-    static func duplicate(_ keys: inout ContiguousArray<ObjectKey>, from first: Int, in text: UnsafePointer<UInt8>) -> ObjectKey? {
-        if keys[first...].contains(where: \.isEscaped) { return duplicateWithEscapes(keys[first...], in: text) }
-        if keys.count - first <= 16 {
-            for index in first..<keys.count {
+    static func duplicate(in keys: UnsafeMutableBufferPointer<ObjectKey>, of text: UnsafePointer<UInt8>) -> ObjectKey? {
+        if keys.contains(where: \.isEscaped) { return duplicateWithEscapes(keys, of: text) }
+        if keys.count <= 16 {
+            for index in keys.indices {
                 let key = keys[index]
-                for other in first..<index where keys[other].prefix == key.prefix && keys[other].count == key.count {
+                for other in 0..<index where keys[other].prefix == key.prefix && keys[other].count == key.count {
                     if compareBytes(keys[other].bytes(text), key.bytes(text)) == 0 { return key }
                 }
             }
@@ -46,16 +46,17 @@ struct ObjectKey {
             if a.prefix != b.prefix { return a.prefix < b.prefix ? -1 : 1 }
             return compareBytes(a.bytes(text), b.bytes(text))
         }
-        keys[first...].sort { a, b in
+        var keys = keys
+        keys.sort { a, b in
             let order = order(a, b)
             return order != 0 ? order < 0 : a.start < b.start
         }
-        for index in (first + 1)..<keys.count where order(keys[index - 1], keys[index]) == 0 { return keys[index] }
+        for index in 1..<keys.count where order(keys[index - 1], keys[index]) == 0 { return keys[index] }
         return nil
     }
 
     /// Equal are keys that stand for the same bytes, however they are written.
-    private static func duplicateWithEscapes(_ keys: ContiguousArray<ObjectKey>.SubSequence, in text: UnsafePointer<UInt8>) -> ObjectKey? {
+    private static func duplicateWithEscapes(_ keys: UnsafeMutableBufferPointer<ObjectKey>, of text: UnsafePointer<UInt8>) -> ObjectKey? {
         var plain = keys.map { (bytes: Self.plain($0.bytes(text)), key: $0) }
         func order(_ a: [UInt8], _ b: [UInt8]) -> Int { a.withUnsafeBufferPointer { x in b.withUnsafeBufferPointer { y in compareBytes(x, y) } } }
         plain.sort { a, b in

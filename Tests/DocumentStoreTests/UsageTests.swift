@@ -77,7 +77,7 @@ import Testing
         }
         #expect(usage.heldBytes == empty + 200_000 && usage.pendingBytes == 0)
         box.value = 299_999
-        try await store.database.blobs.perform { blobs in
+        _ = try await store.database.blobs.perform { blobs in
             #expect { try blobs.resumedWriter(digest, of: "peer", length: 500_000) } throws: { "\($0)".contains("it is too much") }
         }
         // It was not lost by that.

@@ -111,7 +111,7 @@ struct CrowdMemoryTests {
         let memory = MemoryBudget(limit: 64 << 20)
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
         let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), memory: memory, logger: quietLogger())
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
         await session.start()
         let gate = await Gate.readers(database)
         let peer = Peer(client) { _ in nil }
@@ -138,7 +138,7 @@ struct CrowdMemoryTests {
         let memory = MemoryBudget(limit: 64 << 20)
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
         let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), memory: memory, logger: quietLogger())
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
         await session.start()
         let peer = Peer(client)
         client.executionContext.execute { client.setReading(false) }

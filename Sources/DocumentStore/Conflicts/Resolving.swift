@@ -108,8 +108,7 @@ extension WriteTransaction {
         }
         var isMerge = false
         if case .merged = resolution { isMerge = true }
-        let scan = try scan(result, id, isPeers: !isMerge)
-        let canonical = try canonical(result, scan, id)
+        let (scan, canonical) = try scanned(result, id, isPeers: !isMerge)
         return NewRevision(
             revision: RevisionDigest.revision(parent: survivor.revision, deleted: isDeleted, canonicalBody: canonical),
             isDeleted: isDeleted, body: result, hasBlobs: scan.mayHoldBlobs, isOurs: true)

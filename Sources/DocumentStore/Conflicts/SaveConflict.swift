@@ -15,7 +15,7 @@ extension ReadTransaction {
         let ancestor = tree.commonAncestor(of: row.revision, and: parent)
         guard let local = try self.body(collection, id, row.revision, row: row) else { return nil }
         let canonical: [UInt8]
-        do { canonical = try CanonicalJSON.bytes(of: body, scan: JSONScanner.scanDocument(body)) } catch {
+        do { canonical = try CanonicalJSON.scanned(body).bytes } catch {
             throw .bodyInvalid(id: id, detail: "\(error)")
         }
         return Conflict(

@@ -18,8 +18,7 @@ extension WriteTransaction {
         if !deleted { try checkAdmission(.local, bytes: body.count) }
         let tables = try tables(collection)
         let body = body.isEmpty ? Array("{}".utf8) : body
-        let scan = try scan(body, id, isPeers: false)
-        let canonical = try canonical(body, scan, id)
+        let (scan, canonical) = try scanned(body, id, isPeers: false)
         let deletedFlag = deleted ? DocumentFlags.deleted : 0
         let digests = scan.mayHoldBlobs ? try blobs(in: body, id) : []
 
@@ -81,12 +80,27 @@ extension WriteTransaction {
 
     /// Checks size, form and reserved keys. Of `_attachments` those of peers are kept whatever they hold, those made here name blobs.
     func scan(_ body: [UInt8], _ id: DocumentID, isPeers: Bool) throws(StoreError) -> DocumentScan {
+        try check(body, id, isPeers: isPeers) { (body) throws(JSONError) in
+            (try JSONScanner.scanDocument(body, unusualKeys: session.options.unusualKeys), body)
+        }.0
+    }
+
+    /// As `scan`, with the canonical form that a digest is taken of.
+    func scanned(_ body: [UInt8], _ id: DocumentID, isPeers: Bool) throws(StoreError) -> (DocumentScan, canonical: [UInt8]) {
+        try check(body, id, isPeers: isPeers) { (body) throws(JSONError) in
+            try CanonicalJSON.scanned(body, unusualKeys: session.options.unusualKeys)
+        }
+    }
+
+    @inline(__always)
+    private func check(
+        _ body: [UInt8], _ id: DocumentID, isPeers: Bool, read: ([UInt8]) throws(JSONError) -> (DocumentScan, [UInt8])
+    ) throws(StoreError) -> (DocumentScan, canonical: [UInt8]) {
         guard body.count <= session.options.maxBodyBytes else {
             throw .bodyTooLarge(id: id.text, bytes: body.count, limit: session.options.maxBodyBytes)
         }
-        let scan: DocumentScan
         do {
-            scan = try JSONScanner.scanDocument(body, unusualKeys: session.options.unusualKeys)
+            let (scan, canonical) = try read(body)
             if scan.hasReservedKeys {
                 let keys = try ReservedKeys.all(in: body, scan: scan)
                 if let key = keys.first(where: { $0 != "_attachments" }) { throw StoreError.reservedKey(id: id, key: key) }
@@ -94,17 +108,12 @@ extension WriteTransaction {
                     throw StoreError.bodyInvalid(id: id, detail: problem)
                 }
             }
+            return (scan, canonical)
         } catch let error as StoreError {
             throw error
         } catch {
             throw .bodyInvalid(id: id, detail: "\(error)")
         }
-        return scan
-    }
-
-    func canonical(_ body: [UInt8], _ scan: DocumentScan, _ id: DocumentID) throws(StoreError) -> [UInt8] {
-        if scan.isCanonical { return body }
-        do { return try CanonicalJSON.bytes(of: body, scan: scan) } catch { throw .bodyInvalid(id: id, detail: "\(error)") }
     }
 
     func add(_ new: NewRevision, history: RevisionHistory, to tree: inout RevisionTree, _ id: DocumentID) throws(StoreError) {

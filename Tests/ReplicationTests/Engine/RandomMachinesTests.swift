@@ -279,7 +279,8 @@ import Testing
             case .tellPushOfDecision(let ids): due.append(.push(.decided(ids)))
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
             case .fail(let error): failure = "\(error)"
-            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .comeBackLater: break
+            case .lookForRoom: due.append(.pull(.roomLooked(isThere: chance(80))))
+            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .comeBackLater, .comeBackNow: break
             }
         }
 
