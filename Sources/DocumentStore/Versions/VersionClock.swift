@@ -62,7 +62,7 @@ extension WriteTransaction {
     /// or undone with it.
     private func beginAnew() throws(StoreError) -> SourceID {
         var ahead = try property(VersionProperty.ahead).flatMap { VersionsAhead($0) } ?? VersionsAhead(through: 0)
-        ahead.take(VersionsAhead(through: state.clock.last, since: state.now))
+        ahead.take(VersionsAhead(through: max(state.clock.last, state.clock.reserved), since: state.now))
         try setProperty(VersionProperty.ahead, ahead.description)
         state.versions.note(ahead)
         try giveUp(try versionSource())
