@@ -87,6 +87,7 @@ extension ReplicationSession {
             }
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
+        case .awaitTime(let id, let time): awaitTime(of: id, time, link)
         case .send, .withdraw, .report, .tellPull, .fail: break
         }
     }

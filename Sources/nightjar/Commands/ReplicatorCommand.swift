@@ -94,7 +94,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
                 try await list("\(path)/orphaned", at: agent, ["collection", "id", "rev", "since", "plugin", "reason"], none: "nothing is orphaned")
             case .refused:
                 try await list(
-                    "\(path)/refused", at: agent, ["collection", "id", "rev", "status", "tries", "since", "reason"],
+                    "\(path)/refused", at: agent, ["collection", "id", "rev", "status", "tries", "since", "until", "reason"],
                     none: "the peer refuses nothing")
             case .retryRefused:
                 let answer = try await agent.request("POST", "\(path)/retry-refused")
