@@ -16,6 +16,12 @@ extension ReadTransaction {
         return listed.kind != .refused || row.revision == listed.revision
     }
 
+    /// A revision that is put on a list, by its id: lists are compared with what is stored, whatever the peer calls it. A version whose
+    /// revision is not here any more stays as it is.
+    func listName(of version: Version, _ collection: Collection, _ id: DocumentID) -> Version {
+        version.kind == .version ? (try? revision(named: version, collection, id)) ?? version : version
+    }
+
     /// When a peer that refused a document because of its clock is offered it again, in seconds since 1970; nil where its versions' time
     /// has come, or it was refused for something else.
     func timeAwaited(by listed: Exclusion, _ collection: Collection, now: UInt64) -> Int64? {
