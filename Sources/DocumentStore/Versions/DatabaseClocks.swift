@@ -14,7 +14,7 @@ extension Database {
     /// - Returns: up to which time (seconds since 1970), by how many nanoseconds that is ahead, and since when edits are made under another name;
     ///   nil for the last one where none was made since the clock was set right.
     public var versionsAhead: (through: Int64, ahead: UInt64, since: Int64?)? {
-        let known = versions.through
+        let known = versions.ahead
         // What is reserved beyond the versions is none.
         guard let now = setClock, StoreLimits.isAhead(known.through, of: now + VersionClock.reservation) else { return nil }
         return (Int64(clamping: known.through / 1_000_000_000), known.through - now, known.since)

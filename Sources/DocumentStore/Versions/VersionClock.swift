@@ -83,7 +83,7 @@ extension WriteTransaction {
         for version in [vector.current] + vector.others {
             if StoreLimits.isAhead(version.time, of: now) {
                 // What was made here comes back, perhaps by a peer: it is told as ours.
-                if version.source != .revisionTree, try !ownSources().contains(version.source) || version.time > state.versions.through.through {
+                if version.source != .revisionTree, try !ownSources().contains(version.source) || version.time > state.versions.ahead.through {
                     session.problems.noteClock(version)
                 }
             } else {

@@ -5,11 +5,11 @@ import Synchronization
 /// Noted by the writer, asked by anybody.
 final class VersionUse: Sendable {
     private let isSeen: Atomic<Bool>
-    private let ahead: Mutex<VersionsAhead>
+    private let known: Mutex<VersionsAhead>
 
     init(_ isSeen: Bool, _ ahead: VersionsAhead = VersionsAhead(through: 0)) {
         self.isSeen = Atomic(isSeen)
-        self.ahead = Mutex(ahead)
+        known = Mutex(ahead)
     }
 
     /// - Parameter properties: the database's, as they are stored.
@@ -24,9 +24,9 @@ final class VersionUse: Sendable {
     func note() { isSeen.store(true, ordering: .relaxed) }
 
     /// Versions were made here, under whichever name, of times up to this one.
-    var through: VersionsAhead { ahead.withLock { $0 } }
+    var ahead: VersionsAhead { known.withLock { $0 } }
     func note(through time: UInt64) { note(VersionsAhead(through: time)) }
-    func note(_ news: VersionsAhead) { ahead.withLock { $0.take(news) } }
+    func note(_ news: VersionsAhead) { known.withLock { $0.take(news) } }
 }
 
 /// How far the versions came that were made here while the machine's clock was ahead.
