@@ -171,7 +171,7 @@ import Testing
         let gateway = try Gateway()
         var last = try await gateway.edit("a")
         var versions = [last.current]
-        for (step, hours) in [-1, 0, -1, -2, 1, 0, 0].enumerated() {
+        for (step, hours) in ([-1, 0, -1, -2, 1, 0, 0] as [Int64]).enumerated() {
             gateway.set(Self.start + hours * Self.hour + Int64(step))
             let next = try await gateway.edit("a", "{\"n\":\(step + 2)}")
             #expect(next.relation(to: last) == .newer, "step \(step)")

@@ -63,7 +63,8 @@ extension Explanation {
             "Look at the replicator's own entry in nightjar status: it is not connected, or the peer is slow."),
         Explanation(
             "documents_refused", "The peer said no to documents.",
-            "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows; then nightjar replicator NAME retry-refused."),
+            "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows; then nightjar replicator NAME retry-refused. "
+                + "What was refused for a version of a time to come has until, and is offered again then by itself."),
         Explanation(
             "documents_not_taken", "Peers push documents that cannot be taken for the moment. The peers keep them and come again.",
             "Mend the cause that is named: a plugin, a missing blob, a full disk."),
