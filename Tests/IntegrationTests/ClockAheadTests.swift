@@ -37,7 +37,7 @@ struct ClockAheadTests {
 
         let doctor = try await Subprocess.run(
             try NightjarExecutable.path(), ["doctor", "--offline", "--json", "--config", "nightjar.yaml"], folder: folder.path)
-        let told = try doctor.json["findings"]?.asArray?.first { $0["mend"] == "nightjar explain versions_ahead" }
+        let told = try JSONValue(parsing: doctor.outputBytes)["findings"]?.asArray?.first { $0["mend"] == "nightjar explain versions_ahead" }
         #expect(told?["verdict"] == "warning" && told?["text"]?.asString?.contains("database main") == true, "\(doctor)")
         #expect(try await NightjarExecutable.run("explain", "versions_ahead").output.contains("max_clock_drift"))
     }
@@ -47,8 +47,8 @@ struct ClockAheadTests {
     }
 
     private func version(of id: String, _ agent: AgentProcess) async throws -> VectorVersion {
-        let document = try await agent.command("doc", "get", "main", id, "--cv").json
-        return try VectorVersion(try #require(document["_cv"]?.asString, "\(document.text)"))
+        let outcome = try await agent.command("doc", "get", "main", id, "--cv")
+        return try VectorVersion(try #require(try JSONValue(parsing: outcome.outputBytes)["_cv"]?.asString, "\(outcome)"))
     }
 
     /// As an agent leaves it that made its last version so much later.
