@@ -59,11 +59,12 @@ extension Agent {
         return list
     }
 
-    /// Of what the peer refuses for a version of a time to come. That is looked for only where this database has such versions: the list may be long.
+    /// Of what the peer refuses for a version of a time to come. That is looked for only where such versions are known: the list may be long.
     private static func timeAwaited(by replicator: Replicator) async -> String {
-        guard replicator.configuration.database.versionsAhead != nil, let waiting = try? await replicator.refusedUntil(), let last = waiting.last
+        let database = replicator.configuration.database
+        guard database.versionsAhead != nil || database.fastestClock != nil, let waiting = try? await replicator.refusedUntil(), let last = waiting.last
         else { return "" }
-        return ", \(waiting.count) of them for versions of a time to come (versions_ahead): they are offered again by themselves, the last at \(Timestamp.format(last))"
+        return ", \(waiting.count) of them for versions of a time to come: they are offered again by themselves, the last at \(Timestamp.format(last))"
     }
 
     private static func held(by replicator: Replicator) async -> [Attention] {
