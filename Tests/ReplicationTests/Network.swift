@@ -23,6 +23,7 @@ final class Hub: TransportConnector, Sendable {
     private let configuration: PassiveConfiguration
     private let faults: Faults
     private let peersHaveBothNames: Bool
+    private let environment: Environment
     let counters = ReplicationCounters()
     /// Open as long as the hub is there.
     private let owner: TestDatabase?
@@ -32,9 +33,10 @@ final class Hub: TransportConnector, Sendable {
 
     init(
         _ configuration: PassiveConfiguration, owner: TestDatabase? = nil, peersHaveBothNames: Bool = true,
-        faults: @escaping Faults = { _ in (.init(), .init()) }
+        environment: Environment = .system, faults: @escaping Faults = { _ in (.init(), .init()) }
     ) {
         self.peersHaveBothNames = peersHaveBothNames
+        self.environment = environment
         self.configuration = configuration
         self.owner = owner
         self.faults = faults
@@ -81,7 +83,7 @@ final class Hub: TransportConnector, Sendable {
         let continuation = activityContinuation
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
-            observer: SessionObserver(activityChanged: { continuation.yield($0) }), counters: counters, environment: .system, logger: quietLogger())
+            observer: SessionObserver(activityChanged: { continuation.yield($0) }), counters: counters, environment: environment, logger: quietLogger())
         state.withLock { $0.sessions.append(session) }
         Task { await session.start() }
     }

@@ -138,17 +138,22 @@ final class Peer: MessageReceiver, @unchecked Sendable {
 /// A listener played by a test.
 final class FakeListener: TransportConnector, Sendable {
     private let answer: Peer.Answer
+    /// What is spoken, where it is said; and whether revisions are called by ids as well.
+    private let subprotocol: Subprotocol?
+    private let hasBothNames: Bool
     private let peersSoFar = Mutex([Peer]())
     let peers: AsyncStream<Peer>
     private let continuation: AsyncStream<Peer>.Continuation
 
-    init(_ answer: @escaping Peer.Answer) {
+    init(_ subprotocol: Subprotocol? = nil, hasBothNames: Bool = true, _ answer: @escaping Peer.Answer) {
         self.answer = answer
+        self.subprotocol = subprotocol
+        self.hasBothNames = hasBothNames
         (peers, continuation) = AsyncStream.makeStream()
     }
 
     func connect() async throws -> any MessageTransport {
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next(), subprotocol: subprotocol, peerHasBothNames: hasBothNames)
         let peer = Peer(server, answer: answer)
         peersSoFar.withLock { $0.append(peer) }
         continuation.yield(peer)

@@ -132,7 +132,7 @@ struct ReplicatorRoutes: Sendable {
             "collection": .string(refusal.collection.description), "id": .string(refusal.id.text),
             "rev": JSONOutput.text(refusal.revision?.text), "domain": .string(refusal.domain), "status": JSONOutput.number(refusal.code),
             "reason": .string(refusal.reason), "tries": JSONOutput.number(refusal.tries),
-            "since": .string(Timestamp.format(refusal.since)),
+            "since": .string(Timestamp.format(refusal.since)), "until": JSONOutput.text(refusal.until.map { Timestamp.format($0) }),
         ])
     }
 

@@ -17,6 +17,8 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case documentsUnrouted = "documents_unrouted"
     case conflictsPending = "conflicts_pending"
     case clocksDiffer = "clocks_differ"
+    case versionsAhead = "versions_ahead"
+    case clockUnset = "clock_unset"
     case listenerWaiting = "listener_waiting"
     case connectionsRefused = "connections_refused"
     case replicatorStopped = "replicator_stopped"
@@ -52,7 +54,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer, .notAdvertised, .fleetRefused, .connectionsRefused:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer, .versionsAhead, .clockUnset, .notAdvertised, .fleetRefused, .connectionsRefused:
             .attention
         }
     }
@@ -60,7 +62,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     /// No other line of the log tells of it.
     var isLogged: Bool {
         switch self {
-        case .diskNearlyFull, .documentsPending, .clocksDiffer, .replicatorOffline, .replicatorInterrupted, .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails: true
+        case .diskNearlyFull, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .replicatorOffline, .replicatorInterrupted, .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails: true
         default: false
         }
     }

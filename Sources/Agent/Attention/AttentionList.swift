@@ -24,7 +24,7 @@ extension Agent {
         // A refused configuration is told with its own words, and is what the next start would read.
         if list.isEmpty, let failing = nextStart.attention(settings) { list.append(failing) }
         await lookAtDisks()
-        list += diskAttention()
+        list += clockAttention() + diskAttention()
         for database in databases { list += await attention(of: database) }
         for replicator in replicators { list += await attention(of: replicator) }
         for listener in listeners { list += attention(of: listener) }

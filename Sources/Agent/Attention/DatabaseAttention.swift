@@ -36,16 +36,7 @@ extension Agent {
                     "more documents or blobs are damaged than the \(StoreLimits.damagedDocuments) of each that are named",
                     remedy: "mend those, restart the agent, and look again"))
         }
-        if let fast = database.fastestClock {
-            let minutes = Int(clamping: fast.ahead / 60_000_000_000)
-            let ahead = minutes < 120 ? Plural.count(minutes, "minute") : Plural.count(minutes / 60, "hour")
-            list.append(
-                Attention(
-                    .clocksDiffer, subject, "a version that a peer made (\(fast.version)) is \(ahead) ahead of this machine's clock",
-                    remedy: "set the clock that is wrong (here: nightjar doctor, timedatectl); documents are taken all the same, edits made here "
-                        + "count as earlier than that one until then, and Couchbase Lite 4 refuses the document where its clock is right. "
-                        + "It goes when that time has come; a restart of the agent forgets it"))
-        }
+        list += clocks(of: database)
         let statistics = (try? await database.statistics()) ?? []
         let unrouted = statistics.reduce(0) { $0 + $1.unrouted }
         if unrouted > 0 {

@@ -30,9 +30,10 @@ extension Agent {
         }
         list += await held(by: replicator)
         if let refused = try? await replicator.refused(), refused.count > 0 {
+            let time = await timeAwaited(by: replicator)
             list.append(
                 Attention(
-                    .documentsRefused, subject, since: refused.oldest, "the peer refuses \(Plural.count(refused.count, "document"))",
+                    .documentsRefused, subject, since: refused.oldest, "the peer refuses \(Plural.count(refused.count, "document"))\(time)",
                     remedy: "nightjar replicator \(name) refused says which and why; once that is mended there: nightjar replicator \(name) retry-refused"))
         }
         let status = replicator.status
@@ -56,6 +57,14 @@ extension Agent {
                     remedy: "nightjar replicator \(name) pending lists them"))
         }
         return list
+    }
+
+    /// Of what the peer refuses for a version of a time to come. That is looked for only where such versions are known: the list may be long.
+    private static func timeAwaited(by replicator: Replicator) async -> String {
+        let database = replicator.configuration.database
+        guard database.versionsAhead != nil || database.fastestClock != nil, let waiting = try? await replicator.refusedUntil(), let last = waiting.last
+        else { return "" }
+        return ", \(waiting.count) of them for versions of a time to come: they are offered again by themselves, the last at \(Timestamp.format(last))"
     }
 
     private static func held(by replicator: Replicator) async -> [Attention] {

@@ -69,27 +69,24 @@ package struct Doctor: Sendable {
 
     // MARK: - Time
 
-    /// `earliest_time`: before 2026 no clock of this program is right.
-    private static let earliestTime: Int64 = 1_767_225_600
-
     private func clock() -> [Finding] {
         let now = environment.time.wallSeconds()
         let shown = Timestamp.format(now)
         let mend = "set the clock, and have it kept right: systemctl enable --now systemd-timesyncd, or chrony"
-        if now < Self.earliestTime {
+        if now < StoreLimits.earliestSeconds {
             return [Finding("time", .wrong, "the clock says \(shown): certificates seem not valid yet, and documents get wrong times", mend: mend)]
         }
+        var facts = timex()
+        let isKept = adjtimex(&facts) != TIME_ERROR && facts.status & Int32(STA_UNSYNC) == 0
         var file = stat()
         for database in settings.databases where stat("\(settings.data.value)/\(database.name.value).nightjar/db.sqlite3", &file) == 0 {
             let written = Int64(file.st_mtim.tv_sec)
             guard written > now + 300 else { continue }
-            return [
-                Finding("time", .wrong, "the clock says \(shown), and database \(database.name.value) was written at \(Timestamp.format(written))", mend: mend)
-            ]
+            let text = "the clock says \(shown), and database \(database.name.value) was written at \(Timestamp.format(written))"
+            guard isKept else { return [Finding("time", .wrong, text, mend: mend)] }
+            return [Finding("time", .warning, "\(text): it is kept right now, and was ahead then", mend: "nightjar explain versions_ahead")]
         }
-        var facts = timex()
-        let state = adjtimex(&facts)
-        if state == TIME_ERROR || facts.status & Int32(STA_UNSYNC) != 0 {
+        if !isKept {
             return [Finding("time", .warning, "the clock says \(shown), and nothing keeps it right", mend: mend)]
         }
         return [Finding("time", .ok, "the clock says \(shown) and is kept right")]

@@ -26,9 +26,9 @@ public final class Database: Sendable {
     private let reads = JobQueue<Job<Session>>()
     private let known: Mutex<[CollectionName: Collection]>
     private let signals: ChangeSignals
-    private let problems: DatabaseProblems
+    let problems: DatabaseProblems
     private let file: DatabaseFile
-    private let versions: VersionUse
+    let versions: VersionUse
     private let idHash: IDHash
     let keepers: BranchKeepers
     private let isClosed = Atomic(false)
@@ -60,7 +60,8 @@ public final class Database: Sendable {
         let signals = ChangeSignals()
         self.signals = signals
         let facts = try Self.facts(session)
-        let versions = VersionUse(options.versionsEdits || facts.hasVersions)
+        let versions = facts.versions
+        if options.versionsEdits { versions.note() }
         self.versions = versions
         let keepers = BranchKeepers(facts.hasBranchKeepers)
         self.keepers = keepers
@@ -107,7 +108,7 @@ public final class Database: Sendable {
 
     private static func facts(_ session: Session) throws(StoreError) -> (
         privateUUID: String, publicUUID: String, idHash: IDHash, collections: [CollectionName: Collection], sequences: [(Int, SequenceNumber)],
-        hasVersions: Bool, hasBranchKeepers: Bool
+        versions: VersionUse, hasBranchKeepers: Bool
     ) {
         let view = ReadTransaction(session)
         var properties: [String: String] = [:]
@@ -124,7 +125,8 @@ public final class Database: Sendable {
             collections[collection.name] = collection
             sequences.append((collection.id, try view.lastSequence(collection)))
         }
-        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences, properties[VersionProperty.source] != nil, properties[BranchKeepers.property] != nil)
+        let versions = VersionUse(properties[VersionProperty.source] != nil, properties: properties)
+        return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences, versions, properties[BranchKeepers.property] != nil)
     }
 
     /// Finishes the writes that wait, ends the workers and gives the lock back. Blocks until then; may be called again.
@@ -255,15 +257,6 @@ public final class Database: Sendable {
 
     /// A peer of version vectors has written here, or edits get versions in any case.
     public var hasVersions: Bool { versions.isInUse }
-
-    /// The version of a peer that was further ahead of this machine's clock than any other, and by how many nanoseconds it still is, if that is
-    /// more than `StoreLimits.clockDriftNanoseconds`.
-    public var fastestClock: (version: VectorVersion, ahead: UInt64)? {
-        guard let fastest = problems.clock else { return nil }
-        let now = UInt64(clamping: environment.time.wallNanoseconds())
-        guard fastest.time > now, fastest.time - now > StoreLimits.clockDriftNanoseconds else { return nil }
-        return (fastest, fastest.time - now)
-    }
 
     /// What is wrong with the database's file and its blobs now, as far as it was met since the start. Looks for the file; blocks.
     public func fileProblems() -> [StoreError] {

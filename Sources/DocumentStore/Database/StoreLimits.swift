@@ -75,9 +75,16 @@ public enum StoreLimits {
     static let membersPerEvent = 2000
     /// Departures of documents from channels that one page of a peer's feed looks at, and documents of each channel to which access ends.
     static let departuresPerRead = 1000
-    /// `max_clock_drift`: how far a peer's version may be ahead of this machine's clock before our clock does not follow it any more and health
-    /// says so. Beyond two minutes Couchbase Lite 4 refuses a version (`HybridClock`): one fast clock must not make all others so.
+    /// `max_clock_drift`: how far a version may be ahead of this machine's clock. Further ahead, a peer's is not followed by our clock, our own
+    /// name is given up for a new one, and health says so. Beyond two minutes Couchbase Lite 4 refuses a version (`HybridClock`): one fast clock must not make all others so.
     public static let clockDriftNanoseconds: UInt64 = 120_000_000_000
+    /// `earliest_time`, in seconds since 1970: before 2026 no clock of this program is right. A machine without a battery says so until its clock is
+    /// set, and then it is no measure of versions.
+    public static let earliestSeconds: Int64 = 1_767_225_600
+    static let earliestNanoseconds = UInt64(earliestSeconds) * 1_000_000_000
+
+    /// A version's time is further ahead than clocks that are set should be.
+    static func isAhead(_ time: UInt64, of now: UInt64) -> Bool { time > now && time - now > clockDriftNanoseconds }
     /// Expired documents that one transaction deletes.
     public static let expiriesPerCommit = 500
     /// Pages of write-ahead log after which the writer moves them into the database.

@@ -52,6 +52,13 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// Of all its versions, but for those that stand for revisions of trees; nil where there is no other.
+    public var latestTime: UInt64? {
+        var latest: UInt64?
+        forEachVersion { if $0.source != .revisionTree { latest = max(latest ?? 0, $0.time) } }
+        return latest
+    }
+
     // MARK: Making
 
     /// The vector of an edit on top of this one.

@@ -41,6 +41,9 @@ final class CollectionLink {
     /// What a peer that is bound to channels wants.
     var leaving = LeavingRevisions()
 
+    /// What the peer refused because of its clock.
+    var awaitedTimes = AwaitedTimes()
+
     /// What is being checked of each batch.
     var unchecked: [BatchID: UncheckedRevisions] = [:]
 
@@ -113,6 +116,7 @@ final class CollectionLink {
             endedPushes = endedPushes + ended
         }
         push = nil
+        awaitedTimes = AwaitedTimes()
         leaving = LeavingRevisions()
         outgoingDeltas = OutgoingDeltas()
         deltaTrips = [:]
@@ -131,6 +135,7 @@ final class CollectionLink {
     /// time, and the budget does not count them any more.
     func release() {
         push = nil
+        awaitedTimes = AwaitedTimes()
         for batch in unchecked.values { batch.giveUp() }
         unchecked = [:]
         leaving = LeavingRevisions()

@@ -50,7 +50,14 @@ extension ReplicationSession {
         case .list(let kept):
             guard let remote = link.remote else { return tell(link, push: .listed(kept.map(\.document.id))) }
             let exclusions = kept.map { Exclusion($0, remote, link.pushFilter, version: link.judgedBy) }
-            write { try $0.exclude(source.collection, exclusions) } then: { session, _ in
+            write { transaction in
+                let rows = exclusions.map { row in
+                    var row = row
+                    row.revision = row.revision.map { transaction.listName(of: $0, source.collection, row.id) }
+                    return row
+                }
+                try transaction.exclude(source.collection, rows)
+            } then: { session, _ in
                 session.tell(slot, generation, push: .listed(exclusions.map(\.id)))
             }
         case .unlist(let ids):
@@ -87,6 +94,7 @@ extension ReplicationSession {
             }
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
+        case .awaitTime(let id, let time): awaitTime(of: id, time, link)
         case .send, .withdraw, .report, .tellPull, .fail: break
         }
     }

@@ -41,7 +41,7 @@ extension ReplicationSession {
                 if !isListed { count += 1 }
                 let row = Exclusion(
                     remote: remote, direction: .push, kind: .refused, id: each.document.id, sequence: each.document.sequence,
-                    revision: each.document.version, error: error.message, plugin: error.domain.rawValue, version: "\(error.code)")
+                    revision: transaction.listName(of: each.document.version, collection, each.document.id), error: error.message, plugin: error.domain.rawValue, version: "\(error.code)")
                 try transaction.exclude(collection, [row])
             }
             refusals.set(count)

@@ -65,6 +65,9 @@ struct OutgoingDocument: Sendable {
         historyBytes = HeldBytes.versions(history) + HeldBytes.vector(vector) + HeldBytes.versions(peersEnd?.history ?? [])
     }
 
+    /// Of the versions that go with it; nil where none does. Those that stand for revisions of trees have no time.
+    var latestTime: UInt64? { vector?.vector.latestTime }
+
     /// Everything by the names of a peer that has version vectors.
     mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {
         let ancestors = tree.unversionedAncestors(of: version, limit: historyLimit)

@@ -64,6 +64,8 @@ enum PushEvent: Sendable {
     /// Whether everything that the peer announced is here, and nothing of it waits for a decision.
     case pullIsComplete(Bool)
     case retryIsDue
+    /// Versions of these documents that the peer refused as of a time to come are that no more: see ``PushAction/awaitTime(_:_:)``.
+    case timeHasCome([DocumentID])
     /// Memory is short: nothing more is to be read until it is not.
     case throttled(Bool)
 }
@@ -90,6 +92,8 @@ enum PushAction: Sendable {
     case announceCaughtUp
     case note(AcknowledgedVersions.Batch)
     case startRetryTimer(seconds: Int)
+    /// The peer refused the document because of its clock: it may take it when its latest version's time is there.
+    case awaitTime(DocumentID, UInt64)
     case report(DocumentEvent)
     /// The peer has this revision of ours, or is being sent it: it need not be fetched when the peer offers it. A peer's changes may
     /// overtake its acknowledgement, and by then the revision may have been pruned here.

@@ -249,9 +249,15 @@ struct PushLedger {
         due.append(id)
     }
 
-    /// Documents that the peer is to be told of once more, unless they are on their way.
+    /// Documents that the peer is to be told of once more, unless they are on their way. What is being put on a list is read again when it is
+    /// on it.
     mutating func callBack(_ ids: [DocumentID]) {
-        for id in ids where entries.place(of: id) == nil {
+        for id in ids {
+            if let place = entries.place(of: id) {
+                let entry = entries.slots[place]
+                if case .listing = entry.phase, entry.successor == nil { entries.change(place, successor: entry.sequence) }
+                continue
+            }
             insert(id, Entry(phase: .due(Parked(sequence: 0))))
             due.append(id)
         }

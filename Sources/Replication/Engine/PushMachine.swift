@@ -102,6 +102,7 @@ struct PushMachine {
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
         case .retryIsDue: retryElapsed()
+        case .timeHasCome(let ids): if !isOver { ledger.callBack(ids) }
         }
         advance(&actions)
     }
@@ -376,6 +377,7 @@ struct PushMachine {
 
     private mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
         guard let document = ledger.phase(of: id)?.document else { return }
+        if settings.isContinuous, error.isOfClock, let time = document.latestTime { actions.append(.awaitTime(id, time)) }
         if settings.style == .announce {
             // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
             if !error.isTransient { report(document, error, &actions) }

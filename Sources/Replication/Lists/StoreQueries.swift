@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Interfaces
 
 extension ReadTransaction {
     /// The document's place in the feed.
@@ -13,5 +14,20 @@ extension ReadTransaction {
         guard listed.direction == .push else { return true }
         guard let row = try row(collection, listed.id, remote: listed.remote), row.remoteRevision != row.revision else { return false }
         return listed.kind != .refused || row.revision == listed.revision
+    }
+
+    /// A revision that is put on a list, by its id: lists are compared with what is stored, whatever the peer calls it. A version whose
+    /// revision is not here any more stays as it is.
+    func listName(of version: Version, _ collection: Collection, _ id: DocumentID) -> Version {
+        version.kind == .version ? (try? revision(named: version, collection, id)) ?? version : version
+    }
+
+    /// When a peer that refused a document because of its clock is offered it again, in seconds since 1970; nil where its versions' time
+    /// has come, or it was refused for something else.
+    func timeAwaited(by listed: Exclusion, _ collection: Collection, now: UInt64) -> Int64? {
+        guard listed.kind == .refused, ReplicationError.isOfClock(domain: listed.plugin, code: listed.version, listed.error),
+            let time = (try? currentVector(collection, listed.id))?.latestTime, time > now
+        else { return nil }
+        return Int64(clamping: (time - 1) / 1_000_000_000 + 1)
     }
 }

@@ -15,6 +15,8 @@ extension Replicator {
         public var tries: Int
         /// Seconds since 1970.
         public var since: Int64
+        /// The peer refuses it because a version of it is ahead of the clock: it is offered again at this time, in seconds since 1970.
+        public var until: Int64?
     }
 
     /// Documents that the peer refused and that have not changed since. All of them, some at a time.
@@ -23,6 +25,7 @@ extension Replicator {
         guard configuration.type.pushes else { return }
         let database = configuration.database
         let key = configuration.remoteKey
+        let now = UInt64(clamping: database.environment.time.wallNanoseconds())
         guard let remote = try await database.read({ try $0.existingRemote(for: key) }) else { return }
         for collection in configuration.collections.compactMap({ database.collection($0.collection) }) {
             var after: DocumentID?
@@ -31,14 +34,15 @@ extension Replicator {
                 let (last, rows) = try await database.read { transaction in
                     let rows = try transaction.exclusions(
                         collection, remote: remote, direction: .push, kind: .refused, after: start, limit: 1_000)
-                    return (rows.last?.id, try rows.filter { try transaction.isOwed($0, collection) })
+                    let owed = try rows.filter { try transaction.isOwed($0, collection) }
+                    return (rows.last?.id, owed.map { ($0, transaction.timeAwaited(by: $0, collection, now: now)) })
                 }
                 guard let last else { break }
                 after = last
-                let page = rows.map { row in
+                let page = rows.map { row, until in
                     Refusal(
                         collection: collection.name, id: row.id, revision: row.revision, domain: row.plugin, code: Int(row.version) ?? 0,
-                        reason: row.error, tries: row.tries, since: row.since)
+                        reason: row.error, tries: row.tries, since: row.since, until: until)
                 }
                 if !page.isEmpty { try await body(page) }
             }
@@ -54,6 +58,15 @@ extension Replicator {
 
     /// How many documents are on the list.
     public nonisolated func refusedCount() async throws -> Int { try await refused().count }
+
+    /// How many of them wait for a time, see ``Refusal/until``, and the last of these times.
+    public nonisolated func refusedUntil() async throws -> (count: Int, last: Int64?) {
+        var (count, last): (Int, Int64?) = (0, nil)
+        try await eachRefused { page in
+            for until in page.compactMap(\.until) { (count, last) = (count + 1, max(last ?? until, until)) }
+        }
+        return (count, last)
+    }
 
     /// How many documents are on the list, and since when the first of them.
     public nonisolated func refused() async throws -> Listed { try await listed(.refused, configuration.type.pushes ? [.push] : []) }

@@ -24,7 +24,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             until resume, start, or the agent's next start. pending: documents that wait to be pushed, \
             with the reason where the peer could not take them; with ID: whether that one waits. held: documents \
             whose filter failed, or with a blob that cannot be taken. refused: documents that the peer refused; each new connection offers them again, \
-            and retry-refused does it now (their former names, rejected and retry-rejected, still work). What a filter here said no to \
+            and retry-refused does it now (their former names, rejected and retry-rejected, still work); one that has until was refused for a version of a time to come, and is offered again then. What a filter here said no to \
             is rejected, and only counted. orphaned: documents that the remote took away and that stayed here, by \
             enable_auto_purge or a pull filter.
             """)
@@ -94,7 +94,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
                 try await list("\(path)/orphaned", at: agent, ["collection", "id", "rev", "since", "plugin", "reason"], none: "nothing is orphaned")
             case .refused:
                 try await list(
-                    "\(path)/refused", at: agent, ["collection", "id", "rev", "status", "tries", "since", "reason"],
+                    "\(path)/refused", at: agent, ["collection", "id", "rev", "status", "tries", "since", "until", "reason"],
                     none: "the peer refuses nothing")
             case .retryRefused:
                 let answer = try await agent.request("POST", "\(path)/retry-refused")

@@ -36,7 +36,7 @@ struct Diagnosis: Sendable {
         let doctor = Doctor(settings: settings, environment: .system, group: group, isRunning: agent != nil)
         add(await doctor.examine(peers: tellsPeers))
         guard readsStore else { return all }
-        for database in settings.databases { add([await store(database, settings, agent)]) }
+        for database in settings.databases { add(await store(database, settings, agent)) }
         return all
     }
 
@@ -64,22 +64,28 @@ struct Diagnosis: Sendable {
         }
     }
 
-    private func store(_ wanted: DatabaseSettings, _ settings: AgentSettings, _ agent: AgentClient?) async -> Finding {
+    private func store(_ wanted: DatabaseSettings, _ settings: AgentSettings, _ agent: AgentClient?) async -> [Finding] {
         let name = wanted.name.value
         do {
             let report: JSONValue
+            // Of a running agent it is in what needs attention.
+            var clocks: [Finding] = []
             if let agent {
                 report = try await agent.request("POST", "/api/databases/\(PercentEncoding.encode(name))/check", timeout: nil)
             } else {
                 let folder = "\(settings.data.value)/\(name).nightjar"
-                guard DatabaseFolders.isExpected(folder) else { return Finding("store", .skipped, "database \(name) was not made yet") }
+                guard DatabaseFolders.isExpected(folder) else { return [Finding("store", .skipped, "database \(name) was not made yet")] }
                 let database = try Database.open(folder: folder, name: name, options: DatabaseOptions(wanted))
                 defer { database.close() }
                 report = DatabaseCare.report(try await database.integrity())
+                if let ahead = database.versionsAhead {
+                    let text = "database \(name): documents have versions of this machine up to \(Timestamp.format(ahead.through)): the clock was ahead"
+                    clocks.append(Finding("time", .warning, text, mend: "nightjar explain versions_ahead"))
+                }
             }
-            return Self.judge(report, name)
+            return [Self.judge(report, name)] + clocks
         } catch {
-            return Finding("store", .wrong, "database \(name): \(error)", mend: "nightjar explain database_unreadable")
+            return [Finding("store", .wrong, "database \(name): \(error)", mend: "nightjar explain database_unreadable")]
         }
     }
 

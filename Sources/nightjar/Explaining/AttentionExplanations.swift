@@ -16,6 +16,15 @@ extension Explanation {
             "Set the clock that is wrong: nightjar doctor says how good this machine's is. Documents are taken all the same; where the later edit "
                 + "decides a conflict, that peer's counts as the later one until then."),
         Explanation(
+            "versions_ahead",
+            "The clock of this machine was ahead and was set right since. Documents of a database that were edited meanwhile have versions of a time that is still to "
+                + "come, by more than two minutes (max_clock_drift). The database makes further versions under a new name, from the right time.",
+            "See that the clock is kept right (nightjar doctor); then nothing has to be done. Couchbase Lite 4 refuses those documents until the time in the text, also "
+                + "after further edits, and a replicator offers them again then; in a conflict their edits count as the later ones until then."),
+        Explanation(
+            "clock_unset", "The clock of this machine says a time before 2026 (earliest_time): it has no battery, and nothing has set it since it was started.",
+            "Set the clock, and have it kept right: systemctl enable --now systemd-timesyncd, or chrony. Until then versions go on from the last one that was made here."),
+        Explanation(
             "disk_nearly_full", "Less than a tenth and less than 1 GiB of the disk is free.",
             "Make room: remove what is not the agent's, then nightjar compact, or a shorter history and delta_sync.max_bytes."),
         Explanation(
@@ -54,7 +63,8 @@ extension Explanation {
             "Look at the replicator's own entry in nightjar status: it is not connected, or the peer is slow."),
         Explanation(
             "documents_refused", "The peer said no to documents.",
-            "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows; then nightjar replicator NAME retry-refused."),
+            "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows; then nightjar replicator NAME retry-refused. "
+                + "What was refused for a version of a time to come has until, and is offered again then by itself."),
         Explanation(
             "documents_not_taken", "Peers push documents that cannot be taken for the moment. The peers keep them and come again.",
             "Mend the cause that is named: a plugin, a missing blob, a full disk."),

@@ -77,6 +77,10 @@ extension Explanation {
             "refused_documents", "The peer refuses more than 10,000 documents of a collection: those beyond are in the log, and not on the list.",
             "nightjar replicator NAME refused has the reasons, which are mostly the same one: mend it, then nightjar replicator NAME retry-refused."),
         Explanation(
+            "max_clock_drift", "A version is more than two minutes ahead of this machine's clock, so that one of two clocks is or was wrong. Couchbase Lite 4 refuses it until then.",
+            "nightjar explain clocks_differ for a peer's version, versions_ahead for those of a database here."),
+        Explanation("earliest_time", "The clock says a time before 2026, which it cannot be.", "Set the clock, and have it kept right: nightjar explain clock_unset."),
+        Explanation(
             "resolve_attempts", "A document changed during each of 10 decisions about it.", "It is tried again by itself. Look what writes it so often."),
         Explanation("shadow_queue", "1,000 conflicts waited for a shadow resolver; those beyond were decided without asking it.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),
         Explanation("shadow_queue_bytes", "As many bytes of conflicts as may waited for a shadow resolver; those beyond were decided without asking it.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),

@@ -90,6 +90,7 @@ extension Explanation {
         Explanation("blip/404", "The peer does not know a message of the protocol.", "Check the peer's version."),
         Explanation("blip/1011", "Messages were lost or changed on the way, or the peer speaks another protocol.", "It is tried again. Where it lasts, look at what is between: a proxy that changes WebSocket messages."),
         Explanation("blip/other", "The peer refused a message of the protocol; the text has its words.", "Check the peer's version."),
+        Explanation("litecore/4", "A Couchbase Lite 4 refused a version of a document: \"Invalid timestamp\" is one that is more than two minutes ahead of its clock.", "Set the clock that is wrong. The document is offered again when its time has come, which nightjar replicator NAME refused names as until: nightjar explain versions_ahead."),
         Explanation("litecore/19", "The peer was asked for a filter that it has not.", "Peers' filters are the listener's push_filter; only channels can be asked for by name."),
         Explanation("litecore/501", "The peer cannot do this: it is active itself, or its documents have another kind of revisions.", "Check which side replicates, and the peer's version."),
         Explanation("litecore/other", "The peer's own error, in Couchbase Lite's numbers; the message has its words.", "Look into the peer's log."),

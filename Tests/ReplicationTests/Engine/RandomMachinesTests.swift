@@ -204,6 +204,7 @@ import Testing
                 settled.insert(document.version)
             case .note(let batch): due.append(.push(.noted(batch)))
             case .startRetryTimer: due.append(.push(.retryIsDue))
+            case .awaitTime(let id, _): due.append(.push(.timeHasCome([id])))
             case .tellPull(let id, let version): due.append(.pull(.pushed(id, version)))
             case .unlist, .unlistSettled, .announceCaughtUp, .report: break
             case .fail(let error): failure = "the push ends with \(error)"

@@ -1,0 +1,49 @@
+import Documents
+import DocumentStore
+import Encodings
+
+// Clocks that are wrong, or have been.
+extension Agent {
+    /// This machine's.
+    nonisolated func clockAttention() -> [Attention] {
+        let now = environment.time.wallSeconds()
+        guard now < StoreLimits.earliestSeconds else { return [] }
+        return [
+            Attention(
+                .clockUnset, "clock", "the clock of this machine says \(Timestamp.format(now)): it has not been set since it was started",
+                remedy: "set it, and have it kept right (systemctl enable --now systemd-timesyncd, or chrony): until then certificates seem not "
+                    + "valid yet, and versions go on from the last one that was made here, which counts as earlier than edits made elsewhere")
+        ]
+    }
+
+    /// A peer's, or this machine's own before it was set right.
+    nonisolated func clocks(of database: Database) -> [Attention] {
+        let subject = "database \(database.name)"
+        var list: [Attention] = []
+        if let fast = database.fastestClock {
+            list.append(
+                Attention(
+                    .clocksDiffer, subject, "a version that a peer made (\(fast.version)) is \(Self.time(fast.ahead)) ahead of this machine's clock",
+                    remedy: "set the clock that is wrong (here: nightjar doctor, timedatectl); documents are taken all the same, edits made here "
+                        + "count as earlier than that one until then, and Couchbase Lite 4 refuses the document where its clock is right. "
+                        + "It goes when that time has come; a restart of the agent forgets it"))
+        }
+        if let ahead = database.versionsAhead {
+            let edits = ahead.since == nil ? "The next edit is given the right time" : "Edits made since then have the right time"
+            list.append(
+                Attention(
+                    .versionsAhead, subject, since: ahead.since,
+                    "documents that were edited here while the clock was ahead have versions up to \(Timestamp.format(ahead.through)), "
+                        + "\(Self.time(ahead.ahead)) ahead of this machine's clock",
+                    remedy: "nothing has to be done if the clock is right now (nightjar doctor). \(edits); Couchbase Lite 4 refuses those "
+                        + "documents until their time has come, and they are offered again then"))
+        }
+        return list
+    }
+
+    /// In minutes or hours.
+    private static func time(_ nanoseconds: UInt64) -> String {
+        let minutes = Int(clamping: nanoseconds / 60_000_000_000)
+        return minutes < 120 ? Plural.count(minutes, "minute") : Plural.count(minutes / 60, "hour")
+    }
+}

@@ -1,0 +1,28 @@
+import Documents
+
+// Clocks that are or were wrong, as health tells of them.
+extension Database {
+    /// The version of a peer that was further ahead of this machine's clock than any other, and by how many nanoseconds it still is, if that is
+    /// more than `StoreLimits.clockDriftNanoseconds`. Nil where this machine's clock is not set.
+    public var fastestClock: (version: VectorVersion, ahead: UInt64)? {
+        guard let now = setClock, let fastest = problems.clock, StoreLimits.isAhead(fastest.time, of: now) else { return nil }
+        return (fastest, fastest.time - now)
+    }
+
+    /// Versions were made here of a time that is still to come: this machine's clock was ahead.
+    ///
+    /// - Returns: up to which time (seconds since 1970), by how many nanoseconds that is ahead, and since when edits are made under another name;
+    ///   nil for the last one where none was made since the clock was set right.
+    public var versionsAhead: (through: Int64, ahead: UInt64, since: Int64?)? {
+        let known = versions.ahead
+        // What is reserved beyond the versions is none.
+        guard let now = setClock, StoreLimits.isAhead(known.through, of: now + VersionClock.reservation) else { return nil }
+        return (Int64(clamping: known.through / 1_000_000_000), known.through - now, known.since)
+    }
+
+    /// Nanoseconds since 1970; nil for a clock that cannot be right.
+    private var setClock: UInt64? {
+        let now = UInt64(clamping: environment.time.wallNanoseconds())
+        return now >= StoreLimits.earliestNanoseconds ? now : nil
+    }
+}
