@@ -4,8 +4,8 @@ import Encodings
 import Interfaces
 
 /// Documents that the peer no longer lets us have: purged here, when the replicator purges by itself. The pull filter may keep them;
-/// without its verdict a document stays, and so does an edit that the peer has not got. What stays is listed as orphaned, until the peer lets us
-/// have it again.
+/// without its verdict a document stays, and so does an edit that the peer has not got: about one that is on its way there, its answer was waited for.
+/// What stays is listed as orphaned, until the peer lets us have it again.
 extension ReplicationSession {
     func takeAway(_ removals: [Removal], _ link: CollectionLink) {
         guard case .active(let active) = role, let remote = link.remote else {

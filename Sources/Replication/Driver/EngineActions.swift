@@ -19,6 +19,7 @@ extension ReplicationSession {
         case .withdraw(let document): dialect.withdraw(link.slot, document, .wasDropped)
         case .report(let event): report(event)
         case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
+        case .takeAway(let removals): takeAway(removals, link)
         case .fail(let error): fail(error)
         default: performOnStore(action, link)
         }
@@ -95,7 +96,7 @@ extension ReplicationSession {
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
         case .awaitTime(let id, let time): awaitTime(of: id, time, link)
-        case .send, .withdraw, .report, .tellPull, .fail: break
+        case .send, .withdraw, .report, .tellPull, .takeAway, .fail: break
         }
     }
 
@@ -208,6 +209,7 @@ extension ReplicationSession {
             } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
         case .assign(let batch, let revisions): assign(batch, revisions, link)
         case .store(let batch, let revisions, let conflicts, let settlesHeld): store(batch, revisions, conflicts, settlesHeld: settlesHeld, link)
+        case .takeAway(let removals) where !isPassive && link.push != nil: tell(link, push: .takenAway(removals))
         case .takeAway(let removals): takeAway(removals, link)
         case .settle(let handle, let settlement): dialect.settle(handle, settlement)
         case .decide(let ids):

@@ -105,18 +105,24 @@ extension ReplicationSession {
     var turnBytes: Int { memory.isShort ? min(Self.shortTurnBytes, limits.turnBytes) : limits.turnBytes }
     private static let shortTurnBytes = 16 << 10
 
+    /// Nothing but lists of changes is here, which wait for removals, and these for the peer's answers to what it is being sent.
+    private var isHeldUpByRemovals: Bool {
+        links.contains { !($0.push?.removals.isEmpty ?? true) } && !links.contains { $0.pull.isStoring || !$0.incomingDeltas.isEmpty }
+    }
+
     /// The connection is not read while what came is not stored, or what the peer asked for is not taken.
     func adjustReading() {
         // What the peer has to end, or what makes room for it, still has to come: only what we work on is waited for.
         // Blobs come by the same connection: while some are fetched, revisions are refused instead.
-        let works = bufferedBytes > 0 && !blobs.isFetching || passiveRequests.bytes > 0
+        let waitsForPeer = blobs.isFetching || bufferedBytes > 0 && isHeldUpByRemovals
+        let works = bufferedBytes > 0 && !waitsForPeer || passiveRequests.bytes > 0
         let isCrowded = standing == .crowded && (works || dialect.owedBytes > 0) || isPassive && works && memory.isShort
-        let waits = isCrowded || bufferedBytes > limits.bufferedRevisionBytes && !blobs.isFetching || dialect.owedBytes > limits.owedReplyBytes
+        let waits = isCrowded || bufferedBytes > limits.bufferedRevisionBytes && !waitsForPeer || dialect.owedBytes > limits.owedReplyBytes
             || passiveRequests.count > limits.waitingRequests || bytesElsewhere > 0 || blobs.waitingRequests > limits.waitingRequests || dialect.shouldPauseReading
         if waits, !readingIsPaused {
             readingIsPaused = true
             transport.setReading(false)
-        } else if readingIsPaused, !waits, bufferedBytes < limits.bufferedRevisionBytes / 2 || blobs.isFetching {
+        } else if readingIsPaused, !waits, bufferedBytes < limits.bufferedRevisionBytes / 2 || waitsForPeer {
             readingIsPaused = false
             transport.setReading(true)
         }

@@ -58,6 +58,9 @@ struct PullMachine {
         (roomWait == nil ? lists.isIdle : lists.isResting) && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0
     }
 
+    /// Revisions are on their way into the store, or conflicts to their decision.
+    var isStoring: Bool { !insertion.isEmpty || !conflicts.isEmpty || isDeciding }
+
     /// Everything that the peer announced is here, and nothing of it waits for a look or a decision.
     var isComplete: Bool {
         (!isSubscribed || isCaughtUp || roomWait != nil) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver

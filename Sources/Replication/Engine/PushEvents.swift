@@ -68,6 +68,8 @@ enum PushEvent: Sendable {
     case timeHasCome([DocumentID])
     /// Memory is short: nothing more is to be read until it is not.
     case throttled(Bool)
+    /// The peer does not let us have these documents any more.
+    case takenAway([Removal])
 }
 
 /// Something to do for a push.
@@ -98,6 +100,8 @@ enum PushAction: Sendable {
     /// The peer has this revision of ours, or is being sent it: it need not be fetched when the peer offers it. A peer's changes may
     /// overtake its acknowledgement, and by then the revision may have been pruned here.
     case tellPull(DocumentID, Version)
+    /// No answer of the peer is waited for that would say more of these documents.
+    case takeAway([Removal])
     /// There is nothing left that this connection is for.
     case fail(ReplicationError)
 }

@@ -39,6 +39,14 @@ struct PushLedger {
             }
         }
 
+        /// The peer is asked about it, or is being sent it: only its answer says what it has.
+        var awaitsAnswer: Bool {
+            switch self {
+            case .ready, .offered, .comparing, .wanted, .sent: true
+            case .judging, .listing, .due, .reading, .deferred, .awaitingPull: false
+            }
+        }
+
         fileprivate var account: Account {
             switch self {
             case .deferred, .awaitingPull: .waiting

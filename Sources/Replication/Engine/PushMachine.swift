@@ -28,6 +28,8 @@ struct PushMachine {
     /// Put on the list on this connection because the peer refused them.
     var refused: Set<DocumentID> = []
     var barrier = PushBarrier()
+    /// What the peer took away while it owes an answer about it.
+    var removals: [Removal] = []
     private var isPullComplete: Bool
     private var isThrottled = false
 
@@ -103,8 +105,10 @@ struct PushMachine {
         case .throttled(let isShort): isThrottled = isShort
         case .retryIsDue: retryElapsed()
         case .timeHasCome(let ids): if !isOver { ledger.callBack(ids) }
+        case .takenAway(let taken): removals += taken
         }
         advance(&actions)
+        takeAway(&actions)
     }
 
     private mutating func advance(_ actions: inout [PushAction]) {

@@ -38,6 +38,8 @@ import Testing
         /// Offered to the peer, which still may want it or owes the acknowledgement.
         var underWay: [DocumentID: Version] = [:]
         var lastOffered: [DocumentID: Version] = [:]
+        /// Sent to the peer, which owes the acknowledgement.
+        var sent: Set<DocumentID> = []
 
         /// Rows of the peer's so far, those that are durable here or need not be, and those it will send when it has our answer.
         var remote: UInt64 = 0
@@ -106,6 +108,10 @@ import Testing
                 // What waits for the pull is settled by it.
                 if case .pulled(let revisions) = event {
                     for (id, _) in revisions { if let version = lastOffered[id] { settled.insert(version) } }
+                }
+                switch event {
+                case .acknowledged(let id), .refused(let id, _): sent.remove(id)
+                default: break
                 }
                 push.handle(event, &pushActions)
             case .pull(let event): pull.handle(event, &pullActions)
@@ -191,6 +197,7 @@ import Testing
             case .compare(let questions): due.append(.compare(questions))
             case .send(let document):
                 underWay[document.id] = nil
+                sent.insert(document.id)
                 let code = chance(50) ? 503 : 413
                 if chance(80) {
                     peer[document.id] = document.version
@@ -206,6 +213,12 @@ import Testing
             case .startRetryTimer: due.append(.push(.retryIsDue))
             case .awaitTime(let id, _): due.append(.push(.timeHasCome([id])))
             case .tellPull(let id, let version): due.append(.pull(.pushed(id, version)))
+            case .takeAway(let removals):
+                for each in removals {
+                    here.insert(each.sequence?.integer ?? 0)
+                    if sent.contains(each.id) { failure = "\(each.id) is taken away while the peer owes an answer about it" }
+                }
+                due.append(.pull(.takenAway(removals.map { TakenAway(removal: $0, end: .purged) })))
             case .unlist, .unlistSettled, .announceCaughtUp, .report: break
             case .fail(let error): failure = "the push ends with \(error)"
             }
@@ -268,9 +281,7 @@ import Testing
                             : .inserted(sequence: 1))
                 }
                 due.append(.pull(.insertion(.stored(batch, outcomes))))
-            case .takeAway(let removals):
-                for each in removals { here.insert(each.sequence?.integer ?? 0) }
-                due.append(.pull(.takenAway(removals.map { TakenAway(removal: $0, end: .purged) })))
+            case .takeAway(let removals): due.append(.push(.takenAway(removals)))
             case .decide(let ids):
                 due.append(.pull(.decided(ids.map { ConflictDecider.Outcome(id: $0, failure: nil, isDecided: true) })))
             case .readHeld: due.append(.pull(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))))

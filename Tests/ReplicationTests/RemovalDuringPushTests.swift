@@ -1,0 +1,54 @@
+import BLIP
+import Documents
+import Replication
+import Synchronization
+import Testing
+
+/// An edit takes its document out of the user's channels, and the listener says so before it acknowledges the edit.
+@Suite(.timeLimit(.minutes(5)))
+struct RemovalDuringPushTests {
+    @Test(arguments: [true, false]) func whatBecomesOfTheDocumentIsForTheAnswerToSay(_ isTaken: Bool) async throws {
+        let isFirst = Mutex(true)
+        let listener = FakeListener { request in
+            switch request.profile {
+            case "getCollections": return OutgoingReply(json: "[{}]")
+            case "proposeChanges": return OutgoingReply(json: "[]")
+            case "rev":
+                let waits = isFirst.withLock { isFirst in
+                    defer { isFirst = false }
+                    return isFirst
+                }
+                return waits ? nil : OutgoingReply(error: "HTTP", 403, "not yours")
+            default: return OutgoingReply()
+            }
+        }
+        let device = try TestDatabase("device")
+        try await device.put("a", "{\"team\":\"red\"}")
+        let replicator = Replicator(ReplicatorConfiguration(device, .pushAndPull, continuous: true), listener)
+        await replicator.start()
+        var peers = listener.peers.makeAsyncIterator()
+        let peer = try #require(await peers.next())
+        var (hasSubscribed, revision) = (false, UInt64?.none)
+        for await request in peer.requests {
+            if request.profile == "subChanges" { hasSubscribed = true }
+            if request.profile == "rev" { revision = request.number }
+            if hasSubscribed, revision != nil { break }
+        }
+        #expect(await peer.ask("changes", [("collection", "0")], "[]")?.error == nil)
+        #expect(await peer.ask("changes", [("collection", "0")], "[[7,\"a\",\"2-ff\",4,2]]")?.error == nil)
+        // Nothing is known of the edit by now.
+        #expect(try await device.get("a") != nil)
+        peer.reply(to: try #require(revision), isTaken ? OutgoingReply() : OutgoingReply(error: "HTTP", 403, "not yours"))
+        await replicator.wait { $0.activity == .idle }
+        var orphans: [String] = []
+        try await replicator.eachOrphaned { orphans += $0.map { "\($0.1.id): \($0.1.error)" } }
+        if isTaken {
+            #expect(try await device.get("a") == nil)
+            #expect(orphans == [])
+        } else {
+            #expect(try await device.body("a") == "{\"team\":\"red\"}")
+            #expect(orphans.count == 1 && orphans.first?.contains("a: an edit made here has not reached the remote") == true, "\(orphans)")
+        }
+        await replicator.stop()
+    }
+}
