@@ -14,10 +14,15 @@ struct EchoMemory {
     private var earlier: Set<Echo> = []
     /// The peer met these as the reason of a refusal.
     private var met: Set<Echo> = []
+    /// Documents that the peer was told to let go.
+    private var gone: Set<DocumentID> = []
+    /// More of them than are kept.
+    private var hasForgottenGone = false
 
     init(limit: Int) { self.limit = limit }
 
     mutating func add(_ id: DocumentID, _ version: Version) {
+        if hasForgottenGone || !gone.isEmpty && gone.contains(id) { return }
         if last.count + earlier.count >= limit {
             last.removeAll(keepingCapacity: true)
             earlier.removeAll(keepingCapacity: true)
@@ -29,6 +34,19 @@ struct EchoMemory {
     /// should it come back.
     mutating func answered(_ id: DocumentID) {
         if !last.isEmpty, let before = last.removeValue(forKey: id) { earlier.insert(Echo(id: id, version: before)) }
+    }
+
+    /// The peer is told that it has the document no more. What it sends of it from then on may have been on its way before it heard that, and goes with
+    /// the rest there: it is no echo, until the document is offered.
+    mutating func left(_ id: DocumentID) {
+        answered(id)
+        if gone.count >= limit { (hasForgottenGone, gone) = (true, []) }
+        if !hasForgottenGone { gone.insert(id) }
+    }
+
+    /// The peer is offered the document.
+    mutating func offered(_ id: DocumentID) {
+        if !gone.isEmpty { gone.remove(id) }
     }
 
     /// A peer that was refused a revision because of these may not hold them, even where it sent them itself: one that prunes

@@ -220,7 +220,7 @@ struct PushMachine {
         for index in page.documents.indices {
             var document = page.documents[index]
             // The peer loses what it gave us, and gets it back when it may have it again.
-            if document.news != .visible { echoes.answered(document.id) }
+            if document.news != .visible { echoes.left(document.id) }
             if echoes.holds(document), !settings.limits.has(.echo) {
                 held.release(document.id)
                 ledger.skip(document)
@@ -235,6 +235,7 @@ struct PushMachine {
                     let from = index == 0 ? page.from : page.from?.behind(page.documents[index - 1])
                     return (now, PushPage(documents: Array(page.documents[index...]), from: from))
                 }
+                if document.news == .visible { echoes.offered(document.id) }
             } else {
                 guard ledger.mayBegin(&document) else { continue }
                 if let known = acknowledged.version(of: document.id), known != document.peerVersion {

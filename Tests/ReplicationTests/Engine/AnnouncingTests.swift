@@ -59,6 +59,23 @@ import Testing
         #expect(push.on(.read(page(outgoing("a", 4)))).first == "offer a@1-a")
     }
 
+    /// An edit was on its way while its document left the peer's channels, and brings it back: the peer lets it go all the same.
+    @Test func whatThePeerGaveOfADocumentThatItIsToLetGoIsOfferedBack() {
+        var push = PushRun(.announce)
+        push.start()
+        var gone = outgoing("a", 1)
+        gone.news = .revoked
+        push.on(.read(page(gone)))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.pulled([(doc("a"), rev("2-b"))]))
+        push.on(.answered(list, [.declined]))
+        #expect(push.on(.read(page(outgoing("a", 2, "2-b")))).first == "offer a@2-b")
+        push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
+        // From then on what it sends of it is what it has.
+        push.on(.pulled([(doc("a"), rev("3-c"))]))
+        #expect(!push.on(.read(page(outgoing("a", 3, "3-c")))).contains { $0.hasPrefix("offer") })
+    }
+
     @Test func whatThePeerGaveIsOfferedBackWhenItComesBackAfterAnotherRevision() {
         var push = PushRun(.announce)
         push.start()
