@@ -236,24 +236,16 @@ struct PushLedger {
         insert(id, Entry(phase: phase(Parked(sequence: entry.sequence))))
     }
 
-    /// A part of the trip is over, and the document is read again for the rest of it.
-    mutating func goOn(_ id: DocumentID, peerVersion: Version) {
+    /// A part of the trip is over, and the document is read and judged anew for the rest of it.
+    ///
+    /// - Parameter wasForbidden: the peer refused it, perhaps for a reason that passes. What came since is asked for on its own account.
+    mutating func goOn(_ id: DocumentID, peerVersion: Version? = nil, wasForbidden: Bool = false) {
         guard let entry = remove(id) else { return }
         counts.completed += 1
         let latest = entry.successor ?? entry.sequence
         if latest != entry.sequence { tracker.complete(entry.sequence) }
-        insert(id, Entry(phase: .due(Parked(sequence: latest, peerVersion: peerVersion))))
-        due.append(id)
-    }
-
-    /// The peer refused it, perhaps for a reason that passes: it is read and judged anew before it is offered once more.
-    mutating func readForbidden(_ id: DocumentID) {
-        guard let entry = remove(id) else { return }
-        counts.completed += 1
-        let latest = entry.successor ?? entry.sequence
-        if latest != entry.sequence { tracker.complete(entry.sequence) }
-        // What came since is asked for on its own account.
-        insert(id, Entry(phase: .due(Parked(sequence: latest, wasForbidden: entry.successor == nil))))
+        let isForbidden = wasForbidden && entry.successor == nil
+        insert(id, Entry(phase: .due(Parked(sequence: latest, peerVersion: peerVersion, wasForbidden: isForbidden))))
         due.append(id)
     }
 

@@ -390,7 +390,7 @@ struct PushMachine {
         } else if error.isConflict {
             lose(document, to: nil, &actions)
         } else if error.domain == .http, error.code == 403, !document.wasForbidden {
-            ledger.readForbidden(id)
+            ledger.goOn(id, wasForbidden: true)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)
         }
