@@ -17,8 +17,6 @@ final class CollectionLink {
     /// Where the push reads from.
     var source: FeedSource
     var pushFilter: (any DocumentFilter)?
-    /// The version of the push filter that was asked last.
-    var judgedBy = ""
     /// How many documents are on the list of what the peer refused.
     let refusals = RefusalCount()
     var pullFilter: (any DocumentFilter)?
@@ -38,7 +36,7 @@ final class CollectionLink {
     /// Documents may be here that the peer took away.
     var mayHaveOrphans = false
 
-    /// What a peer that is bound to channels wants.
+    /// What the peer wants, and what is looked at once more before it goes.
     var leaving = LeavingRevisions()
 
     /// What the peer refused because of its clock.

@@ -12,10 +12,7 @@ extension ReplicationSession {
     func perform(_ action: PushAction, _ link: CollectionLink) {
         // What happens to each document comes first: the others need more.
         switch action {
-        case .send(let document):
-            guard channelPeer != nil, document.news == .visible else { return send(document, link) }
-            link.leaving.append(document)
-            sendWhatMayLeave(link)
+        case .send(let document): letLeave(document, link)
         case .withdraw(let document): dialect.withdraw(link.slot, document, .wasDropped)
         case .report(let event): report(event)
         case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
@@ -50,7 +47,7 @@ extension ReplicationSession {
         case .list(let kept) where kept.first?.refusal != nil: listRefused(kept, link)
         case .list(let kept):
             guard let remote = link.remote else { return tell(link, push: .listed(kept.map(\.document.id))) }
-            let exclusions = kept.map { Exclusion($0, remote, link.pushFilter, version: link.judgedBy) }
+            let exclusions = kept.map { Exclusion($0, remote, link.pushFilter) }
             write { transaction in
                 let rows = exclusions.map { row in
                     var row = row
@@ -100,34 +97,6 @@ extension ReplicationSession {
         }
     }
 
-    /// Sends what a peer that is bound to channels wants and may still have.
-    private func sendWhatMayLeave(_ link: CollectionLink) {
-        guard let peer = channelPeer, let documents = link.leaving.next() else { return }
-        let (slot, generation, collection) = (link.slot, link.generation, link.collection)
-        read { transaction in
-            let access = try transaction.channelAccess(collection, of: peer)
-            return try documents.map { document in
-                // Where it changed since, the newer revision stands for it; that one comes in its turn.
-                guard let current = try transaction.row(collection, document.id)?.revision else { return false }
-                return try transaction.isVisible(collection, document.id, current, to: access)
-            }
-        } then: { session, verdicts in
-            let link = session.links[slot]
-            guard link.generation == generation, link.push != nil else { return }
-            for (document, mayLeave) in zip(documents, verdicts) {
-                if mayLeave || document.isDeleted {
-                    // A tombstone is told to those as well who had the document; that it is gone is all that it says then.
-                    session.send(mayLeave ? document : document.withoutBody(), link)
-                } else {
-                    session.dialect.withdraw(slot, document, .isNotOpen)
-                    session.tell(link, push: .withdrawn(document.id))
-                }
-            }
-            link.leaving.looked()
-            session.sendWhatMayLeave(link)
-        }
-    }
-
     /// Tells the push that asked, unless another subscription has taken its place.
     func tell(_ slot: Int, _ generation: Int, push event: PushEvent) {
         let link = links[slot]
@@ -137,22 +106,31 @@ extension ReplicationSession {
     private func judge(_ documents: [OutgoingDocument], _ link: CollectionLink) {
         guard let filter = link.pushFilter else { return tell(link, push: .judged(documents.map { _ in .pass })) }
         let (slot, generation) = (link.slot, link.generation)
-        // Read before: were it replaced meanwhile, the earlier version most likely answered.
-        link.judgedBy = filter.version
-        let context = policyContext(link.collection.name, .push)
         let questions = documents.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
+        // What it fails on stays open in the peer's checkpoint.
+        judge(questions, by: filter, link, listsFailures: false) { $0.tell(slot, generation, push: .judged($1, by: $2)) }
+    }
+
+    /// Asks a push filter. What it keeps from a peer that pulls is on the listener's list by the time of the answer.
+    ///
+    /// - Parameter then: gets the verdicts, and the version that gave them: read before, so that most likely an earlier one answered, were it
+    ///   replaced meanwhile.
+    func judge(
+        _ questions: [PolicyDocument], by filter: any DocumentFilter, _ link: CollectionLink, listsFailures: Bool,
+        then: @escaping @Sendable (isolated ReplicationSession, [FilterVerdict], String) -> Void
+    ) {
+        let (context, version) = (policyContext(link.collection.name, .push), filter.version)
         guard case .passive(let passive) = role else {
-            return ask { await filter.verdicts(questions, context) } then: { $0.tell(slot, generation, push: .judged($1)) }
+            return ask { await filter.verdicts(questions, context) } then: { then($0, $1, version) }
         }
         let (kept, database, collection) = (passive.kept, database, link.collection)
-        // What it fails on stays open in the peer's checkpoint.
         ask { () async -> Result<[FilterVerdict], any Error> in
             do {
-                return .success(try await kept.verdicts(of: questions, filter, context, database, collection, listsFailures: false))
+                return .success(try await kept.verdicts(of: questions, filter, context, database, collection, listsFailures: listsFailures))
             } catch { return .failure(error) }
         } then: { session, result in
             switch result {
-            case .success(let verdicts): session.tell(slot, generation, push: .judged(verdicts))
+            case .success(let verdicts): then(session, verdicts, version)
             case .failure(let error): session.fail(error)
             }
         }
@@ -380,10 +358,10 @@ extension ReplicationSession {
 }
 
 extension Exclusion {
-    fileprivate init(_ kept: KeptBack, _ remote: RemoteID, _ filter: (any DocumentFilter)?, version: String) {
+    fileprivate init(_ kept: KeptBack, _ remote: RemoteID, _ filter: (any DocumentFilter)?) {
         self.init(
             remote: remote, direction: .push, kind: kept.failure == nil ? .rejected : .held, id: kept.document.id,
             sequence: kept.document.sequence, revision: kept.document.version, error: kept.failure?.message ?? "",
-            plugin: kept.failure?.plugin ?? filter?.pluginName ?? "", version: kept.failure?.version ?? version)
+            plugin: kept.failure?.plugin ?? filter?.pluginName ?? "", version: kept.failure?.version ?? kept.document.judgedBy)
     }
 }

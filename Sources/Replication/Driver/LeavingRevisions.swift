@@ -1,8 +1,21 @@
 import Documents
+import DocumentStore
+import Interfaces
 
-/// Revisions that a peer that is bound to channels wants, while its access is looked at once more: between the reading of a feed
-/// and the peer's wish for a row any time may pass, and a channel be lost. In order, many at a time.
+/// Revisions that the peer wants, and that are looked at once more before they go: between the reading of a feed and the peer's wish for a row any
+/// time may pass. A channel may be lost by then, where the peer is bound to channels, and another push filter be in force. In order, many at a
+/// time.
 struct LeavingRevisions {
+    /// What the store says of one.
+    enum Look: Sendable {
+        case open
+        case hidden
+        /// It changed since: the newer revision comes in its turn.
+        case changed
+        /// It passed a filter that is not in force any more. With the body that it is stored with.
+        case doubted(PolicyDocument)
+    }
+
     private var waiting: [OutgoingDocument] = []
     private var isLooking = false
 
@@ -17,4 +30,94 @@ struct LeavingRevisions {
     }
 
     mutating func looked() { isLooking = false }
+}
+
+extension ReplicationSession {
+    /// Sends what the peer wants, if it may still have it.
+    func letLeave(_ document: OutgoingDocument, _ link: CollectionLink) {
+        guard document.news == .visible, channelPeer != nil || isDoubted(document, link) else { return send(document, link) }
+        link.leaving.append(document)
+        lookAtWhatLeaves(link)
+    }
+
+    /// It passed a filter that is not in force any more. Of the end of a branch no filter was asked: the document comes behind it.
+    private func isDoubted(_ document: OutgoingDocument, _ link: CollectionLink) -> Bool {
+        guard let filter = link.pushFilter, !document.isEndOfBranch else { return false }
+        return document.judgedBy != filter.version
+    }
+
+    private func lookAtWhatLeaves(_ link: CollectionLink) {
+        guard let documents = link.leaving.next() else { return }
+        let (slot, generation, collection, peer) = (link.slot, link.generation, link.collection, channelPeer)
+        let questions = documents.map { (document: $0, isDoubted: isDoubted($0, link)) }
+        read { transaction in
+            let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
+            return try questions.map { document, isDoubted -> LeavingRevisions.Look in
+                guard let row = try transaction.row(collection, document.id, withBody: isDoubted) else { return .hidden }
+                // Where it changed since, the newer revision stands for it.
+                if let access, try !transaction.isVisible(collection, document.id, row.revision, to: access) { return .hidden }
+                guard isDoubted else { return .open }
+                // It may have another name by now.
+                guard try transaction.revision(named: document.version, collection, document.id) == row.revision else { return .changed }
+                return .doubted(
+                    PolicyDocument(id: document.id, revision: document.version, isDeleted: document.isDeleted, body: row.body ?? []))
+            }
+        } then: { session, looks in
+            let link = session.links[slot]
+            guard link.generation == generation, link.push != nil else { return }
+            let doubted: [PolicyDocument] = looks.compactMap { if case .doubted(let question) = $0 { question } else { nil } }
+            guard let filter = link.pushFilter, !doubted.isEmpty else { return session.leave(documents, looks, [], by: "", link) }
+            // The peer is told that they do not come, and goes on: to be told of them again, also those that the filter fails on are on the list.
+            session.judge(doubted, by: filter, link, listsFailures: true) { session, verdicts, version in
+                let link = session.links[slot]
+                guard link.generation == generation, link.push != nil else { return }
+                session.leave(documents, looks, verdicts, by: version, link)
+            }
+        }
+    }
+
+    /// - Parameter verdicts: of the filter, one for each that was in doubt.
+    private func leave(
+        _ documents: [OutgoingDocument], _ looks: [LeavingRevisions.Look], _ verdicts: [FilterVerdict], by version: String, _ link: CollectionLink
+    ) {
+        var next = verdicts.makeIterator()
+        for (document, look) in zip(documents, looks) {
+            switch look {
+            case .open: send(document, link)
+            // A tombstone is told to those as well who had the document; that it is gone is all that it says then.
+            case .hidden where document.isDeleted: send(document.withoutBody(), link)
+            case .hidden: stay(document, .isNotOpen, .withdrawn(document.id), link)
+            case .changed: stay(document, .wasDropped, .withdrawn(document.id), link)
+            case .doubted(let question): settle(document, question, next.next() ?? .reject, by: version, link)
+            }
+        }
+        link.leaving.looked()
+        lookAtWhatLeaves(link)
+    }
+
+    private func settle(
+        _ document: OutgoingDocument, _ question: PolicyDocument, _ verdict: FilterVerdict, by version: String, _ link: CollectionLink
+    ) {
+        // It was replaced once more.
+        if link.pushFilter?.version != version { return link.leaving.append(document) }
+        var document = document
+        document.judgedBy = version
+        switch verdict {
+        case .pass:
+            // The former filter may have changed the body.
+            document.replaceBody(question.body)
+            send(document, link)
+        case .replace(let body):
+            document.replaceBody(body)
+            send(document, link)
+        case .reject: stay(document, .isNotOpen, .keptBack(document.id, nil, by: version), link)
+        case .failed(let failure): stay(document, .isNotOpen, .keptBack(document.id, failure, by: version), link)
+        }
+    }
+
+    /// It does not go. Whoever proposed it need not say so.
+    private func stay(_ document: OutgoingDocument, _ reason: Withdrawal, _ event: PushEvent, _ link: CollectionLink) {
+        if link.push?.settings.style == .announce { dialect.withdraw(link.slot, document, reason) }
+        tell(link, push: event)
+    }
 }

@@ -42,19 +42,20 @@ struct Judgement {
 
     /// - Parameters:
     ///   - verdicts: one for each visible document of the page, in their order.
+    ///   - version: of the filter that gave them.
     ///   - style: what a failure means. A push puts the document on a list; for a peer that pulls the document is held, since the peer's
     ///     checkpoint must not pass it.
     ///   - room: how many documents of the feed may be held. At one more it stands still.
-    init(_ page: PushPage, _ verdicts: [FilterVerdict], _ style: PushStyle, room: Int) {
+    init(_ page: PushPage, _ verdicts: [FilterVerdict], by version: String, _ style: PushStyle, room: Int) {
         var next = verdicts.makeIterator()
         var position = page.from
-        for (index, document) in page.documents.enumerated() {
+        for (index, var document) in page.documents.enumerated() {
+            document.judgedBy = version
             switch document.news == .visible ? next.next() ?? .reject : .pass {
             case .pass: passed.append(document)
             case .replace(let body):
-                var changed = document
-                changed.replaceBody(body)
-                passed.append(changed)
+                document.replaceBody(body)
+                passed.append(document)
             case .reject: kept.append(KeptBack(document: document, failure: nil))
             case .failed(let failure) where style == .announce:
                 let found = Undecided(
@@ -73,9 +74,7 @@ struct Judgement {
 }
 
 extension ReplicationCounts {
-    /// A document that a filter kept back begins and ends its trip there.
     mutating func add(keptBack failure: PolicyFailure?) {
-        total += 1
         if failure == nil { rejected += 1 } else { held += 1 }
     }
 }

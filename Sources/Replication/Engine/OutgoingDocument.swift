@@ -50,6 +50,8 @@ struct OutgoingDocument: Sendable {
     var peersEnd: (version: Version, history: [Version])?
     /// The peer refused it with 403 once; the second time is final.
     var wasForbidden = false
+    /// The version of the push filter that said what becomes of it.
+    var judgedBy = ""
 
     /// What its history took when it was read: what is left of that is no more.
     private(set) var historyBytes = 0

@@ -37,8 +37,10 @@ enum PushEvent: Sendable {
     case readAgain([DocumentID], [OutgoingDocument])
     /// Answers ``PushAction/readKeptBack(after:)``.
     case keptBackRead(KeptBackPage)
-    /// Answers ``PushAction/judge(_:)``: one verdict for each.
-    case judged([FilterVerdict])
+    /// Answers ``PushAction/judge(_:)``: one verdict for each, and the version of the filter that was asked.
+    case judged([FilterVerdict], by: String = "")
+    /// What was to be sent does not pass the filter that is in force by now, or that fails on it. Nothing of it was sent.
+    case keptBack(DocumentID, PolicyFailure?, by: String)
     /// What the filter kept back is durably on its list.
     case listed([DocumentID])
     /// Answers ``PushAction/offer(_:_:)``, one answer for each.

@@ -1,8 +1,38 @@
 import Documents
 import Interfaces
 
-/// Documents that a peer pulls and about which its filter could not decide.
+/// Documents that the filter keeps back, and those that a peer pulls and about which it could not decide.
 extension PushMachine {
+    mutating func keepBack(_ kept: [KeptBack], _ actions: inout [PushAction]) {
+        if kept.isEmpty { return }
+        for each in kept {
+            ledger.count { $0.add(keptBack: each.failure) }
+            if let failure = each.failure { report(each.document, ReplicationError(failure), &actions) }
+        }
+        guard settings.style == .propose else {
+            for each in kept { ledger.finish(each.document.id) }
+            return
+        }
+        // What was acknowledged of these documents is noted first: it takes them off the list that they go on now.
+        note(&actions)
+        hasKeptBack = true
+        for each in kept { ledger.move(each.document.id, to: .listing(each.document)) }
+        actions.append(.list(kept))
+    }
+
+    /// Another filter had let it pass, and the peer waits for it no longer. What lies behind it may have been offered without a word of where to begin
+    /// again: for a peer that comes back it is on the listener's list.
+    mutating func accept(keptBack id: DocumentID, _ failure: PolicyFailure?, by version: String, _ actions: inout [PushAction]) {
+        guard case .sent(var document)? = ledger.phase(of: id) else { return }
+        document.judgedBy = version
+        guard settings.style == .announce, let failure, held.room > 0 else {
+            return keepBack([KeptBack(document: document, failure: failure)], &actions)
+        }
+        ledger.finish(id)
+        let stall = FeedReader.Stall(id: id, version: document.version, failure: failure)
+        hold(Judgement.Undecided(document: document, stall: stall, position: FeedPosition(max(1, document.sequence) - 1)), &actions)
+    }
+
     mutating func hold(_ undecided: Judgement.Undecided, _ actions: inout [PushAction]) {
         ledger.forget(undecided.document.id)
         if held.isEmpty { retry.reset() }

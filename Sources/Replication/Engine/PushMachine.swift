@@ -84,7 +84,8 @@ struct PushMachine {
         case .read(let page): accept(page)
         case .readAgain(let asked, let found): acceptAgain(asked, found)
         case .keptBackRead(let page): accept(page, &actions)
-        case .judged(let verdicts): accept(verdicts, &actions)
+        case .judged(let verdicts, let version): accept(verdicts, by: version, &actions)
+        case .keptBack(let id, let failure, let version): accept(keptBack: id, failure, by: version, &actions)
         case .retryRefused:
             if settings.style == .propose { review.restart() }
             tryAgain()
@@ -298,7 +299,7 @@ struct PushMachine {
         lists.append(document)
     }
 
-    private mutating func accept(_ verdicts: [FilterVerdict], _ actions: inout [PushAction]) {
+    private mutating func accept(_ verdicts: [FilterVerdict], by version: String, _ actions: inout [PushAction]) {
         guard let page = judging?.page else { return }
         if judging?.isStale == true {
             judging?.isStale = false
@@ -306,7 +307,7 @@ struct PushMachine {
         }
         judging = nil
         let style = settings.limits.has(.passedFailingFilter) ? .propose : settings.style
-        let judgement = Judgement(page, verdicts, style, room: held.room)
+        let judgement = Judgement(page, verdicts, by: version, style, room: held.room)
         // Before those behind them pass: they have to say so.
         for each in judgement.undecided { hold(each, &actions) }
         for each in judgement.kept { held.release(each.document.id) }
@@ -316,24 +317,9 @@ struct PushMachine {
             nextPage = nextPage?.remains(before: standstill.at.position)
             if feed.stand(at: standstill.at.stall, standstill.at.position) { report(undecided: standstill.at, &actions) }
         }
+        // These begin and end their trips here.
+        ledger.count { $0.total += UInt64(judgement.kept.count) }
         keepBack(judgement.kept, &actions)
-    }
-
-    private mutating func keepBack(_ kept: [KeptBack], _ actions: inout [PushAction]) {
-        if kept.isEmpty { return }
-        for each in kept {
-            ledger.count { $0.add(keptBack: each.failure) }
-            if let failure = each.failure { report(each.document, ReplicationError(failure), &actions) }
-        }
-        guard settings.style == .propose else {
-            for each in kept { ledger.finish(each.document.id) }
-            return
-        }
-        // What was acknowledged of these documents is noted first: it takes them off the list that they go on now.
-        note(&actions)
-        hasKeptBack = true
-        for each in kept { ledger.move(each.document.id, to: .listing(each.document)) }
-        actions.append(.list(kept))
     }
 
     private mutating func accept(_ answers: [OfferAnswer], to list: ListID, _ actions: inout [PushAction]) {

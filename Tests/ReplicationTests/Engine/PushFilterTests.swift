@@ -87,4 +87,56 @@ import Testing
         push.on(.answered(list, [.refused(http(503))]))
         #expect(push.machine.ledger.completedThrough == 2 && push.machine.ledger.waiting == 1)
     }
+
+    // MARK: - A filter that was replaced before the peer's answer
+
+    /// `a` is to be sent; before it goes it is looked at once more.
+    private func leaving(_ style: PushStyle) -> PushRun {
+        var push = PushRun(style, filter: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 2))))
+        push.on(.judged([.pass], by: "1"))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(2)))
+        #expect(push.on(.answered(list, [.wanted(known: [])])) == ["send a@1-a"])
+        return push
+    }
+
+    @Test(arguments: [nil, failing] as [PolicyFailure?]) func whatDoesNotPassItAnyMoreIsListedBeforeItsSequenceIsDone(_ failure: PolicyFailure?) {
+        var push = leaving(.propose)
+        let actions = push.on(.keptBack(doc("a"), failure, by: "2"))
+        #expect(actions == (failure == nil ? ["list a@1-a"] : ["report a 503", "list a@1-a"]))
+        for case .list(let kept) in push.last { #expect(kept.map(\.document.judgedBy) == ["2"]) }
+        #expect(push.machine.ledger.completedThrough == 1 && push.machine.ledger.inFlight == 0)
+        push.on(.listed([doc("a")]))
+        #expect(push.machine.ledger.completedThrough == 2 && push.isClean)
+        #expect(push.counts.total == 1 && push.counts.completed == 1)
+        #expect(push.counts.rejected == (failure == nil ? 1 : 0) && push.counts.held == (failure == nil ? 0 : 1))
+    }
+
+    @Test func whatChangedMeanwhileIsReadWhenTheOlderRevisionIsListed() {
+        var push = leaving(.propose)
+        push.on(.storeChanged(newest: 3))
+        #expect(!push.on(.read(page(outgoing("a", 3, "2-b")))).contains { $0.hasPrefix("judge") })
+        push.on(.read(end(3)))
+        push.on(.keptBack(doc("a"), nil, by: "2"))
+        #expect(push.on(.listed([doc("a")])) == ["again a"])
+        #expect(push.on(.readAgain([doc("a")], [outgoing("a", 3, "2-b")])) == ["judge a@2-b"])
+    }
+
+    @Test func aPeerThatPullsWaitsNoLongerForWhatDoesNotPassItAnyMore() {
+        var push = leaving(.announce)
+        push.on(.keptBack(doc("a"), nil, by: "2"))
+        #expect(push.isClean && push.machine.isIdle && push.machine.held.isEmpty)
+        #expect(push.counts.total == 1 && push.counts.completed == 1 && push.counts.rejected == 1)
+    }
+
+    @Test func whatItFailsOnIsToldAgainToAPeerThatPulls() {
+        var push = leaving(.announce)
+        #expect(push.on(.keptBack(doc("a"), failing, by: "2")).contains("report a 503"))
+        #expect(push.isClean && push.counts.held == 1 && push.counts.total == push.counts.completed)
+        #expect(push.on(.filterChanged) == ["again a"])
+        push.on(.readAgain([doc("a")], [outgoing("a", 2)]))
+        #expect(push.on(.judged([.pass], by: "3")) == ["offer a@1-a"])
+    }
 }

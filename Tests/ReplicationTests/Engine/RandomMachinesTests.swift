@@ -110,7 +110,7 @@ import Testing
                     for (id, _) in revisions { if let version = lastOffered[id] { settled.insert(version) } }
                 }
                 switch event {
-                case .acknowledged(let id), .refused(let id, _): sent.remove(id)
+                case .acknowledged(let id), .refused(let id, _), .keptBack(let id, _, _), .withdrawn(let id): sent.remove(id)
                 default: break
                 }
                 push.handle(event, &pushActions)
@@ -199,7 +199,12 @@ import Testing
                 underWay[document.id] = nil
                 sent.insert(document.id)
                 let code = chance(50) ? 503 : 413
-                if chance(80) {
+                // Looked at once more before it goes: another filter is in force by now, or it changed.
+                if chance(10) {
+                    due.append(.push(.keptBack(document.id, chance(50) ? nil : failing, by: "2")))
+                } else if rows[document.id]?.version != document.version, chance(20) {
+                    due.append(.push(.withdrawn(document.id)))
+                } else if chance(80) {
                     peer[document.id] = document.version
                     due.append(.push(.acknowledged(document.id)))
                 } else {
