@@ -238,6 +238,32 @@ struct AccessTests {
         #expect(try await ids(device) == ["both", "only-red"])
     }
 
+    /// Edits a document when it is asked whether the document may be taken away.
+    private struct EditingFilter: DocumentFilter {
+        let device: TestDatabase
+        let pluginName = "edits"
+        let version = "1"
+
+        func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+            for document in documents where document.accessRemoved { _ = try? await device.put(document.id.text, "{\"in\":[\"red\"],\"late\":true}") }
+            return documents.map { _ in .pass }
+        }
+
+        func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
+    }
+
+    @Test func anEditThatIsMadeWhileTheFilterMakesUpItsMindStays() async throws {
+        let hub = try await Guarded()
+        let device = try TestDatabase("device")
+        let filter = EditingFilter(device: device)
+        func settings(_ configuration: inout ReplicatorConfiguration) { configuration.only { $0.pullFilter = filter } }
+        _ = try await run(device, hub.anna, .pushAndPull, settings)
+        try await hub.revokeRed()
+        let lost = try await run(device, hub.anna, .pushAndPull, settings)
+        #expect(try await device.body("only-red") == "{\"in\":[\"red\"],\"late\":true}")
+        #expect(lost.orphans.count == 1 && lost.orphans.first?.contains("only-red: an edit made here has not reached the remote") == true)
+    }
+
     @Test func chosenDocumentsAreNotPurged() async throws {
         let hub = try await Guarded()
         let device = try TestDatabase("device")

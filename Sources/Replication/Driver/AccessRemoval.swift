@@ -47,8 +47,13 @@ extension ReplicationSession {
             } then: { session, taken in
                 let revisions = documents.map { $0?.revision }
                 session.write { transaction in
-                    var orphans: [Exclusion] = []
-                    for (each, revision) in zip(taken, revisions) {
+                    var (ends, orphans) = ([TakenAway](), [Exclusion]())
+                    for (var each, var revision) in zip(taken, revisions) {
+                        if pushes, case .purged = each.end, let now = try transaction.row(collection, each.removal.id), now.revision != revision, !now.isDeleted {
+                            // Edited while the filter made up its mind.
+                            (each.end, revision) = (.edited, now.revision)
+                        }
+                        ends.append(each)
                         // Before the purge, which forgets that something waits. A revision that never came in must not come in later.
                         if purges { try HeldRevisions.forget(each.removal.id, remote, collection, transaction) }
                         if case .purged = each.end { _ = try transaction.purge(collection, each.removal.id) }
@@ -56,12 +61,12 @@ extension ReplicationSession {
                         if let orphan = each.orphan(remote, revision, filter: filter) { orphans.append(orphan) }
                     }
                     try transaction.exclude(collection, orphans)
-                    return orphans.count
-                } then: { session, orphans in
+                    return (ends, orphans.count)
+                } then: { (session, done: (ends: [TakenAway], orphans: Int)) in
                     let link = session.links[slot]
-                    if orphans > 0 { link.mayHaveOrphans = true }
-                    session.log(taken, orphans: orphans, collection.name)
-                    session.tell(link, pull: .takenAway(taken))
+                    if done.orphans > 0 { link.mayHaveOrphans = true }
+                    session.log(done.ends, orphans: done.orphans, collection.name)
+                    session.tell(link, pull: .takenAway(done.ends))
                 }
             }
         }
