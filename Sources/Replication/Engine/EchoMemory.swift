@@ -14,15 +14,15 @@ struct EchoMemory {
     private var earlier: Set<Echo> = []
     /// The peer met these as the reason of a refusal.
     private var met: Set<Echo> = []
-    /// Documents that the peer was told to let go.
+    /// The last documents that the peer was told to let go, and some of those before them. That is enough: while its push of one is under way, a
+    /// peer looks at few rows more.
     private var gone: Set<DocumentID> = []
-    /// More of them than are kept.
-    private var hasForgottenGone = false
+    private var goneBefore: Set<DocumentID> = []
 
     init(limit: Int) { self.limit = limit }
 
     mutating func add(_ id: DocumentID, _ version: Version) {
-        if hasForgottenGone || !gone.isEmpty && gone.contains(id) { return }
+        if gone.contains(id) || goneBefore.contains(id) { return }
         if last.count + earlier.count >= limit {
             last.removeAll(keepingCapacity: true)
             earlier.removeAll(keepingCapacity: true)
@@ -40,13 +40,15 @@ struct EchoMemory {
     /// the rest there: it is no echo, until the document is offered.
     mutating func left(_ id: DocumentID) {
         answered(id)
-        if gone.count >= limit { (hasForgottenGone, gone) = (true, []) }
-        if !hasForgottenGone { gone.insert(id) }
+        if gone.count >= max(1, limit / 2) { (goneBefore, gone) = (gone, []) }
+        gone.insert(id)
     }
 
     /// The peer is offered the document.
     mutating func offered(_ id: DocumentID) {
-        if !gone.isEmpty { gone.remove(id) }
+        if gone.isEmpty, goneBefore.isEmpty { return }
+        gone.remove(id)
+        goneBefore.remove(id)
     }
 
     /// A peer that was refused a revision because of these may not hold them, even where it sent them itself: one that prunes
