@@ -207,6 +207,7 @@ extension ReplicationSession {
             link.checkpoint = CheckpointMachine(
                 id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision, isRestartedByConflicts: couch != nil)
         }
+        if let loss = agreed.loss { report(loss, of: link, after: agreed.local) }
         link.source.trustsBehind = agreed.trustsKnownRevisions ? 0 : newest
         // Where neither side has a checkpoint, nothing says that the peer lost one: the notes are of a replicator with other settings.
         let isNew = start.agreement == nil && start.own == nil && start.peer == nil
