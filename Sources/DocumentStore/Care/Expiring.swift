@@ -105,7 +105,10 @@ extension WriteTransaction {
             guard let collection = collections.first(where: { Int64($0.id) == number }) else { continue }
             try dropPurgeTime(collection, id)
             guard let row = try row(collection, id), !row.isDeleted else { continue }
-            if try purge(collection, id) { purged.append((collection.name, id)) }
+            if try purge(collection, id) {
+                try noteExpired(collection, id, at: now, by: .document)
+                purged.append((collection.name, id))
+            }
         }
         let branches = try purgeDueBranches(now: now, limit: limit, collections)
         return (found.count + branches.seen, purged + branches.purged)
@@ -135,7 +138,10 @@ extension WriteTransaction {
             guard let collection = collections.first(where: { Int64($0.id) == row.collection }),
                 let current = try self.row(collection, row.id), current.revision == row.revision, !current.isDeleted, !current.isConflicted
             else { continue }
-            if try purge(collection, row.id) { purged.append((collection.name, row.id)) }
+            if try purge(collection, row.id) {
+                try noteExpired(collection, row.id, at: now, by: .document)
+                purged.append((collection.name, row.id))
+            }
         }
         return (found.count, purged)
     }

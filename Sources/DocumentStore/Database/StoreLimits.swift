@@ -80,6 +80,8 @@ public enum StoreLimits {
     public static let clockDriftNanoseconds: UInt64 = 120_000_000_000
     /// Expired documents that one transaction deletes.
     public static let expiriesPerCommit = 500
+    /// `expired_documents`: the last ones of a database of which it is known that they expired; some hundred bytes each.
+    public static let expiredDocuments = 10_000
     /// Pages of write-ahead log after which the writer moves them into the database.
     public static let checkpointPages: Int32 = 4000
     /// The least to which a disk that is nearly full lowers them, see `StoreUsage.logPages`.
