@@ -289,7 +289,7 @@ extension ReplicationSession {
         case .active(let active):
             PolicyContext(
                 database: database.name, collection: collection, direction: direction, replicator: active.replicator.name,
-                remote: active.replicator.target)
+                remote: active.replicator.shownTarget)
         case .passive(let passive):
             passive.policyContext(collection, direction, remote: transport.peerDescription)
         }
