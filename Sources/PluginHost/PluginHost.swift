@@ -219,6 +219,13 @@ public final class PluginHost: Sendable {
         return (source.version, ([source.main] + modules + (source.tests.map { [$0] } ?? [])).map { (path: $0.path, bytes: $0.bytes) })
     }
 
+    /// The text in force of a file that one use of a plugin has as a parameter, where it is and what tells it from another.
+    package func text(of parameter: String, plugin: String, usedBy: String) -> (bytes: [UInt8], path: String, digest: [UInt8])? {
+        core.record(named: plugin)?.read { fields in
+            fields.uses.values.first { $0.usedBy.utf8.elementsEqual(usedBy.utf8) }?.texts[parameter].map { ($0.bytes, $0.path, $0.digest) }
+        }
+    }
+
     /// Whether the folder has files of this plugin, be they right or not.
     package func folderHas(_ plugin: String) -> Bool {
         let scan = FolderScan.read(core.folder, core.limits)
