@@ -62,8 +62,8 @@ struct ExpiryTests {
     @Test("doc why says when a document goes and by what, and of one that is gone that it expired")
     func why() async throws {
         let agent = try await AgentProcess.start(Self.agent.replacing("main: {}", with: "main: { collections: [ plant.readings ], ttl: { plant.readings: 2 }, tombstone_age: 86400 }"))
-        func why(_ id: String, in place: String = "main") async throws -> JSONValue {
-            try await agent.command("doc", "why", place, id, "--json").json["document"] ?? .null
+        @Sendable func why(_ id: String, in place: String = "main") async throws -> JSONValue {
+            try JSONValue(parsing: try await agent.command("doc", "why", place, id, "--json").output)["document"] ?? .null
         }
         try await agent.put("main", "long", #"{"_exp":4000000000}"#)
         let long = try await why("long")

@@ -77,7 +77,7 @@ struct LoginTests {
         #expect(try await agent.admin.get("/health").status == 200)
         let users = try agent.folder.read("users.txt")
         try agent.folder.write("users.txt", emptied)
-        func entry() async throws -> JSONValue? {
+        @Sendable func entry() async throws -> JSONValue? {
             try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "nobody_can_log_in" }
         }
         try await eventually("health says it") { try await entry() != nil }
