@@ -38,4 +38,23 @@ struct RemoteWentBackTests {
         let status = await replicate(edge, Hub(hub), .push)
         #expect(status.wentBack?.message.contains("went back: everything after sequence 5 here") == true, "\(String(describing: status.wentBack))")
     }
+
+    /// What a connection has not come to is compared by the next one, although both sides have a checkpoint again.
+    @Test("all that a remote lost is pushed again, however often the connection breaks meanwhile", arguments: [1, 3, 7])
+    func interrupted(_ step: Int) async throws {
+        let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
+        try await edge.fill(0..<400)
+        await replicate(edge, Hub(hub), .push)
+        let broken = Hub(other) { number in (.init(cutsAt: 30 + number * step), .init()) }
+        let replicator = Replicator(
+            ReplicatorConfiguration(edge, .push) {
+                $0.retry = .init(maximumAttempts: 1_000)
+                $0.limits.rowsPerChangeList = 20
+                $0.limits.checkpointIntervalSeconds = 0
+            }, broken, environment: JumpingTime().environment)
+        let status = await replicator.run()
+        #expect(status.error == nil && broken.connections > 3, "\(status)")
+        #expect(try await other.contents() == edge.contents())
+        #expect(status.wentBack?.isComparing == false)
+    }
 }

@@ -61,6 +61,17 @@ public struct CheckpointBody: Equatable, Sendable {
     /// lost data as well.
     static func isHereOnly(_ text: [UInt8], besides token: String) -> Bool { (try? JSONValue(parsing: text))?["here_only"]?.asString == token }
 
+    /// The text of our copy while everything up to a sequence is compared anew: a connection that breaks meanwhile is no reason to believe what was
+    /// noted of the documents that it has not come to.
+    static func comparing(_ text: [UInt8], through sequence: UInt64) -> [UInt8] {
+        guard case .object(var object)? = try? JSONValue(parsing: text) else { return text }
+        object["compared_through"] = .int(sequence)
+        return JSONValue.object(object).serialize()
+    }
+
+    /// How far everything is to be compared anew; 0 where nothing is.
+    static func comparedThrough(_ text: [UInt8]) -> UInt64 { (try? JSONValue(parsing: text))?["compared_through"]?.asUInt64 ?? 0 }
+
     /// What the peer's copy says of the peer: what is saved here was saved there first, so a copy that is behind ours is an earlier one.
     public enum PeerLoss: Equatable, Sendable {
         /// There is none where ours is.
