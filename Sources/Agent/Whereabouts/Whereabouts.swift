@@ -41,7 +41,7 @@ extension Agent {
         guard let row else {
             return WhereaboutsStatement(
                 "unknown", "there is no such document here: it never came, or it was purged, which leaves nothing behind. The last "
-                    + "\(StoreLimits.expiredDocuments) documents that expired are known (expired_documents)",
+                    + "\(Plural.count(StoreLimits.expiredDocuments, "document")) that expired are known (expired_documents)",
                 remedy: "ids are compared letter for letter: nightjar doc list shows them; nightjar audit shows purges by hand")
         }
         let what = row.isDeleted ? WhereaboutsStatement("deleted", "it is deleted") : WhereaboutsStatement("here", "it is here")
