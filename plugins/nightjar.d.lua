@@ -35,7 +35,7 @@
 ---@field direction "push"|"pull"|nil
 ---@field replicator string? its configured name
 ---@field listener string? its configured name
----@field remote string? URL or address of the peer
+---@field remote string? URL or address of the peer; of an `exec:` target the program only
 ---@field user string? name of the authenticated peer
 ---@field protocol string? what is spoken with the peer: CBMobile_2, CBMobile_3, or CBMobile_4, where doc._rev is a version of a version vector; nil with CouchDB
 ---@field flags nightjar.Flags

@@ -59,6 +59,7 @@ package actor Agent {
 
     nonisolated let log: Logger
     nonisolated let attentionTimes = AttentionTimes()
+    nonisolated let users = UsersExamination()
     nonisolated let nextStart: NextStart
     let reloads = SerialGate()
     private(set) var isStopping = false

@@ -14,6 +14,7 @@ public final class PluginHost: Sendable {
     ///
     /// - Parameters:
     ///   - folder: holds `NAME.lua`, `NAME/init.lua` and `lib/`. It or a folder above it may be a link that flips. It need not exist yet.
+    ///   - only: of all that is in the folder only this plugin counts, and the folder is not looked through: it may be anybody's.
     ///   - configurationFolder: where paths in parameters of type "file" begin; the plugins folder comes second.
     ///   - proof: asked before a version comes into force.
     ///   - versionsFolder: where versions that were in force are kept, for a rollback and for a start with a file that is refused;
@@ -21,13 +22,13 @@ public final class PluginHost: Sendable {
     ///   - supplied: plugins from elsewhere, asked for at each reading of the folder; they take the place of files.
     ///   - environment: its monotonic clock is the one that breakers and limits go by.
     public init(
-        folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
+        folder: String, only: String? = nil, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         services: any PluginServices = NoPluginServices(), proof: any PluginProof = NoPluginProof(),
         versionsFolder: String? = nil, supplied: @escaping @Sendable () -> [SuppliedPlugin] = { [] }, logger: Logger = Logger(label: "plugin"),
         environment: Environment
     ) throws(PluginError) {
         core = try HostCore(
-            folder: folder, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof,
+            folder: folder, only: only, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof,
             versionsFolder: versionsFolder, supplied: supplied, logger: logger, environment: environment)
         do {
             supervisor = try Supervisor(core)
@@ -219,9 +220,16 @@ public final class PluginHost: Sendable {
         return (source.version, ([source.main] + modules + (source.tests.map { [$0] } ?? [])).map { (path: $0.path, bytes: $0.bytes) })
     }
 
+    /// The text in force of a file that one use of a plugin has as a parameter, where it is and what tells it from another.
+    package func text(of parameter: String, plugin: String, usedBy: String) -> (bytes: [UInt8], path: String, digest: [UInt8])? {
+        core.record(named: plugin)?.read { fields in
+            fields.uses.values.first { $0.usedBy.utf8.elementsEqual(usedBy.utf8) }?.texts[parameter].map { ($0.bytes, $0.path, $0.digest) }
+        }
+    }
+
     /// Whether the folder has files of this plugin, be they right or not.
     package func folderHas(_ plugin: String) -> Bool {
-        let scan = FolderScan.read(core.folder, core.limits)
+        let scan = FolderScan.read(core.folder, core.limits, only: core.only)
         return scan.sources[plugin] != nil || scan.refused[plugin] != nil
     }
 

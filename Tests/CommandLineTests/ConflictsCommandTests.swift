@@ -102,6 +102,9 @@ import Testing
 
         // Candidates: on the agent, then on its folder. Nothing is touched.
         let candidates = try TemporaryFolder()
+        // Anybody's folder, such as a home: nothing else in it counts.
+        for number in 0..<4_100 { try candidates.write("a-\(number)", "") }
+        try candidates.write("another.lua", "no plugin")
         let same = try candidates.write("same.lua", Self.merge)
         let other = try candidates.write(
             "other.lua", "return { params = { owner = { type = \"string\" } },\n  resolve = function(c, ctx)\n    assert(ctx.replicator == \"hub\" and c.base_doc)\n    local d = nightjar.copy(c.remote_doc)\n    d.owner = ctx.params.owner or d.owner\n    return d\n  end }\n")

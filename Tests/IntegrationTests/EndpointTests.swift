@@ -158,6 +158,32 @@ import Testing
         #expect(try JSONValue(parsing: outcome.output)["pulled"] == 100)
     }
 
+    @Test("A plugin is told a command as status shows it: its program, without arguments that may be secrets")
+    func execForPlugins() async throws {
+        let (there, folder) = (try TemporaryFolder(), try TemporaryFolder())
+        let path = there.path("hub.sock")
+        let hub = try await Self.hub("endpoint: \"unix:\(path)\"", folder: there)
+        let script = try there.write("way.sh", "exec '\(try NightjarExecutable.path())' pipe \"$1\"\n")
+        try folder.write("plugins/tell.lua", "return { push_filter = function(doc, ctx) error('to ' .. ctx.remote .. '!') end }\n")
+        let edge = try await AgentProcess.start(
+            """
+            data: data
+            plugins: plugins
+            admin: { port: 0, open: true }
+            databases: { main: {} }
+            replicators:
+              - { name: hub, database: main, target: "exec:/bin/sh \(script) \(path) --password hunter8", collections: { _default: { push_filter: tell } } }
+            """, in: folder)
+        try await edge.save("e", "{}")
+        try await edge.post("/api/replicators/hub/start")
+        try await edge.waits("held", is: 1)
+        let held = try await edge.command("replicator", "hub", "held").output
+        #expect(held.contains("to exec:/bin/sh!") && !held.contains("hunter8"), "\(held)")
+        #expect(!(try await edge.command("doc", "why", "main", "e").output.contains("hunter8")))
+        #expect(try await edge.replicator("hub")["target"] == "exec:/bin/sh")
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
+    }
+
     @Test("A listener at a command: what the command reads and writes is the peer, and a command that ends is started again")
     func execListener() async throws {
         let folder = try TemporaryFolder()

@@ -59,6 +59,39 @@ struct ExpiryTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("doc why says when a document goes and by what, and of one that is gone that it expired")
+    func why() async throws {
+        let agent = try await AgentProcess.start(Self.agent.replacing("main: {}", with: "main: { collections: [ plant.readings ], ttl: { plant.readings: 2 }, tombstone_age: 86400 }"))
+        @Sendable func why(_ id: String, in place: String = "main") async throws -> JSONValue {
+            try JSONValue(parsing: try await agent.command("doc", "why", place, id, "--json").output)["document"] ?? .null
+        }
+        try await agent.put("main", "long", #"{"_exp":4000000000}"#)
+        let long = try await why("long")
+        #expect(long["state"] == "here" && long["expires_at"] == "2096-10-02T07:06:40Z" && long["expires_by"] == "_exp", "\(long.text)")
+        #expect(try await agent.command("doc", "why", "main", "long").output.contains("its _exp has it purged at 2096-10-02T07:06:40Z, pushed or not"))
+        try await agent.put("main", "stays", "{}")
+        #expect(try await why("stays")["expires_at"] == nil)
+
+        try await agent.put("main", "short", #"{"_exp":1}"#)
+        try await eventually("it expires") { try await why("short")["state"] == "expired" }
+        let short = try await why("short")
+        #expect(short["expired_by"] == "_exp" && short["text"]?.asString?.contains("it expired at 20") == true, "\(short.text)")
+        // By the rule of its collection, which is for this collection only.
+        try await agent.put("main.plant.readings", "old", #"{"_exp":4000000000}"#)
+        let old = try await why("old", in: "main.plant.readings")
+        if old["state"] == "here" { #expect(old["expires_by"] == "ttl" && old["text"]?.asString?.contains("its _exp has it purged") == true, "\(old.text)") }
+        try await eventually("it is too old") { try await why("old", in: "main.plant.readings")["expired_by"] == "ttl" }
+        // A purge by hand that came later is what is told.
+        try await agent.put("main", "short", "{}")
+        #expect(try await agent.command("doc", "purge", "main", "short").status == 0)
+        #expect(try await why("short")["state"] == "purged")
+        // A tombstone has an age of its own.
+        let rev = try await agent.get("main", "stays").json["_rev"]?.asString ?? ""
+        #expect(try await agent.admin.request("DELETE", "/api/databases/main/documents/stays?rev=\(rev)").status == 200)
+        #expect(try await why("stays")["expires_by"] == "tombstone_age")
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("an export carries the times, and an import takes them, also of documents that are there unchanged")
     func importing() async throws {
         let agent = try await AgentProcess.start(Self.agent)

@@ -25,6 +25,23 @@ struct LoadingTests {
         }
     }
 
+    /// Of a folder that is somebody's own, with more in it than a plugins folder may have.
+    @Test func oneAloneIsFoundAmongWhateverElseThereIs() async throws {
+        let folder = Folder()
+        folder.make("lib")
+        for number in 0..<20 { folder.write("a\(number).txt", "") }
+        for name in ["other.lua", "no plugin's name.lua", "mine.bak"] { folder.write(name, "this is no Lua") }
+        folder.write("lib/words.lua", "return { word = true }\n")
+        folder.write("mine.lua", "local words = require('words')\n" + passes("words.word"))
+        var limits = quick
+        limits.files = 10
+        let host = try PluginHost(folder: folder.path, only: "mine", limits: limits, logger: quiet, environment: .system)
+        await host.start()
+        #expect(host.status().map(\.name) == ["mine"] && host.status("mine")?.state == .active)
+        #expect(host.folderProblems().isEmpty)
+        await host.shutdown()
+    }
+
     @Test func theVersionOfOneFileIsItsDigest() async throws {
         let folder = Folder()
         let source = passes("true")

@@ -12,14 +12,14 @@ struct BranchExpiryTests {
     private static let failure = PolicyFailure(plugin: "p", version: "1", kind: "plugin_error", message: "p.lua:1: no")
 
     /// A document on whose branch a peer has pushed another one that expires, and what the resolver made of the two.
-    private func pushed(_ decision: ConflictDecision, _ isDone: (TestDatabase) async throws -> Bool) async throws -> TestDatabase {
+    private func pushed(_ decision: ConflictDecision, _ revision: String = "1-abcd", _ isDone: (TestDatabase) async throws -> Bool) async throws -> TestDatabase {
         let database = try TestDatabase("b")
         try await database.put("x", "{\"at\":\"here\"}")
         var configuration = PassiveConfiguration(listener: "hub", database: database.database)
         configuration.resolver = TestResolver { _ in decision }
         let peer = try await Peer(Hub(configuration, owner: database))
         #expect(await peer.begin()?.error == nil)
-        let properties = [("collection", "0"), ("id", "x"), ("rev", "1-abcd")]
+        let properties = [("collection", "0"), ("id", "x"), ("rev", revision)]
         #expect(await peer.ask("rev", properties, "{\"_exp\":\(Self.time),\"at\":\"peer\"}")?.error == nil)
         while try await !isDone(database) { await Task.yield() }
         return database
@@ -42,6 +42,34 @@ struct BranchExpiryTests {
         #expect(try await database.database.purgeExpired(now: Self.time - 1).isEmpty)
         #expect(try await database.database.purgeExpired(now: Self.time + 1) == [.default: 1])
         #expect(try await database.get("x") == nil)
+    }
+
+    /// The greater revision survives, with the other one's body on top of it.
+    @Test("one that wins expires, whichever branch goes on", arguments: ["1-0000", "1-ffff"])
+    func winnerOnEitherBranch(_ revision: String) async throws {
+        let database = try await pushed(.remote, revision) { try await $0.body("x") == "{\"at\":\"peer\"}" }
+        #expect(try await database.database.purgeExpired(now: Self.time + 1) == [.default: 1])
+    }
+
+    @Test("one that waits for its decision when it is due goes once it has won, and not before; one that loses takes nobody with it", arguments: [true, false])
+    func decidedLater(_ wins: Bool) async throws {
+        let database = try await pushed(.failed(Self.failure)) { database in
+            let collection = try database.collection()
+            return try await database.database.read { try $0.pendingConflict(collection, doc("x")) }?.tries == 1
+        }
+        let collection = try database.collection()
+        #expect(try await database.database.purgeExpired(now: Self.time + 1).isEmpty)
+        let conflict = try #require(try await database.database.read { try $0.conflict(collection, doc("x")) })
+        try await database.database.write {
+            _ = try $0.resolveConflict(
+                collection, id: doc("x"), expectedLocal: conflict.local.revision, expectedRemote: conflict.remote.revision,
+                resolution: wins ? .remoteWins : .localWins)
+        }
+        #expect(try await database.database.purgeExpired(now: Self.time - 1).isEmpty)
+        #expect(try await database.database.purgeExpired(now: Self.time + 2) == (wins ? [.default: 1] : [:]))
+        #expect(try await database.body("x") == (wins ? nil : "{\"at\":\"here\"}"))
+        // Nothing is left that would be looked at again.
+        #expect(try await database.database.read { try $0.nextPurgeTime() } == nil)
     }
 
     @Test("while the resolver fails neither side goes")

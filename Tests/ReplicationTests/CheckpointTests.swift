@@ -10,41 +10,45 @@ struct CheckpointBodyTests {
     }
 
     @Test(arguments: [
-        // own local, own remote, peer local, peer remote, agreed local, agreed remote, trusts
-        (10, "7", 10, "7", 10, "7", true), (10, "7", 4, "7", 4, "7", false), (4, "7", 10, "7", 4, "7", false),
-        (10, "7", 10, "3", 10, "3", true), (10, "3", 10, "7", 10, "3", true), (10, "9", 10, "10", 10, "9", true),
-        (10, "\"3::9\"", 10, "\"3::9\"", 10, "\"3::9\"", true), (10, "\"3::9\"", 10, "\"28:7\"", 10, nil, true),
-        (10, "\"3::9\"", 10, "5", 10, nil, true), (10, nil, 10, "5", 10, nil, true), (10, nil, 10, nil, 10, nil, true),
-        (0, nil, 0, nil, 0, nil, true),
-    ] as [(UInt64, String?, UInt64, String?, UInt64, String?, Bool)])
+        // own local, own remote, peer local, peer remote, agreed local, agreed remote, trusts, is said to have gone back
+        (10, "7", 10, "7", 10, "7", true, false), (10, "7", 4, "7", 4, "7", false, true), (4, "7", 10, "7", 4, "7", false, false),
+        (10, "7", 10, "3", 10, "3", true, true), (10, "3", 10, "7", 10, "3", true, false), (10, "9", 10, "10", 10, "9", true, false),
+        (10, "\"3::9\"", 10, "\"3::9\"", 10, "\"3::9\"", true, false), (10, "\"3::9\"", 10, "\"28:7\"", 10, nil, true, false),
+        (10, "\"3::9\"", 10, "5", 10, nil, true, false), (10, nil, 10, "5", 10, nil, true, false), (10, nil, 10, nil, 10, nil, true, false),
+        (0, nil, 0, nil, 0, nil, true, false),
+    ] as [(UInt64, String?, UInt64, String?, UInt64, String?, Bool, Bool)])
     func theSmallerProgressCounts(
-        _ ownLocal: UInt64, _ ownRemote: String?, _ peerLocal: UInt64, _ peerRemote: String?, _ local: UInt64, _ remote: String?, _ trusts: Bool
+        _ ownLocal: UInt64, _ ownRemote: String?, _ peerLocal: UInt64, _ peerRemote: String?, _ local: UInt64, _ remote: String?, _ trusts: Bool,
+        _ wentBack: Bool
     ) {
         let agreed = CheckpointBody.agree(own: body(ownLocal, ownRemote), peer: body(peerLocal, peerRemote))
         #expect(agreed.local == local && agreed.remote?.json == remote && agreed.trustsKnownRevisions == trusts)
+        #expect(agreed.loss == (wentBack ? .wentBack : nil))
     }
 
     /// The histories of both sides, newest first; of each entry the session, what was pushed and what was pulled.
     @Test(arguments: [
-        ([("b", 9, "5"), ("a", 4, "3")], [("b", 9, "5"), ("a", 4, "3")], 9, "5", true),
+        ([("b", 9, "5"), ("a", 4, "3")], [("b", 9, "5"), ("a", 4, "3")], 9, "5", true, nil),
         // Ours was not saved after the peer's was.
-        ([("b", 7, "5")], [("b", 9, "6")], 7, "5", true),
-        ([("b", 7, "\"5-x\"")], [("b", 7, "\"6-y\"")], 7, "\"5-x\"", true),
+        ([("b", 7, "5")], [("b", 9, "6")], 7, "5", true, nil),
+        ([("b", 7, "\"5-x\"")], [("b", 7, "\"6-y\"")], 7, "\"5-x\"", true, nil),
         // The peer went back to a backup: within the session, to an earlier one, and to one before all.
-        ([("b", 9, "5")], [("b", 7, "4")], 7, "4", false),
-        ([("b", 9, "\"12-x\"")], [("b", 9, "\"9-y\"")], 9, "\"9-y\"", false),
-        ([("b", 9, "5"), ("a", 4, "3")], [("a", 4, "3")], 4, "3", false),
-        ([("b", 9, "5")], [], 0, nil, false),
-        ([], [("b", 9, "5")], 0, nil, false),
-    ] as [([(String, Int, String)], [(String, Int, String)], Int, String?, Bool)])
-    func whatTwoHistoriesHaveInCommon(_ own: [(String, Int, String)], _ peer: [(String, Int, String)], _ local: Int, _ remote: String?, _ trusts: Bool) {
+        ([("b", 9, "5")], [("b", 7, "4")], 7, "4", false, .wentBack),
+        ([("b", 9, "\"12-x\"")], [("b", 9, "\"9-y\"")], 9, "\"9-y\"", false, .wentBack),
+        ([("b", 9, "5"), ("a", 4, "3")], [("a", 4, "3")], 4, "3", false, .wentBack),
+        ([("b", 9, "5")], [], 0, nil, false, .missing),
+        ([], [("b", 9, "5")], 0, nil, false, nil),
+    ] as [([(String, Int, String)], [(String, Int, String)], Int, String?, Bool, CheckpointBody.PeerLoss?)])
+    func whatTwoHistoriesHaveInCommon(
+        _ own: [(String, Int, String)], _ peer: [(String, Int, String)], _ local: Int, _ remote: String?, _ trusts: Bool, _ loss: CheckpointBody.PeerLoss?
+    ) {
         func log(_ entries: [(String, Int, String)]) -> ReplicationLog {
             var log = ReplicationLog()
             log.history = entries.map { .init(session: $0.0, body: CheckpointBody(local: UInt64($0.1), remote: RemoteSequence(json: $0.2))) }
             return log
         }
         let expected = CheckpointBody.Agreement(
-            local: UInt64(local), remote: remote.map { RemoteSequence(json: $0) }, trustsKnownRevisions: trusts)
+            local: UInt64(local), remote: remote.map { RemoteSequence(json: $0) }, trustsKnownRevisions: trusts, loss: loss)
         #expect(ReplicationLog.common(log(own), log(peer)) == expected)
     }
 
@@ -61,7 +65,9 @@ struct CheckpointBodyTests {
     }
 
     @Test func aPeerWithoutACopyMayHaveLostData() {
-        #expect(CheckpointBody.agree(own: body(10, "7"), peer: nil) == .init(local: 0, remote: nil, trustsKnownRevisions: false))
+        #expect(CheckpointBody.agree(own: body(10, "7"), peer: nil) == .init(local: 0, remote: nil, trustsKnownRevisions: false, loss: .missing))
+        // Ours claims nothing, so nothing was lost.
+        #expect(CheckpointBody.agree(own: body(0, nil), peer: nil).loss == nil)
     }
 
     @Test(arguments: ["7", "18446744073709551616", "\"3::9\"", "\"1:2:3\"", "\"a\\\"b\""])

@@ -42,7 +42,11 @@ struct AdminDocumentRoutes: Sendable {
                 return Answer.json(try await agent.whereabouts(of: try request.parameters.require("id"), in: collection, database: name))
             },
             .get("api/databases/:db/find", find),
-            .get("api/databases/:db/export") { request in export(try access(request), includesDeleted: try includesDeleted(request)) },
+            .get("api/databases/:db/export") { request in
+                export(
+                    try access(request), includesDeleted: try includesDeleted(request),
+                    namesCollection: try request.queryValue("collection_names") == "true")
+            },
             .get("api/databases/:db/last") { request in
                 let text = try request.queryValue("count")
                 let count = text.flatMap { Int($0) } ?? 100
@@ -60,8 +64,10 @@ struct AdminDocumentRoutes: Sendable {
             // As large as it likes: it is stored in batches as it comes.
             .post("api/databases/:db/import", bodyLimit: .unlimited) { request in
                 let access = try access(request)
+                let before = try request.queryValue("after")
+                guard let lines = Int(before ?? "0"), lines >= 0 else { throw AgentError(.invalid, "after is a number of lines") }
                 var pieces = request.body.makeAsyncIterator()
-                return Answer.json(try await access.importAll(source: try request.queryValue("source")) { try await pieces.next() }.json)
+                return Answer.json(try await access.importAll(source: try request.queryValue("source"), after: lines) { try await pieces.next() }.json)
             },
         ]
     }
@@ -82,10 +88,15 @@ struct AdminDocumentRoutes: Sendable {
     private func access(_ request: HTTPRequest) throws -> DocumentAccess {
         let (name, collection) = try DocumentAccess.parse(try request.parameters.require("db"))
         guard let database = agent.database(name) else { throw AgentError(.notFound, "there is no database \"\(name)\"") }
+        return try access(database, collection)
+    }
+
+    private func access(_ database: Database, _ collection: CollectionName) throws -> DocumentAccess {
         var access = try DocumentAccess(database, collection: collection)
         access.saves = agent.saveDecider(database, access.collection)
         access.savesBy = { [agent, collection = access.collection] in try agent.saveDecider(database, collection, plugin: $0) }
         access.validation = agent.validation(database, access.collection)
+        access.elsewhere = { try self.access(database, $0) }
         return access
     }
 
@@ -121,10 +132,10 @@ struct AdminDocumentRoutes: Sendable {
             ]), status: status)
     }
 
-    private func export(_ access: DocumentAccess, includesDeleted: Bool) -> HTTPResponse {
+    private func export(_ access: DocumentAccess, includesDeleted: Bool, namesCollection: Bool) -> HTTPResponse {
         .stream(headers: ["Content-Type": "application/x-ndjson"]) { writer in
             var unreadable = 0
-            try await access.export(includesDeleted: includesDeleted) {
+            try await access.export(includesDeleted: includesDeleted, namesCollection: namesCollection) {
                 try await writer.write($0)
             } unreadable: { part in
                 unreadable += 1

@@ -18,10 +18,13 @@ struct BlobRoutes: Sendable {
                 var body = request.body
                 body.limit = NamedLimit("max_blob_bytes", access.maxBytes)
                 var pieces = body.makeAsyncIterator()
-                return Answer.json(try await access.put(length: body.declaredLength) { try await pieces.next() }, status: 201)
+                let expected = try request.queryValue("digest")
+                return Answer.json(try await access.put(length: body.declaredLength, expecting: expected) { try await pieces.next() }, status: 201)
             },
             .get("api/databases/:db/blobs/:digest") { request in
-                let blob = try await access(request).open(try request.parameters.require("digest"))
+                let digest = try request.parameters.require("digest")
+                if try request.queryValue("facts") == "true" { return Answer.json(try await access(request).facts(digest)) }
+                let blob = try await access(request).open(digest)
                 return .stream(headers: ["Content-Type": "application/octet-stream"], length: Int(clamping: blob.size)) { writer in
                     try await blob.each { try await writer.write($0) }
                 }

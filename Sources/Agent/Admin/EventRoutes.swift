@@ -7,7 +7,7 @@ import Replication
 import Synchronization
 
 /// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
-/// moved or could not move, `conflict` where one was decided or became pending, `plugin` reloads and failures, and `lost`, which
+/// moved or could not move, `remote_went_back` where one finds its remote behind where it was, `conflict` where one was decided or became pending, `plugin` reloads and failures, and `lost`, which
 /// tells a reader that was too slow how many it missed.
 ///
 /// With `status=SECONDS` also `agent`: all of `/api/status`, so often; with `log=true` also `log`: lines of the log. With
@@ -142,11 +142,18 @@ struct EventRoutes: Sendable {
             }
             for replicator in wanted where followed[ObjectIdentifier(replicator)] == nil {
                 let name = replicator.configuration.name
+                let noted = replicator.status.wentBack?.time
                 let changes = replicator.statusChanges()
                 let documents = replicator.documentEvents()
                 followed[ObjectIdentifier(replicator)] = [
                     Task {
-                        for await _ in changes { buffer.add(Self.text("status", await agent.report(replicator))) }
+                        var noted = noted
+                        for await status in changes {
+                            buffer.add(Self.text("status", await agent.report(replicator)))
+                            guard let wentBack = status.wentBack, wentBack.time != noted else { continue }
+                            noted = wentBack.time
+                            buffer.add(Self.text("remote_went_back", Self.report(name, wentBack)))
+                        }
                     },
                     Task {
                         for await batch in documents { buffer.add(Self.text("documents", Self.report(name, batch))) }
@@ -163,6 +170,12 @@ struct EventRoutes: Sendable {
 
         func set(_ running: [Task<Void, Never>]) { tasks.withLock { $0 = running } }
         func cancel() { for task in tasks.withLock({ $0 }) { task.cancel() } }
+    }
+
+    private static func report(_ replicator: String, _ wentBack: RemoteWentBack) -> JSONValue {
+        JSONOutput.object([
+            "replicator": .string(replicator), "at": .string(Timestamp.format(wentBack.time)), "message": .string(wentBack.message),
+        ])
     }
 
     private static func report(_ replicator: String, _ events: [DocumentEvent]) -> JSONValue {

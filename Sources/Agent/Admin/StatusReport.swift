@@ -238,6 +238,14 @@ extension Agent {
             // There is no room here for what the peer has; pushing goes on.
             "pull_waits": status.refusals.room.map { report($0, remedy: roomRemedy) } ?? .null,
             "checkpoint_refused": status.refusals.checkpoint.map { report($0) } ?? .null,
+            // When the remote was last found behind where it was, as one restored from a backup is.
+            "remote_went_back": status.wentBack.map { report($0) } ?? .null,
+        ])
+    }
+
+    static func report(_ wentBack: RemoteWentBack) -> JSONValue {
+        JSONOutput.object([
+            "at": .string(Timestamp.format(wentBack.time)), "message": .string(wentBack.message), "comparing": .bool(wentBack.isComparing),
         ])
     }
 

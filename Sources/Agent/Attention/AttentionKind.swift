@@ -28,6 +28,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case replicatorInterrupted = "replicator_interrupted"
     case breakerOpen = "breaker_open"
     case authenticatorFailing = "authenticator_failing"
+    case nobodyCanLogIn = "nobody_can_log_in"
     case pluginUnavailable = "plugin_unavailable"
     case pluginFileGone = "plugin_file_gone"
     case pluginRefused = "plugin_refused"
@@ -50,7 +51,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
         switch self {
         case .notReady, .databaseUnreadable, .writesFailing, .writesRefused, .databaseReadOnly, .quotaReached, .documentsDamaged, .documentsHeld, .documentsWaiting, .documentsUnrouted,
             .listenerWaiting, .replicatorStopped, .replicatorFailing, .replicatorOffline, .pullWaits, .breakerOpen, .pluginUnavailable, .pluginFileGone,
-            .configurationRefused, .nextStartFails, .certificateExpired:
+            .configurationRefused, .nextStartFails, .certificateExpired, .nobodyCanLogIn:
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
@@ -62,7 +63,8 @@ enum AttentionKind: String, CaseIterable, Sendable {
     /// No other line of the log tells of it.
     var isLogged: Bool {
         switch self {
-        case .diskNearlyFull, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .replicatorOffline, .replicatorInterrupted, .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails: true
+        case .diskNearlyFull, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .replicatorOffline, .replicatorInterrupted,
+            .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails, .nobodyCanLogIn: true
         default: false
         }
     }

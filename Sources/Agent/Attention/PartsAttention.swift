@@ -202,6 +202,6 @@ extension Agent {
                         remedy: "mend the plugin; who logs in is answered 503 and may come again"))
             }
         }
-        return list + discoveryAttention(of: listener) + certificateAttention(of: listener, now: now)
+        return list + usersAttention(of: listener) + discoveryAttention(of: listener) + certificateAttention(of: listener, now: now)
     }
 }

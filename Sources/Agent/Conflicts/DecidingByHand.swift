@@ -143,7 +143,7 @@ package struct ConflictsByHand: Sendable {
             }
             return PolicyContext(
                 database: database, collection: place.collection.name, direction: .pull, replicator: replicator?.name.value ?? "",
-                remote: replicator?.target.value.text ?? remote)
+                remote: replicator?.target.value.shown ?? ReplicatorTarget.shown(remote))
         }
         let listener = settings.listeners.first { $0.databases.contains { $0.value.utf8.elementsEqual(database.utf8) } }
         return PolicyContext(

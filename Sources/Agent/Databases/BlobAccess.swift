@@ -17,10 +17,13 @@ package struct BlobAccess: Sendable {
 
     /// Stores bytes until `next` gives nil. What no document refers to within `blobGraceSeconds` is collected.
     ///
-    /// - Parameter length: how many there will be, as far as that is known: what does not fit is not read.
+    /// - Parameters:
+    ///   - length: how many there will be, as far as that is known: what does not fit is not read.
+    ///   - expected: the digest that they have to have; with another one nothing is stored.
     /// - Throws: ``AgentError``, `tooLarge` above `max_blob_bytes`.
-    package func put(length: Int? = nil, _ next: () async throws -> ByteBuffer?) async throws -> JSONValue {
-        try await naming {
+    package func put(length: Int? = nil, expecting expected: String? = nil, _ next: () async throws -> ByteBuffer?) async throws -> JSONValue {
+        let expected = try expected.map { text throws(AgentError) in try Self.digest(text) }
+        return try await naming {
             let writer = try await database.blobs.perform { try $0.writer(.local, length: length.map { UInt64(max(0, $0)) }) }
             var count: UInt64 = 0
             while let piece = try await next() {
@@ -28,8 +31,21 @@ package struct BlobAccess: Sendable {
                 let bytes = Array(piece.readableBytesView)
                 try await database.blobs.perform { _ in try writer.append(bytes) }
             }
-            let digest = try await database.blobs.perform { _ in try writer.finish() }
+            let digest = try await database.blobs.perform { _ in try writer.finish(expecting: expected) }
             return JSONOutput.object(["ok": .bool(true), "digest": .string(digest.text), "length": JSONOutput.number(count)])
+        }
+    }
+
+    /// `digest`, `length` and `referenced` of a blob.
+    /// - Throws: ``AgentError``, `invalid` where the text is no digest, `notFound` where there is no such blob.
+    package func facts(_ digest: String) async throws -> JSONValue {
+        let digest = try Self.digest(digest)
+        return try await naming {
+            guard let size = try await database.blobs.perform({ $0.size(digest) }) else {
+                throw AgentError(.notFound, "there is no blob \(digest) in database \(database.name)")
+            }
+            let isReferenced = try await database.read { try $0.isBlobReferenced(digest) }
+            return JSONOutput.object(["digest": .string(digest.text), "length": JSONOutput.number(size), "referenced": .bool(isReferenced)])
         }
     }
 

@@ -15,6 +15,8 @@ package struct DocumentAccess: Sendable {
     package var savesBy: (@Sendable (_ plugin: String) throws -> SaveDecider)?
     /// Asked about each write; nil takes all.
     package var validation: LocalValidation?
+    /// Another collection of the database, for lines of an import that name one; nil where none may.
+    package var elsewhere: (@Sendable (CollectionName) throws -> DocumentAccess)?
 
     /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`.
     package init(_ database: Database, collection name: CollectionName) throws(AgentError) {
@@ -37,13 +39,18 @@ package struct DocumentAccess: Sendable {
 
     /// The JSON of a document.
     ///
-    /// - Parameter purgeTime: what `_exp` has set, in seconds since 1970.
+    /// - Parameters:
+    ///   - purgeTime: what `_exp` has set, in seconds since 1970.
+    ///   - collection: to be named as `_collection`, for lines of several.
     package static func json(
-        id: DocumentID, revision: RevisionID, vector: VersionVector? = nil, isDeleted: Bool, body: [UInt8], purgeTime: Int64? = nil
+        id: DocumentID, revision: RevisionID, vector: VersionVector? = nil, isDeleted: Bool, body: [UInt8], purgeTime: Int64? = nil,
+        collection: CollectionName? = nil
     ) -> [UInt8] {
         var json = Array("{\"_id\":".utf8)
         JSONValue.string(id.text).serialize(into: &json)
         json += Array(",\"_rev\":\"\(revision.text)\"\(isDeleted ? ",\"_deleted\":true" : "")".utf8)
+        // Its letters need no escape.
+        if let collection { json += Array(",\"_collection\":\"\(collection.wireName)\"".utf8) }
         if let vector { json += Array(",\"_cv\":\"\(vector.current)\",\"_vv\":\"\(vector.history)\"".utf8) }
         if let purgeTime { json += Array(",\"_exp\":\"\(Timestamp.format(purgeTime))\"".utf8) }
         // The body's own bytes follow, without its opening brace.
@@ -81,9 +88,12 @@ package struct DocumentAccess: Sendable {
         var body: [UInt8]
         /// `_exp`; nil where the document does not say.
         var expiry: DocumentExpiry?
+        /// `_collection` of a line of an import.
+        var collection: CollectionName?
     }
 
-    func parts(_ json: [UInt8]) throws -> Parts {
+    /// - Parameter mayNameCollection: it is a line of an import.
+    func parts(_ json: [UInt8], mayNameCollection: Bool = false) throws -> Parts {
         let scan: DocumentScan
         do throws(JSONError) { scan = try JSONScanner.scanDocument(json) } catch {
             // Where it begins with something else, a place in it says nothing.
@@ -101,6 +111,11 @@ package struct DocumentAccess: Sendable {
         if let revision = object["_rev"] {
             guard let text = revision.asString else { throw AgentError(.invalid, "_rev must be a string") }
             do { parts.revision = try RevisionID(known: text) } catch { throw AgentError(.invalid, "_rev: \(error)") }
+        }
+        if mayNameCollection, let name = object["_collection"] {
+            guard let text = name.asString else { throw AgentError(.invalid, "_collection must be a string, NAME or SCOPE.NAME") }
+            do { parts.collection = try CollectionName(parsing: text) } catch { throw AgentError(.invalid, "_collection: \(error)") }
+            object["_collection"] = nil
         }
         if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
@@ -268,7 +283,7 @@ extension StoreError {
         case .conflict, .conflictMoved, .checkpointConflict: .conflict
         case .notFound, .unknownCollection, .blobMissing: .notFound
         case .bodyTooLarge, .blobTooLarge: .tooLarge
-        case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: .invalid
+        case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid, .blobDigestMismatch: .invalid
         case .diskFull: .noRoom
         case .tooManyOpenBlobs: .notNow
         default: .failed

@@ -6,8 +6,9 @@ import NIOCore
 /// Documents as lines of JSON.
 package enum DocumentLines {
     /// The document as one line, its body's line breaks taken out.
-    package static func append(_ row: ChangeRow, purgeTime: Int64? = nil, to buffer: inout ByteBuffer) {
-        var json = DocumentAccess.json(id: row.id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [], purgeTime: purgeTime)
+    package static func append(_ row: ChangeRow, purgeTime: Int64? = nil, collection: CollectionName? = nil, to buffer: inout ByteBuffer) {
+        var json = DocumentAccess.json(
+            id: row.id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [], purgeTime: purgeTime, collection: collection)
         json.withUnsafeMutableBytes { bytes in
             guard let base = bytes.baseAddress else { return }
             // Outside of strings JSON may have line breaks; inside they are escaped.
@@ -139,7 +140,7 @@ package struct LineSplitter: Sendable {
         return lines
     }
 
-    static var tooLong: AgentError { AgentError(.tooLarge, "it is longer than max_import_line (\(maximumLine) bytes)") }
+    package static var tooLong: AgentError { AgentError(.tooLarge, "it is longer than max_import_line (\(maximumLine) bytes)") }
 
     private mutating func next() -> ImportedLine {
         let end = ends[nextEnd]
@@ -157,6 +158,23 @@ extension DocumentAccess.ImportCounts {
             "conflicts": JSONOutput.number(conflicts), "failed": JSONOutput.number(failed),
             "problems": .array(problems.map { .string($0) }), "more_problems": JSONOutput.number(moreProblems),
         ])
+    }
+
+    /// What another part of the same import has counted, which follows this one.
+    package mutating func add(_ part: Self) {
+        lines = part.lines
+        saved += part.saved
+        unchanged += part.unchanged
+        conflicts += part.conflicts
+        failed += part.failed
+        problems += part.problems.prefix(max(0, Self.problemsKept - problems.count))
+    }
+
+    /// The next line is longer than a line may be.
+    package mutating func failLongLine() {
+        lines += 1
+        failed += 1
+        note(lines, "\(LineSplitter.tooLong)")
     }
 
     /// As the admin API answers it.

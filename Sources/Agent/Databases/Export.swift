@@ -5,8 +5,10 @@ import Synchronization
 
 extension DocumentAccess {
     /// Gives every document of the collection as a line, in the order of their last change, and what cannot be read, which ends nothing.
+    ///
+    /// - Parameter namesCollection: each line says of which collection it is.
     package func export(
-        includesDeleted: Bool, _ write: (ByteBuffer) async throws -> Void, unreadable: (UnreadablePart) async throws -> Void
+        includesDeleted: Bool, namesCollection: Bool = false, _ write: (ByteBuffer) async throws -> Void, unreadable: (UnreadablePart) async throws -> Void
     ) async throws {
         var since: SequenceNumber? = 0
         while let start = since {
@@ -20,7 +22,7 @@ extension DocumentAccess {
             }
             since = page.next
             var buffer = ByteBuffer()
-            for row in page.rows { DocumentLines.append(row, purgeTime: times[row.id], to: &buffer) }
+            for row in page.rows { DocumentLines.append(row, purgeTime: times[row.id], collection: namesCollection ? collection.name : nil, to: &buffer) }
             if buffer.readableBytes > 0 { try await write(buffer) }
             for part in page.unreadable { try await unreadable(part) }
         }

@@ -7,16 +7,17 @@ import NIOCore
 extension DocumentAccess {
     /// Imports JSON Lines as they come, in batches. What a batch that failed has counted is not told: its transaction was undone.
     ///
+    /// - Parameter lines: of the same import that were stored before.
     /// - Throws: what ended it early, with what was stored until then and how to go on.
-    package func importAll(source: String?, _ next: () async throws -> ByteBuffer?) async throws -> ImportCounts {
-        var counts = ImportCounts(source: source)
-        var lines = LineSplitter()
+    package func importAll(source: String?, after lines: Int = 0, _ next: () async throws -> ByteBuffer?) async throws -> ImportCounts {
+        var counts = ImportCounts(source: source, after: lines)
+        var splitter = LineSplitter()
         do {
             while let piece = try await next() {
-                lines.append(piece.readableBytesView)
-                while let batch = lines.take(500, isEnd: false) { try await importLines(batch, counts: &counts) }
+                splitter.append(piece.readableBytesView)
+                while let batch = splitter.take(500, isEnd: false) { try await importLines(batch, counts: &counts) }
             }
-            while let batch = lines.take(500, isEnd: true) { try await importLines(batch, counts: &counts) }
+            while let batch = splitter.take(500, isEnd: true) { try await importLines(batch, counts: &counts) }
             return counts
         } catch let error as HTTPError {
             throw HTTPError(error.status, Self.cutShort(counts, error.reason))

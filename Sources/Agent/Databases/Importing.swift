@@ -25,9 +25,14 @@ extension DocumentAccess {
         /// What tells this import's lines from those of others; nil where nothing does.
         let source: String?
 
-        /// - Parameter source: the file's name. A line without `_id` gets an id that is made of it, its number and its text, so that the
-        ///   same file again brings the same documents; without a name each line is a new document each time.
-        package init(source: String? = nil) { self.source = source }
+        /// - Parameters:
+        ///   - source: the file's name. A line without `_id` gets an id that is made of it, its number and its text, so that the
+        ///     same file again brings the same documents; without a name each line is a new document each time.
+        ///   - lines: of the same import that were stored before.
+        package init(source: String? = nil, after lines: Int = 0) {
+            self.source = source
+            self.lines = lines
+        }
 
         mutating func note(_ line: Int, _ message: String) {
             if problems.count < Self.problemsKept { problems.append("line \(line): \(message)") }
@@ -55,40 +60,64 @@ extension DocumentAccess {
     /// A line without `_rev` is a new document. One with `_rev` continues that revision where it is the current one; where
     /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere. Where it
     /// has moved on since, the resolver decides, if there is one. A line that says what is stored already changes nothing, so that an
-    /// import that was interrupted can be repeated; see ``ImportCounts/init(source:)`` for lines without `_id`.
+    /// import that was interrupted can be repeated; see ``ImportCounts/init(source:after:)`` for lines without `_id`. One with `_collection` is of that
+    /// collection of the database, whichever this is.
     ///
     /// - Parameter counts: what has been stored, also where it throws.
     package func importLines(_ lines: [ImportedLine], counts: inout ImportCounts) async throws {
-        var batch: [ImportLine] = []
-        var ids: Set<DocumentID> = []
+        // One for each collection, in the order in which they come.
+        var batches: [ImportBatch] = []
         var next = counts
         for line in lines {
             let before = next
-            guard let read = self.read(line, &next) else { continue }
-            if validation != nil, !ids.insert(read.id).inserted {
+            guard let read = self.read(line, batches, &next) else { continue }
+            let number = read.access.collection.id
+            let index = batches.firstIndex { $0.access.collection.id == number } ?? batches.endIndex
+            if index == batches.endIndex { batches.append(ImportBatch(access: read.access)) }
+            if read.access.validation != nil, !batches[index].ids.insert(read.line.id).inserted {
                 next = before
-                try await store(batch, &next)
+                for batch in batches { try await batch.access.store(batch.lines, &next) }
                 counts = next
                 next.lines += 1
-                (batch, ids) = ([], [read.id])
+                batches = [ImportBatch(access: read.access, lines: [read.line], ids: [read.line.id])]
+                continue
             }
-            batch.append(read)
+            batches[index].lines.append(read.line)
         }
-        try await store(batch, &next)
+        for batch in batches { try await batch.access.store(batch.lines, &next) }
         counts = next
     }
 
+    /// Lines of one collection.
+    private struct ImportBatch {
+        var access: DocumentAccess
+        var lines: [ImportLine] = []
+        var ids: Set<DocumentID> = []
+    }
+
+    /// The collection that a line names, or this one.
+    private func place(of name: CollectionName?, _ batches: [ImportBatch]) throws -> DocumentAccess {
+        guard let name, name != collection.name else { return self }
+        if let found = batches.first(where: { $0.access.collection.name == name }) { return found.access }
+        guard let elsewhere else { throw AgentError(.invalid, "_collection: lines of \(name) are not taken here") }
+        return try elsewhere(name)
+    }
+
     /// Nil for one that is empty, or cannot be read, which is noted.
-    private func read(_ line: ImportedLine, _ counts: inout ImportCounts) -> ImportLine? {
+    private func read(_ line: ImportedLine, _ batches: [ImportBatch], _ counts: inout ImportCounts) -> (access: DocumentAccess, line: ImportLine)? {
         counts.lines += 1
         do {
             guard case .text(var line) = line else { throw LineSplitter.tooLong }
             // A byte order mark, as some editors put it at the beginning of a file.
             if counts.lines == 1, line.starts(with: [0xEF, 0xBB, 0xBF]) { line.removeFirst(3) }
             if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return nil }
-            let parts = try parts(line)
+            let parts = try parts(line, mayNameCollection: true)
+            let access = try place(of: parts.collection, batches)
             let id = try documentID(parts.id ?? counts.source.map { Self.madeID($0, counts.lines, line) } ?? Hex.encode(randomBytes(16)))
-            return ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body, expiry: parts.expiry)
+            return (
+                access,
+                ImportLine(number: counts.lines, id: id, revision: parts.revision, isDeleted: parts.isDeleted, body: parts.body, expiry: parts.expiry)
+            )
         } catch {
             counts.failed += 1
             // The line is the import's, not that of the text in it.

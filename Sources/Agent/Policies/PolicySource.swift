@@ -118,9 +118,12 @@ extension PluginReference {
         params = shadow.params
     }
 
+    /// The plugin that reads a file of users.
+    package static let usersPlugin = "password-file"
+
     /// Of a file of users that is not there yet, also what makes it.
     func words(_ error: PluginError) -> String {
-        guard plugin.value == "password-file", case .parameters(_, _, let problems, _) = error,
+        guard plugin.value == Self.usersPlugin, case .parameters(_, _, let problems, _) = error,
             problems.contains(where: { $0.parameter == "file" && $0.message.holds(": looked in ") })
         else { return "\(error)" }
         return "\(error); nightjar user add NAME makes it, with the same --config"

@@ -48,7 +48,7 @@ extension Agent {
         var remotes: [String: Set<RemoteID>] = [:]
         for replicator in settings.replicators where replicator.direction.pulls {
             guard let database = database(replicator.database.value) else { continue }
-            let target = replicator.target.value.text
+            let target = replicator.target.value.shown
             guard let remote = try? await database.write({ try $0.remoteID(for: replicator.remoteKey) }) else { continue }
             for wanted in replicator.collections {
                 guard let collection = database.collection(CollectionName(wanted.collection.value)) else { continue }

@@ -30,7 +30,7 @@ extension Agent {
     private func startRemembered(_ replicator: Replicator) async -> String {
         let name = replicator.configuration.name
         let record = records.read(name)
-        replicator.restore(record.counts, lastSuccess: record.lastSuccess)
+        replicator.restore(record.counts, lastSuccess: record.lastSuccess, wentBack: record.wentBack)
         tellOfAutoPurge(replicator, before: record.autoPurge)
         guard !record.isStopped else {
             logs.logger(.replicator).notice(
@@ -82,7 +82,8 @@ extension Agent {
         var record = records.read(name)
         if let isStopped { record.isStopped = isStopped }
         record.counts = replicator.lifetime
-        record.lastSuccess = replicator.status.lastSuccess
+        let status = replicator.status
+        (record.lastSuccess, record.wentBack) = (status.lastSuccess, status.wentBack)
         record.autoPurge = replicator.configuration.autoPurge
         try records.write(name, record)
     }

@@ -15,6 +15,7 @@ struct ReplicatorRecord: Sendable, Equatable {
     var lastSuccess: Int64?
     /// `enable_auto_purge` at its last start; nil before the first.
     var autoPurge: Bool?
+    var wentBack: RemoteWentBack?
 
     private static let counters: [(String, any WritableKeyPath<ReplicationCounts, UInt64> & Sendable)] = [
         ("pushed", \.pushed), ("pulled", \.pulled), ("rejected", \.rejected), ("failed", \.failed), ("held", \.held), ("resolved", \.resolved),
@@ -33,6 +34,9 @@ struct ReplicatorRecord: Sendable, Equatable {
         isStopped = json["stopped"]?.asBool ?? false
         lastSuccess = json["last_success"]?.asInt64
         autoPurge = json["enable_auto_purge"]?.asBool
+        if let noted = json["remote_went_back"], let time = noted["time"]?.asInt64 {
+            wentBack = RemoteWentBack(time: time, message: noted["message"]?.asString ?? "", isComparing: noted["comparing"]?.asBool ?? false)
+        }
         for (name, path) in Self.counters { counts[keyPath: path] = UInt64(clamping: json["counts"]?[name]?.asInt64 ?? 0) }
     }
 
@@ -40,6 +44,9 @@ struct ReplicatorRecord: Sendable, Equatable {
         JSONOutput.object([
             "stopped": .bool(isStopped), "last_success": lastSuccess.map { JSONOutput.number($0) } ?? .null, "counts": Self.report(counts),
             "enable_auto_purge": autoPurge.map { .bool($0) } ?? .null,
+            "remote_went_back": wentBack.map {
+                JSONOutput.object(["time": JSONOutput.number($0.time), "message": .string($0.message), "comparing": .bool($0.isComparing)])
+            } ?? .null,
         ])
     }
 

@@ -16,7 +16,11 @@ extension Agent {
         let id = try access.documentID(text)
         let row = try await found.read { [collection = access.collection] in try $0.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [id]).first }
         var document = try Self.here(id, row, found, name)
-        if row == nil, let purged = lastPurge(of: id, in: name, database: database) { document = purged }
+        if let row {
+            document = try await expiring(document, row, access.collection, found)
+        } else if let gone = try await howItWent(id, access.collection, found) {
+            document = gone
+        }
         var replicators: [JSONValue] = []
         for replicator in self.replicators { replicators.append(try await whereabouts(of: id, in: name, found, with: replicator, isHere: row != nil)) }
         var listeners: [JSONValue] = []
@@ -36,7 +40,8 @@ extension Agent {
         }
         guard let row else {
             return WhereaboutsStatement(
-                "unknown", "there is no such document here: it never came, or it was purged, which leaves nothing behind",
+                "unknown", "there is no such document here: it never came, or it was purged, which leaves nothing behind. The last "
+                    + "\(Plural.count(StoreLimits.expiredDocuments, "document")) that expired are known (expired_documents)",
                 remedy: "ids are compared letter for letter: nightjar doc list shows them; nightjar audit shows purges by hand")
         }
         let what = row.isDeleted ? WhereaboutsStatement("deleted", "it is deleted") : WhereaboutsStatement("here", "it is here")
@@ -44,7 +49,7 @@ extension Agent {
     }
 
     /// The last purge by hand, if it is not too long ago to be known.
-    private nonisolated func lastPurge(of id: DocumentID, in name: CollectionName, database: String) -> WhereaboutsStatement? {
+    nonisolated func lastPurge(of id: DocumentID, in name: CollectionName, database: String) -> WhereaboutsStatement? {
         let lines = (try? AuditLog.last(.max, dataFolder: settings.data.value)) ?? []
         let names = [name.isDefault ? database : "\(database).\(name)", "\(database).\(name)"]
         let actions = Set(names.flatMap { place in

@@ -36,6 +36,11 @@ struct AgeMarks: Equatable {
         if marks.count > 2 * Self.maximum { marks.removeFirst(marks.count - 2 * Self.maximum) }
     }
 
+    static func key(_ collection: Collection) -> String { "ages_\(collection.id)" }
+
+    /// When a mark first said that what had this sequence had come; nil where none says it.
+    func time(of sequence: SequenceNumber) -> Int64? { marks.first { $0.sequence >= sequence }?.time }
+
     /// What had this sequence or a smaller one has not changed for so long; 0 where nothing is as old.
     func sequence(olderThan age: Int64, now: Int64) -> SequenceNumber { marks.last { now - $0.time >= age }?.sequence ?? 0 }
 }
@@ -47,7 +52,7 @@ extension Database {
     ///   - ages: in seconds.
     ///   - now: seconds since 1970.
     public func sequences(olderThan ages: [Int64], in collection: Collection, now: Int64) async throws -> [SequenceNumber] {
-        let key = "ages_\(collection.id)"
+        let key = AgeMarks.key(collection)
         let (before, last) = try await read { transaction in
             (AgeMarks(try transaction.property(key) ?? ""), try transaction.lastSequence(collection))
         }
@@ -68,7 +73,10 @@ extension Database {
             var count = 0
             for row in rows {
                 guard let current = try transaction.document(collection, row.id), current.sequence == row.sequence, !current.hasConflict else { continue }
-                if try transaction.purge(collection, row.id) { count += 1 }
+                if try transaction.purge(collection, row.id) {
+                    try transaction.noteExpired(collection, row.id, at: transaction.state.now, by: row.isDeleted ? .tombstone : .collection)
+                    count += 1
+                }
             }
             return count
         }

@@ -10,7 +10,8 @@ enum ExpiryTable {
             collection INTEGER NOT NULL, id TEXT NOT NULL, expires INTEGER NOT NULL, PRIMARY KEY(collection, id)) WITHOUT ROWID
         """,
         "CREATE INDEX IF NOT EXISTS expiries_due ON expiries(expires)",
-        // Of revisions that are beside the current one: they count if they have become it by then.
+        // Of revisions that are beside the current one: they count if they have become it by then. Below zero: the time has come, and a conflict
+        // that has not been decided keeps it from counting.
         """
         CREATE TABLE IF NOT EXISTS branch_expiries(
             collection INTEGER NOT NULL, id TEXT NOT NULL, revision TEXT NOT NULL, expires INTEGER NOT NULL,
@@ -40,7 +41,7 @@ extension ReadTransaction {
         guard try session.step(statement) else { return nil }
         let current = try row(collection, id)?.revision
         repeat {
-            if RevisionID(stored: statement.text(1)) == current { return statement.integer(0) }
+            if RevisionID(stored: statement.text(1)) == current { return abs(statement.integer(0)) }
         } while try session.step(statement)
         return nil
     }
@@ -49,7 +50,7 @@ extension ReadTransaction {
     public final func nextPurgeTime() throws(StoreError) -> Int64? {
         let statement = try active().cached(
             "SELECT expires FROM (SELECT * FROM (SELECT expires FROM expiries ORDER BY expires LIMIT 1) "
-                + "UNION ALL SELECT * FROM (SELECT expires FROM branch_expiries ORDER BY expires LIMIT 1)) ORDER BY expires LIMIT 1")
+                + "UNION ALL SELECT * FROM (SELECT expires FROM branch_expiries WHERE expires >= 0 ORDER BY expires LIMIT 1)) ORDER BY expires LIMIT 1")
         defer { statement.reset() }
         return try session.step(statement) ? statement.integer(0) : nil
     }
@@ -87,6 +88,32 @@ extension WriteTransaction {
         state.rows += 1
     }
 
+    /// The conflict of a document is over: branches whose time came meanwhile are looked at again.
+    func takeUpBranchPurges(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
+        let statement = try active().cached("UPDATE branch_expiries SET expires = -expires WHERE collection = ?1 AND id = ?2 AND expires < 0")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        try session.run(statement)
+    }
+
+    /// Another revision has the body of a branch.
+    func moveBranchPurge(_ collection: Collection, _ id: DocumentID, from revision: RevisionID, to other: RevisionID) throws(StoreError) {
+        let statement = try active().cached("UPDATE OR REPLACE branch_expiries SET revision = ?4 WHERE collection = ?1 AND id = ?2 AND revision = ?3")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        statement.bind(3, revision.text)
+        statement.bind(4, other.text)
+        try session.run(statement)
+    }
+
+    /// Of a document that is gone.
+    func dropBranchPurges(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
+        let statement = try active().cached("DELETE FROM branch_expiries WHERE collection = ?1 AND id = ?2")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        try session.run(statement)
+    }
+
     /// Purges documents whose time has come. One that was deleted meanwhile stays deleted: its tombstone tells peers.
     ///
     /// - Returns: how many rows were looked at, and the documents that have gone.
@@ -105,7 +132,10 @@ extension WriteTransaction {
             guard let collection = collections.first(where: { Int64($0.id) == number }) else { continue }
             try dropPurgeTime(collection, id)
             guard let row = try row(collection, id), !row.isDeleted else { continue }
-            if try purge(collection, id) { purged.append((collection.name, id)) }
+            if try purge(collection, id) {
+                try noteExpired(collection, id, at: now, by: .document)
+                purged.append((collection.name, id))
+            }
         }
         let branches = try purgeDueBranches(now: now, limit: limit, collections)
         return (found.count + branches.seen, purged + branches.purged)
@@ -114,7 +144,7 @@ extension WriteTransaction {
     private func purgeDueBranches(
         now: Int64, limit: Int, _ collections: [Collection]
     ) throws(StoreError) -> (seen: Int, purged: [(CollectionName, DocumentID)]) {
-        let due = try session.cached("SELECT collection, id, revision FROM branch_expiries WHERE expires <= ?1 ORDER BY expires LIMIT ?2")
+        let due = try session.cached("SELECT collection, id, revision FROM branch_expiries WHERE expires BETWEEN 0 AND ?1 ORDER BY expires LIMIT ?2")
         due.bind(1, now)
         due.bind(2, Int64(limit))
         var found: [(collection: Int64, id: DocumentID, revision: RevisionID)] = []
@@ -126,16 +156,28 @@ extension WriteTransaction {
         }
         var purged: [(CollectionName, DocumentID)] = []
         for row in found {
+            let collection = collections.first { Int64($0.id) == row.collection }
+            let current = try collection.flatMap { (collection) throws(StoreError) in try self.row(collection, row.id) }
+            state.rows += 1
+            if current?.isConflicted == true {
+                // Which revision it will be is not decided.
+                let wait = try session.cached("UPDATE branch_expiries SET expires = -expires WHERE collection = ?1 AND id = ?2 AND revision = ?3")
+                wait.bind(1, row.collection)
+                wait.bind(2, row.id.text)
+                wait.bind(3, row.revision.text)
+                try session.run(wait)
+                continue
+            }
             let drop = try session.cached("DELETE FROM branch_expiries WHERE collection = ?1 AND id = ?2 AND revision = ?3")
             drop.bind(1, row.collection)
             drop.bind(2, row.id.text)
             drop.bind(3, row.revision.text)
             try session.run(drop)
-            state.rows += 1
-            guard let collection = collections.first(where: { Int64($0.id) == row.collection }),
-                let current = try self.row(collection, row.id), current.revision == row.revision, !current.isDeleted, !current.isConflicted
-            else { continue }
-            if try purge(collection, row.id) { purged.append((collection.name, row.id)) }
+            guard let collection, let current, current.revision == row.revision, !current.isDeleted else { continue }
+            if try purge(collection, row.id) {
+                try noteExpired(collection, row.id, at: now, by: .document)
+                purged.append((collection.name, row.id))
+            }
         }
         return (found.count, purged)
     }

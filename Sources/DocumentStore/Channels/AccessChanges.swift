@@ -63,6 +63,14 @@ extension ReadTransaction {
         return rows.isEmpty && access.revoked(at: event).contains("*") && !access.isVisible(rows) ? .revoked : nil
     }
 
+    /// A part of those that leave one channel, which costs the rows of that part.
+    static var leavingOne: String {
+        """
+        SELECT entered, id FROM channels INDEXED BY channels_entered WHERE collection = ?1 AND channel = ?2 \
+        AND entered > ?3 AND entered < ?4 AND (left IS NULL OR left >= ?4) ORDER BY entered LIMIT ?5
+        """
+    }
+
     /// The documents that were in one of the channels before the event and did not leave it before that, by when they first came into it.
     /// - Returns: also, how far that is all of them.
     private func leaving(
@@ -78,10 +86,7 @@ extension ReadTransaction {
                     SELECT MIN(entered) AS came, id FROM channels WHERE collection = ?1 AND ?2 <> '' \
                     GROUP BY id HAVING came > ?3 AND came < ?4 ORDER BY came LIMIT ?5
                     """
-                    : """
-                    SELECT entered, id FROM channels INDEXED BY channels_members WHERE collection = ?1 AND channel = ?2 \
-                    AND entered > ?3 AND entered < ?4 AND (left IS NULL OR left >= ?4) ORDER BY entered LIMIT ?5
-                    """)
+                    : Self.leavingOne)
             statement.bind(1, Int64(collection.id))
             statement.bind(2, channel)
             statement.bind(3, Int64(clamping: after))
@@ -104,7 +109,7 @@ extension ReadTransaction {
         var found: [DocumentID] = []
         for channel in channels {
             let statement = try active().cached(
-                "SELECT id FROM channels INDEXED BY channels_members WHERE collection = ?1 AND channel = ?2 LIMIT ?3")
+                "SELECT id FROM channels INDEXED BY channels_entered WHERE collection = ?1 AND channel = ?2 LIMIT ?3")
             statement.bind(1, Int64(collection.id))
             statement.bind(2, channel)
             statement.bind(3, Int64(StoreLimits.membersPerEvent + 1))

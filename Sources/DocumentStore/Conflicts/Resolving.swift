@@ -50,6 +50,8 @@ extension WriteTransaction {
         let rest = record.next(tree, result: new?.revision ?? survivor.revision)
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: rest, previous: record)
+        // Its body is on top of the branch that survives, and so is what it said of its end.
+        if resolution == .remoteWins, let new { try moveBranchPurge(collection, id, from: sides.remote.revision, to: new.revision) }
         guard let winner = tree.winner else { throw session.damaged("document \(id) has no revisions") }
         return SavedRevision(revision: winner.revision, sequence: sequence ?? SequenceNumber(row.sequence))
     }

@@ -42,7 +42,7 @@ enum Opening {
             if let pages = options.maxPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
             connection.takeOverCheckpoints()
             if version < Schema.version { try migrate(connection, from: version, environment.random) }
-            for sql in ExpiryTable.statements { try connection.execute(sql) }
+            for sql in ExpiryTable.statements + ExpiredTable.statements { try connection.execute(sql) }
         } catch let error as SQLiteError {
             throw StoreError(error, path: path)
         } catch let error as StoreError {

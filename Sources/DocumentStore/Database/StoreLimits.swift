@@ -87,6 +87,8 @@ public enum StoreLimits {
     static func isAhead(_ time: UInt64, of now: UInt64) -> Bool { time > now && time - now > clockDriftNanoseconds }
     /// Expired documents that one transaction deletes.
     public static let expiriesPerCommit = 500
+    /// `expired_documents`: the last ones of a database of which it is known that they expired; some hundred bytes each.
+    public static let expiredDocuments = 10_000
     /// Pages of write-ahead log after which the writer moves them into the database.
     public static let checkpointPages: Int32 = 4000
     /// The least to which a disk that is nearly full lowers them, see `StoreUsage.logPages`.

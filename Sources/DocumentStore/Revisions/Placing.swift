@@ -122,6 +122,7 @@ extension WriteTransaction {
         if row.flags & DocumentFlags.blobs != 0 { try run(tables, .dropBlobs, id) }
         try addBlobs(tables, id, blobs)
         try write(record, tables, id, previous)
+        if row.isConflicted, record == nil { try takeUpBranchPurges(collection, id) }
 
         var flags: Int64 = 0
         if winner.isDeleted { flags |= DocumentFlags.deleted }

@@ -23,6 +23,7 @@ extension WriteTransaction {
         try dropDeltaBases(collection, id)
         try dropRoute(collection, id)
         try dropPurgeTime(collection, id)
+        try dropBranchPurges(collection, id)
         counters = try self.counters(collection) // what the document granted ends at a sequence of its own
         if row.isDeleted { counters.deleted -= 1 } else { counters.documents -= 1 }
         counters.isChanged = true

@@ -66,6 +66,8 @@ enum Schema {
         fieldIndexes,
         // What peers of version vectors call the sides of a decided conflict, and its result.
         ["local_version", "remote_version", "result_version"].map { "ALTER TABLE conflict_history ADD COLUMN \($0) TEXT" },
+        // Access to a channel ends: its members go in the order in which they came, some at a time, and none is sorted for that. It has the ids too.
+        ["CREATE INDEX channels_entered ON channels(collection, channel, entered)", "DROP INDEX channels_members"],
     ]
 
     /// Indexes by fields of documents, see `FieldIndex`.

@@ -54,7 +54,7 @@ public struct PolicyContext: Sendable {
     public var replicator: String?
     /// The configured name of the listener, or nil on a replicator.
     public var listener: String?
-    /// URL of the remote, or the peer's address.
+    /// URL of the remote, or the peer's address. Of a command its program only: plugins, like status, get no arguments, which may hold secrets.
     public var remote: String
     /// Name of the authenticated peer.
     public var user: String?

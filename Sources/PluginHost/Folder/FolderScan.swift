@@ -14,13 +14,15 @@ struct FolderScan {
     var failure: String?
 
     /// Reads the folder. All files come from the folder that was there at the beginning, also when a link to it is flipped meanwhile.
-    static func read(_ folder: String, _ limits: PluginHostLimits) -> FolderScan {
+    ///
+    /// - Parameter only: the one plugin that is looked for, with `lib`, whatever else is in the folder; nil for all.
+    static func read(_ folder: String, _ limits: PluginHostLimits, only: String? = nil) -> FolderScan {
         var scan = FolderScan()
         do {
             let root = try Descriptor(folder, flags: O_DIRECTORY)
             scan.root = try root.realPath()
             var reader = FolderReader(root: root.number, rootPath: try root.realPath(), limits: limits)
-            reader.readAll()
+            if let only { reader.readOnly(only) } else { reader.readAll() }
             scan.take(reader)
         } catch {
             scan.root = nil
@@ -100,6 +102,12 @@ private struct FolderReader {
                 readTopFile(entry.name)
             }
         }
+    }
+
+    /// Nothing is looked through but what belongs to the plugin.
+    mutating func readOnly(_ name: String) {
+        for file in ["\(name).lua", "\(name).test.lua"] where exists(file) { readTopFile(file) }
+        for folder in [name, "lib"] where exists("\(folder)/.") { readFolder(folder) }
     }
 
     private mutating func readTopFile(_ file: String) {

@@ -6,6 +6,8 @@ import Synchronization
 final class HostCore: Sendable {
     /// Absolute, links not resolved: each reading follows them anew.
     let folder: String
+    /// The one plugin of it that counts; nil for all.
+    let only: String?
     let limits: PluginHostLimits
     let services: any PluginServices
     let proof: any PluginProof
@@ -29,10 +31,11 @@ final class HostCore: Sendable {
     let folderProblems = Mutex<[PluginProblem]>([])
 
     init(
-        folder: String, configurationFolder: String?, limits: PluginHostLimits, services: any PluginServices, proof: any PluginProof,
+        folder: String, only: String?, configurationFolder: String?, limits: PluginHostLimits, services: any PluginServices, proof: any PluginProof,
         versionsFolder: String?, supplied: @escaping @Sendable () -> [SuppliedPlugin], logger: Logger, environment: Environment
     ) throws(PluginError) {
         self.folder = Self.absolute(folder)
+        self.only = only
         self.limits = limits
         self.services = services
         self.supplied = supplied

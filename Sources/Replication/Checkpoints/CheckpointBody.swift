@@ -61,6 +61,28 @@ public struct CheckpointBody: Equatable, Sendable {
     /// lost data as well.
     static func isHereOnly(_ text: [UInt8], besides token: String) -> Bool { (try? JSONValue(parsing: text))?["here_only"]?.asString == token }
 
+    /// The text of our copy while everything up to a sequence is compared anew: a connection that breaks meanwhile is no reason to believe what was
+    /// noted of the documents that it has not come to.
+    static func comparing(_ text: [UInt8], through sequence: UInt64) -> [UInt8] {
+        guard case .object(var object)? = try? JSONValue(parsing: text) else { return text }
+        object["compared_through"] = .int(sequence)
+        return JSONValue.object(object).serialize()
+    }
+
+    /// How far everything is to be compared anew; 0 where nothing is.
+    static func comparedThrough(_ text: [UInt8]) -> UInt64 { (try? JSONValue(parsing: text))?["compared_through"]?.asUInt64 ?? 0 }
+
+    /// What the peer's copy says of the peer: what is saved here was saved there first, so a copy that is behind ours is an earlier one.
+    public enum PeerLoss: Equatable, Sendable {
+        /// There is none where ours is.
+        case missing
+        /// It stands before ours.
+        case wentBack
+    }
+
+    /// Whether it says anything of how far the two have come.
+    var isProgress: Bool { local > 0 || remote != nil }
+
     /// What both sides agree on, after the peer's copy was fetched.
     public struct Agreement: Equatable, Sendable {
         public var local: UInt64
@@ -68,22 +90,29 @@ public struct CheckpointBody: Equatable, Sendable {
         /// False when the peer's copy is behind or missing: it may have lost data, so what we noted of its documents is
         /// not trusted in this run and everything after ``local`` is proposed anew.
         public var trustsKnownRevisions: Bool
+        /// What the peer lost of its copy; nil where it lost nothing, or that cannot be told.
+        public var loss: PeerLoss?
     }
 
     /// Compares our copy with the peer's, as Couchbase Lite 3.2 does: the smaller progress counts; sequences that
     /// cannot be compared start the pull over.
     public static func agree(own: CheckpointBody?, peer: CheckpointBody?) -> Agreement {
         guard let own else { return Agreement(local: 0, remote: nil, trustsKnownRevisions: false) }
-        guard let peer else { return Agreement(local: 0, remote: nil, trustsKnownRevisions: false) }
+        guard let peer else {
+            return Agreement(local: 0, remote: nil, trustsKnownRevisions: false, loss: own.isProgress ? .missing : nil)
+        }
         let remote: RemoteSequence?
+        var isBehind = peer.local < own.local
         if own.remote == peer.remote {
             remote = own.remote
         } else if let mine = own.remote?.integer, let theirs = peer.remote?.integer {
             remote = mine < theirs ? own.remote : peer.remote
+            isBehind = isBehind || theirs < mine
         } else {
             remote = nil
         }
         return Agreement(
-            local: min(own.local, peer.local), remote: remote, trustsKnownRevisions: own.local == peer.local)
+            local: min(own.local, peer.local), remote: remote, trustsKnownRevisions: own.local == peer.local,
+            loss: isBehind ? .wentBack : nil)
     }
 }

@@ -36,18 +36,21 @@ struct ReplicationLog: Equatable, Sendable {
             guard let other = peer.history.first(where: { $0.session == entry.session })?.body else { continue }
             let mine = entry.body
             var isBehind = index > 0 || other.local < mine.local
+            var isEarlier = isBehind
             var remote = mine.remote
             if remote != other.remote {
                 switch (mine.remote?.place, other.remote?.place) {
                 // The peer's copy is saved first, so ours is what both have.
                 case (let here?, let there?) where here < there: break
-                case (_?, _?): (remote, isBehind) = (other.remote, true)
+                case (let here?, let there?): (remote, isBehind, isEarlier) = (other.remote, true, isEarlier || there < here)
                 default: remote = nil
                 }
             }
-            return CheckpointBody.Agreement(local: min(mine.local, other.local), remote: remote, trustsKnownRevisions: !isBehind)
+            return CheckpointBody.Agreement(
+                local: min(mine.local, other.local), remote: remote, trustsKnownRevisions: !isBehind, loss: isEarlier ? .wentBack : nil)
         }
-        return CheckpointBody.Agreement(local: 0, remote: nil, trustsKnownRevisions: false)
+        let isLost = own.history.contains { $0.body.isProgress }
+        return CheckpointBody.Agreement(local: 0, remote: nil, trustsKnownRevisions: false, loss: isLost ? .missing : nil)
     }
 
     /// Adds how far this session came.

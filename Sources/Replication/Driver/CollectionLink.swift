@@ -14,6 +14,9 @@ final class CollectionLink {
     /// What was sent to the peer last; the same bytes are kept here.
     var checkpointBytes: [UInt8] = []
 
+    /// What is noted of the documents up to this sequence is not believed until the push has passed it, over as many connections as that takes.
+    var comparesThrough: SequenceNumber = 0
+
     /// Where the push reads from.
     var source: FeedSource
     var pushFilter: (any DocumentFilter)?

@@ -296,16 +296,17 @@ extension ReplicationSession {
             link.checkpointBytes = dialect.checkpointText(body, time: environment.time.wallSeconds())
             dialect.saveCheckpoint(slot, id: id, body: link.checkpointBytes, token: token)
         case .fetchToken: dialect.fetchCheckpoint(slot, id: id)
-        case .saveHere: saveHere(link.checkpointBytes, id, link)
+        case .saveHere(let body): saveHere(link.checkpointBytes, body, id, link)
         case .saveHereOnly(let body, let token):
-            saveHere(CheckpointBody.hereOnly(dialect.checkpointText(body, time: environment.time.wallSeconds()), besides: token), id, link)
+            saveHere(CheckpointBody.hereOnly(dialect.checkpointText(body, time: environment.time.wallSeconds()), besides: token), body, id, link)
         case .warn(let message): logger.warning("\(message)")
         case .fail(let error): fail(error)
         }
     }
 
-    private func saveHere(_ bytes: [UInt8], _ id: String, _ link: CollectionLink) {
+    private func saveHere(_ bytes: [UInt8], _ body: CheckpointBody, _ id: String, _ link: CollectionLink) {
         let (slot, collection) = (link.slot, link.collection)
+        let bytes = body.local < link.comparesThrough ? CheckpointBody.comparing(bytes, through: link.comparesThrough) : bytes
         write { _ = try $0.setCheckpoint(id: id, collection: collection, body: bytes) } then: { session, _ in
             session.tell(session.links[slot], checkpoint: .savedHere)
         }

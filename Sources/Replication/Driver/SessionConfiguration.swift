@@ -144,6 +144,8 @@ public struct SessionObserver: Sendable {
     public var documents: @Sendable ([DocumentEvent]) -> Void
     public var refusals: @Sendable (PeerRefusals) -> Void
     public var ended: @Sendable (SessionEnd) -> Void
+    /// The peer is behind where it was, so that both sides are compared anew.
+    package var remoteWentBack: @Sendable (_ message: String) -> Void = { _ in }
     /// A blob goes on at this offset, behind what an earlier connection has moved of it.
     package var blobResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void = { _, _ in }
 

@@ -35,6 +35,19 @@ extension ReplicationSession {
         observer.refusals(now)
     }
 
+    /// Says that the peer is not where it was: nobody else tells an operator that it was restored from a backup.
+    func report(_ loss: CheckpointBody.PeerLoss, of link: CollectionLink, after sequence: UInt64) {
+        let what =
+            switch loss {
+            case .missing: "the remote has lost its checkpoint of \(link.collection.name): everything is compared anew"
+            case .wentBack:
+                "the remote's checkpoint of \(link.collection.name) went back: everything after sequence \(sequence) here is compared anew"
+            }
+        let message = what + "; it was restored from a backup or made anew, or removed what it kept of a replicator that it had not seen for long"
+        logger.warning("\(message)")
+        observer.remoteWentBack(message)
+    }
+
     func report(_ event: DocumentEvent) {
         documentEvents.append(noted(event))
         if documentEvents.count >= 100 { flushDocumentEvents() }

@@ -207,10 +207,14 @@ extension ReplicationSession {
             link.checkpoint = CheckpointMachine(
                 id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision, isRestartedByConflicts: couch != nil)
         }
-        link.source.trustsBehind = agreed.trustsKnownRevisions ? 0 : newest
+        if let loss = agreed.loss { report(loss, of: link, after: agreed.local) }
+        let compared = CheckpointBody.comparedThrough(start.ownText)
+        let isUnderWay = agreed.local < compared
+        link.source.trustsBehind = !agreed.trustsKnownRevisions ? newest : isUnderWay ? compared : 0
         // Where neither side has a checkpoint, nothing says that the peer lost one: the notes are of a replicator with other settings.
         let isNew = start.agreement == nil && start.own == nil && start.peer == nil
-        link.marks.areBelieved = agreed.trustsKnownRevisions || !isKnown || isNew
+        link.marks.areBelieved = agreed.trustsKnownRevisions && !isUnderWay || !isKnown || isNew
+        if !link.marks.areBelieved, configuration.type.pushes { link.comparesThrough = link.source.trustsBehind }
         if configuration.type.pulls {
             link.pull.subscribe(since: agreed.remote)
             touch(link)
@@ -288,7 +292,7 @@ extension ReplicationSession {
         case .active(let active):
             PolicyContext(
                 database: database.name, collection: collection, direction: direction, replicator: active.replicator.name,
-                remote: active.replicator.target)
+                remote: active.replicator.shownTarget)
         case .passive(let passive):
             passive.policyContext(collection, direction, remote: transport.peerDescription)
         }

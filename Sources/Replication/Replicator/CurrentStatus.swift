@@ -4,6 +4,7 @@ extension Replicator.Shared {
         var status = status
         let (counts, beforeBurst) = counters.withBurst
         status.counts = counts
+        status.wentBack = wentBack
         status.blobs = counters.blobs.underWay
         // For display only: who checks the counts takes ``Replicator/rawCounts``.
         status.counts.total = max(status.counts.total, status.counts.completed)

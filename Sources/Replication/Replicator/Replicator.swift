@@ -34,6 +34,7 @@ public actor Replicator {
         var startedAt: Int64 = 0
         /// Of runs before the present start.
         var past = ReplicationCounts()
+        var wentBack: RemoteWentBack?
     }
 
     var runner: Task<Void, Never>?
@@ -62,7 +63,7 @@ public actor Replicator {
 
     /// When the first of the attempts failed that have failed since data flowed (seconds since 1970).
     private nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
-    private nonisolated let brokenOff = Mutex<Interruptions?>(nil)
+    nonisolated let brokenOff = Mutex<Interruptions?>(nil)
 
     public init(
         configuration: ReplicatorConfiguration, connector: any TransportConnector, environment: Environment,
@@ -176,8 +177,8 @@ public actor Replicator {
     public nonisolated var lifetime: ReplicationCounts { shared.withLock { $0.past + $0.counters.snapshot } }
 
     /// Goes on from what was counted before a restart.
-    public nonisolated func restore(_ counts: ReplicationCounts, lastSuccess: Int64?) {
-        shared.withLock { ($0.past, $0.status.lastSuccess) = (counts, lastSuccess) }
+    public nonisolated func restore(_ counts: ReplicationCounts, lastSuccess: Int64?, wentBack: RemoteWentBack? = nil) {
+        shared.withLock { ($0.past, $0.status.lastSuccess, $0.wentBack) = (counts, lastSuccess, wentBack) }
     }
 
     private nonisolated func publish() {
@@ -247,12 +248,11 @@ public actor Replicator {
             guard !isStopping else { break }
             if wasSuspended { continue }
             guard let error = end.error else {
-                brokenOff.withLock { $0 = nil }
+                noteInStep()
                 update {
                     $0.error = nil
                     if $0.refusals.behind == nil { $0.lastSuccess = environment.time.wallSeconds() }
                 }
-                waiting.forgetUnmentioned()
                 // What was fetched meanwhile may have been decided into something to push.
                 guard await hasFetchedMissing() else { break }
                 resets = false
@@ -336,8 +336,7 @@ public actor Replicator {
             guard level != .stopped else { return }
             if level == .idle {
                 self?.noteFlow()
-                self?.brokenOff.withLock { $0 = nil }
-                self?.waiting.forgetUnmentioned()
+                self?.noteInStep()
             }
             self?.update {
                 $0.activity = level
@@ -381,6 +380,7 @@ public actor Replicator {
                 continuation.finish()
             })
         observer.blobResumed = { [weak self] in self?.noteResumed($0, $1) }
+        observer.remoteWentBack = { [weak self] in self?.noteWentBack($0) }
         let session = ReplicationSession(
             transport: transport, role: .active(active), observer: observer, counters: counters, environment: environment,
             memory: memory, logger: logger(correlation))

@@ -49,7 +49,7 @@ public struct ReplicatorConfiguration: Sendable {
     public var database: Database
     /// The remote database as the configuration has it; checkpoints go by it.
     public var target: String
-    /// The same as shown to people: without what only its operator may know. Default: the target.
+    /// The same as shown to people and told to plugins: without what only its operator may know. Default: the target.
     public var shownTarget: String
     /// What the remote database is known by, whatever its address is; nil: its target.
     public var remoteID: String?

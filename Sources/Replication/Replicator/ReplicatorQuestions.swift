@@ -85,7 +85,7 @@ extension Replicator {
         guard let filter = wanted.pushFilter, !open.isEmpty else { return open }
         let context = PolicyContext(
             database: configuration.database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
-            remote: configuration.target)
+            remote: configuration.shownTarget)
         let verdicts = await filter.verdicts(
             open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? []) }, context)
         return zip(open, verdicts).filter { $0.1 != .reject }.map(\.0)

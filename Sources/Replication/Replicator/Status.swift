@@ -215,6 +215,8 @@ public struct ReplicatorStatus: Sendable {
     public var isSuspended = false
     /// How often it was asked, while idle, whether the peer is ahead, and how often that was so and led to another connection.
     public var silence = SilenceCounts()
+    /// When the remote was last found behind where it was; nil where it never was.
+    public internal(set) var wentBack: RemoteWentBack?
     /// Retries since the last connection.
     public var attempt: Int
     /// Seconds until the next attempt, while offline.

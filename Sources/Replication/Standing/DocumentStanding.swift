@@ -128,7 +128,7 @@ extension Replicator {
         if let filter = wanted.pushFilter {
             let context = PolicyContext(
                 database: configuration.database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
-                remote: configuration.target)
+                remote: configuration.shownTarget)
             let document = PolicyDocument(id: id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [])
             switch await filter.verdicts([document], context).first {
             case .reject: return .willBeRejected(plugin: filter.pluginName)

@@ -2,6 +2,8 @@ import Agent
 import ArgumentParser
 import Documents
 import Encodings
+import Glibc
+import NIOCore
 import Synchronization
 
 struct ImportCommand: AsyncParsableCommand {
@@ -16,11 +18,16 @@ struct ImportCommand: AsyncParsableCommand {
             repeating the file stores nothing twice. From standard input it gets a random id, and is another document each time. Exit \
             status 1 if a line failed or is in conflict; the others are stored. Where the agent stops meanwhile, the error says what was \
             stored and with which line to go on; where it is killed, nobody can say it, and the whole file is imported again.
+
+            A line with _collection is of that collection of the database, as nightjar export --all-collections writes it. With --blobs the blobs that \
+            the lines name are taken from a folder, as nightjar export --blobs writes it or a backup has it, unless the database has them; a file whose \
+            bytes are not those of its name is refused. Exit status 1 if one is missing or refused; the documents are stored.
             """)
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
     @Argument(help: "The file; standard input if absent.") var file: String?
+    @Option(help: ArgumentHelp("A folder with the blobs that the lines name.", valueName: "folder")) var blobs: String?
     @Flag(help: "Print the counts as JSON.") var json = false
 
     func run() async throws {
@@ -29,11 +36,13 @@ struct ImportCommand: AsyncParsableCommand {
             // A pipe brings something else each time, whatever it is called.
             let source = input.size == nil ? nil : file.flatMap { $0 == "-" ? nil : $0.split(separator: "/").last.map(String.init) }
             defer { input.close() }
+            if let blobs, access(blobs, X_OK) != 0 { throw AgentError(.failed, "\(blobs): \(String(cString: strerror(errno)))") }
+            let folder = blobs.map { BlobFolder($0) }
             let counts = try await location.withDocuments(of: db, absence: .createsAndReports) { place in
                 let progress = Progress()
                 defer { progress.clear() }
                 let read = Mutex(0)
-                return try await place.importLines(source: source) {
+                let next: @Sendable () throws -> ByteBuffer? = {
                     guard let piece = try input.next() else { return nil }
                     let bytes = read.withLock { bytes in
                         bytes += piece.readableBytes
@@ -43,17 +52,65 @@ struct ImportCommand: AsyncParsableCommand {
                     progress.show("\(bar)\(bytes >> 10) KiB, \(progress.rate(bytes) >> 10) KiB/s")
                     return piece
                 }
+                guard let folder else { return try await place.importLines(source: source, next) }
+                return try await Self.importLines(source: source, folder, place, next)
             }
             for problem in counts.problems { Output.errorLine("nightjar: \(TextTable.printable(problem))") }
             if counts.moreProblems > 0 {
                 Output.errorLine("nightjar: and \(Plural.count(counts.moreProblems, "line")) more; import the file again once these are mended to see them")
             }
             if json {
-                Output.json(counts.json)
+                guard case .object(var object) = counts.json else { return }
+                if let folder {
+                    object["blobs"] = .int(folder.copied)
+                    object["blobs_missing"] = .int(folder.problems.count)
+                }
+                Output.json(.object(object))
             } else {
-                Output.line("\(counts.saved) saved, \(counts.unchanged) unchanged, \(Plural.count(counts.conflicts, "conflict")), \(counts.failed) failed")
+                let copied = folder.map { ", \(Plural.count($0.copied, "blob")) stored" } ?? ""
+                Output.line("\(counts.saved) saved, \(counts.unchanged) unchanged, \(Plural.count(counts.conflicts, "conflict")), \(counts.failed) failed\(copied)")
             }
+            try folder?.check("that the lines name could not be stored; the documents are, and their replication waits for those")
             if counts.conflicts > 0 || counts.failed > 0 { throw ExitCode(Failure.failed) }
+        }
+    }
+
+    /// Some lines at a time, each time the blobs first: what is stored and named by nobody is collected after a while.
+    private static func importLines(
+        source: String?, _ folder: BlobFolder, _ place: DocumentPlace, _ next: @Sendable () throws -> ByteBuffer?
+    ) async throws -> DocumentAccess.ImportCounts {
+        var counts = DocumentAccess.ImportCounts(source: source)
+        var splitter = LineSplitter()
+        var isEnd = false
+        while !isEnd {
+            if let piece = try next() { splitter.append(piece.readableBytesView) } else { isEnd = true }
+            while let batch = splitter.take(500, isEnd: isEnd) {
+                try await folder.store(batch, in: place)
+                // One that is too long stands between others.
+                for part in batch.split(maxSplits: .max, omittingEmptySubsequences: false, whereSeparator: { $0 == .tooLong }).enumerated() {
+                    if part.offset > 0 { counts.failLongLine() }
+                    guard !part.element.isEmpty else { continue }
+                    counts.add(try await importLines(part.element, after: counts.lines, source: source, place))
+                }
+            }
+        }
+        return counts
+    }
+
+    private static func importLines(
+        _ lines: ArraySlice<ImportedLine>, after count: Int, source: String?, _ place: DocumentPlace
+    ) async throws -> DocumentAccess.ImportCounts {
+        var text = ByteBuffer()
+        for case .text(let line) in lines {
+            text.writeBytes(line)
+            text.writeInteger(UInt8(ascii: "\n"))
+        }
+        let left = Mutex<ByteBuffer?>(text)
+        return try await place.importLines(source: source, after: count) {
+            left.withLock { left in
+                defer { left = nil }
+                return left
+            }
         }
     }
 }

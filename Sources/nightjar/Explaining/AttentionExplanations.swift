@@ -96,6 +96,9 @@ extension Explanation {
             "breaker_open", "A plugin failed so often in a row that it is called only now and then; what it should judge is held.",
             "Mend the plugin and save it, or nightjar plugin rollback NAME; nightjar plugin retry NAME asks it again at once."),
         Explanation(
+            "nobody_can_log_in", "The file of users of a listener's password-file has no user, or none of its lines can be used, as after an edit that went wrong: every login is refused.",
+            "nightjar user add NAME makes a user, nightjar user list says what is wrong with each line; where there were users, put the file back. It is read again by itself."),
+        Explanation(
             "authenticator_failing", "An authenticator failed on a login: whoever it was got 503 and may come again.",
             "The text has file and line. Mend the plugin and save it."),
         Explanation(

@@ -72,6 +72,9 @@ extension Explanation {
         Explanation(
             "fleet_documents", "The collection nightjar.fleet has more than 10,000 documents: those beyond are not looked at.",
             "Delete signed versions that no gateway uses any more: nightjar fleet status says which ones are in use."),
+        Explanation(
+            "expired_documents", "nightjar doc why knows the last 10,000 documents of a database that expired (_exp, ttl, tombstone_age); this one may have expired before them.",
+            "The log and nightjar audit say when how many expired, for longer. Where documents are missed, look at ttl of the database and at the _exp that they were saved with."),
         Explanation("max_indexes", "A collection has 64 indexes, as many as it may.", "Remove one that no query uses: _explain says which one a query takes."),
         Explanation(
             "refused_documents", "The peer refuses more than 10,000 documents of a collection: those beyond are in the log, and not on the list.",

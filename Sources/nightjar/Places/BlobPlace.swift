@@ -10,11 +10,24 @@ extension DocumentPlace {
     }
 
     /// Stores a blob; gives `{"digest", "length"}`.
-    func putBlob(_ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> JSONValue {
+    ///
+    /// - Parameter expected: the digest that its bytes have to have; with another one nothing is stored.
+    func putBlob(expecting expected: String? = nil, _ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> JSONValue {
         switch self {
-        case .agent(let client, let name): try await client.send(Self.path(name)) { try next() }
-        case .folder(let access): try await BlobAccess(access.database).put { try next() }
+        case .agent(let client, let name):
+            try await client.send(Self.path(name) + (expected.map { "?digest=\(PercentEncoding.encode($0))" } ?? "")) { try next() }
+        case .folder(let access): try await BlobAccess(access.database).put(expecting: expected) { try next() }
         }
+    }
+
+    /// `{"digest", "length", "referenced"}` of a blob; nil where there is none.
+    func blobFacts(_ digest: String) async throws -> JSONValue? {
+        do {
+            switch self {
+            case .agent(let client, let name): return try await client.request("GET", Self.path(name, digest) + "?facts=true")
+            case .folder(let access): return try await BlobAccess(access.database).facts(digest)
+            }
+        } catch let error as AgentError where error.kind == .notFound { return nil }
     }
 
     /// The bytes of a blob, in pieces.

@@ -72,14 +72,21 @@ enum DocumentPlace: Sendable {
             if !exists { report("created database \(folder)") }
             // As the agent would, at its start.
             for configured in wanted?.collections ?? [] { _ = try database.createCollection(CollectionName(configured.value)) }
-            if database.collection(collection) == nil {
-                _ = try database.createCollection(collection)
-                report("created collection \(collection) in \(folder)")
-            }
         } else if database.collection(collection) == nil {
             let names = database.collections.map(\.name.description)
             database.close()
             throw AgentError(.notFound, "database \"\(name)\" has no collection \(collection); it has \(listed(names))")
+        }
+        return try complete(database, collection, settings, absence)
+    }
+
+    /// With what decides and judges there, as an agent would have it.
+    private static func complete(
+        _ database: Database, _ collection: CollectionName, _ settings: AgentSettings, _ absence: Absence
+    ) throws -> DocumentAccess {
+        if case .creates(let report) = absence, database.collection(collection) == nil {
+            _ = try database.createCollection(collection)
+            report("created collection \(collection) in \(database.folder)")
         }
         var access = try DocumentAccess(database, collection: collection)
         access.saves = FolderResolver.saves(settings, database, access.collection)
@@ -87,10 +94,31 @@ enum DocumentPlace: Sendable {
             FolderResolver.saves(by: PluginReference(plugin: $0), settings, database, collection)
         }
         access.validation = FolderValidation.of(settings, database, access.collection)
+        access.elsewhere = { try complete(database, $0, settings, absence) }
         return access
     }
 
     private static func listed(_ names: [String]) -> String { names.isEmpty ? "none" : names.joined(separator: ", ") }
+
+    /// All collections of the database.
+    func collections() async throws -> [CollectionName] {
+        switch self {
+        case .agent(let client, let name):
+            let database = try DocumentAccess.parse(name).database
+            let all = try await client.request("GET", "/api/status")["databases"]?.asArray ?? []
+            let found = all.first { $0["name"]?.asString.map { $0.utf8.elementsEqual(database.utf8) } ?? false }
+            return try (found?["collections"]?.asArray ?? []).compactMap { $0["name"]?.asString }.map { try CollectionName(parsing: $0) }
+        case .folder(let access): return access.database.collections.map(\.name)
+        }
+    }
+
+    /// Another collection of the same database.
+    func place(of collection: CollectionName) throws -> DocumentPlace {
+        switch self {
+        case .agent(let client, let name): .agent(client, name: "\(try DocumentAccess.parse(name).database).\(collection)")
+        case .folder(let access): .folder(try access.collection.name == collection ? access : DocumentAccess(access.database, collection: collection))
+        }
+    }
 
     /// Releases a folder's lock.
     func close() {
@@ -217,16 +245,18 @@ enum DocumentPlace: Sendable {
 
     /// Every document as a line of JSON, in pieces of whole or broken lines.
     ///
-    /// - Parameter unreadable: told of each part that cannot be read; all others are written.
+    /// - Parameters:
+    ///   - namesCollection: each line says of which collection it is.
+    ///   - unreadable: told of each part that cannot be read; all others are written.
     func export(
-        includesDeleted: Bool, _ write: @escaping @Sendable (ByteBuffer) throws -> Void, unreadable: @escaping @Sendable (String) -> Void
+        includesDeleted: Bool, namesCollection: Bool = false, _ write: @escaping @Sendable (ByteBuffer) throws -> Void, unreadable: @escaping @Sendable (String) -> Void
     ) async throws {
         switch self {
         case .agent(let client, let name):
             let sorter = ExportLines.Sorter()
             let isEnd = Atomic(false)
             do {
-                try await client.receive("/api/databases/\(PercentEncoding.encode(name))/export?deleted=\(includesDeleted)") { piece in
+                try await client.receive("/api/databases/\(PercentEncoding.encode(name))/export?deleted=\(includesDeleted)&collection_names=\(namesCollection)") { piece in
                     let (documents, messages) = sorter.take(piece)
                     if documents.readableBytes > 0 { try write(documents) }
                     for message in messages {
@@ -238,26 +268,31 @@ enum DocumentPlace: Sendable {
                 guard isEnd.load(ordering: .relaxed) else { throw error }
             }
         case .folder(let access):
-            try await access.export(includesDeleted: includesDeleted) { try write($0) } unreadable: { unreadable($0.text) }
+            try await access.export(includesDeleted: includesDeleted, namesCollection: namesCollection) {
+                try write($0)
+            } unreadable: {
+                unreadable($0.text)
+            }
         }
     }
 
     /// Stores lines of JSON.
     ///
     /// - Parameters:
-    ///   - source: the file's name; see ``DocumentAccess/ImportCounts/init(source:)``.
+    ///   - source: the file's name; see ``DocumentAccess/ImportCounts/init(source:after:)``.
+    ///   - lines: of the same import that were stored before.
     ///   - next: the next bytes, nil at the end.
-    func importLines(source: String?, _ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
+    func importLines(source: String?, after lines: Int = 0, _ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
         switch self {
         case .agent(let client, let name):
-            let query = source.map { "?source=\(PercentEncoding.encode($0))" } ?? ""
+            let query = "?after=\(lines)" + (source.map { "&source=\(PercentEncoding.encode($0))" } ?? "")
             let broken =
                 source == nil
                 ? "what was stored until then is stored, and how much that is cannot be told; lines without _id are stored twice if you repeat the import"
                 : "what was stored until then is stored, and how much that is cannot be told; import the whole file again once the agent runs: what is stored stays as it is"
             return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import\(query)", broken: broken) { try next() })
         case .folder(let access):
-            return try await access.importAll(source: source) { try next() }
+            return try await access.importAll(source: source, after: lines) { try next() }
         }
     }
 }

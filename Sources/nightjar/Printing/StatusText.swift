@@ -124,6 +124,10 @@ enum StatusText {
                 notes += "\(string(replicator["name"])): WARNING: takes any server certificate (unsafe_skip_server_certificate_verification)\n"
             }
             notes += warning(replicator["tls"]?["identity"], of: replicator)
+            if let back = replicator["remote_went_back"], !back.isNull {
+                notes += "\(string(replicator["name"])): \(string(back["at"])): \(string(back["message"])); "
+                notes += back["comparing"]?.asBool == true ? "this is under way\n" : "that is done\n"
+            }
         }
         let legend = "PROGRESS to FAILED: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. "
             + "Now: PENDING to be pushed, HELD since a filter failed or a blob cannot be taken, REFUSED by the peer.\n"

@@ -38,7 +38,7 @@ struct Rehearsal: Sendable {
     init(file: String, params: LuaValue, settings: AgentSettings) async throws {
         let (folder, name) = try Self.parts(of: file)
         host = try PluginHost(
-            folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
+            folder: folder, only: name, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
             services: RehearsalServices(), logger: Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() }, environment: .system)
         await host.start()
         do {

@@ -14,7 +14,7 @@ struct UsersFileOptions: ParsableArguments, Sendable {
     }
 
     /// The plugin whose file it is.
-    private static let plugin = "password-file"
+    private static let plugin = PluginReference.usersPlugin
 
     func find() throws -> UsersFile {
         let settings = try location.listeners()

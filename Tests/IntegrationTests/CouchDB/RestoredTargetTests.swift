@@ -44,7 +44,15 @@ struct RestoredTargetTests {
         hub = try await AgentProcess.start(configuration, in: folder)
         try await hub.load("there", 5)
         try await edge.load("new", 5)
+        #expect(try await edge.replicator("hub")["remote_went_back"]?.isNull == true)
+        let events = try await EventProbe(edge)
         try await run(edge, pushes: 26)
+        let noticed = try #require(try await edge.replicator("hub")["remote_went_back"])
+        #expect(noticed["at"]?.asString != nil && noticed["comparing"] == false && noticed["message"]?.asString?.contains("backup") == true, "\(noticed.text)")
+        try await events.wait("the event") { $0.contains("event: remote_went_back\ndata: {\"replicator\":\"hub\"") }
+        _ = try await edge.process.line(containing: "the remote's checkpoint of _default._default went back", in: .errors)
+        let shown = try await edge.command("status")
+        #expect(shown.output.contains("the remote's checkpoint of _default._default went back"), "\(shown)")
         #expect(try await hub.documents("main") == 51)
         #expect(try await hub.revisions() == edge.revisions())
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }

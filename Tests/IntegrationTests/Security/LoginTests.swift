@@ -71,6 +71,27 @@ struct LoginTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a file of users that lets nobody in makes the agent unhealthy, with what mends it", arguments: ["", "# people\n\n", "ada:nonsense\n"])
+    func nobody(_ emptied: String) async throws {
+        let agent = try await agent { "ada:\($0)\n" }
+        #expect(try await agent.admin.get("/health").status == 200)
+        let users = try agent.folder.read("users.txt")
+        try agent.folder.write("users.txt", emptied)
+        @Sendable func entry() async throws -> JSONValue? {
+            try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "nobody_can_log_in" }
+        }
+        try await eventually("health says it") { try await entry() != nil }
+        let found = try #require(try await entry())
+        #expect(found["subject"] == "listener edge" && found["gravity"] == "unhealthy" && found["remedy"]?.asString?.contains("nightjar user add") == true, "\(found.text)")
+        #expect(found["text"]?.asString?.contains(emptied.hasPrefix("ada") ? "line 1" : "users.txt has no user") == true, "\(found.text)")
+        #expect(try await agent.admin.get("/health").status == 503)
+        _ = try await agent.process.line(containing: "needs attention: listener edge: ", in: .errors)
+        try agent.folder.write("users.txt", bytes: users)
+        try await eventually("all is well") { try await agent.admin.get("/health").status == 200 }
+        #expect(try await login(agent, "ada:secret").status == 101)
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("a body is not read before the login")
     func bodies() async throws {
         let agent = try await agent { "ada:\($0)\n" }

@@ -54,6 +54,7 @@ function one(state, replicator, isChosen) {
       ["Blobs sent, received", `${bytes(replicator.blob_bytes_sent)}, ${bytes(replicator.blob_bytes_received)}`],
       ["Saved by deltas", bytes(replicator.delta.bytes_saved)],
       ["Last in step", ago(replicator.last_success_at)],
+      replicator.remote_went_back && ["Remote went back", ago(replicator.remote_went_back.at)],
     ]),
     (replicator.protocol || replicator.tls?.connection)
       && h("p", { class: "faint" }, [replicator.protocol, replicator.tls?.connection].filter(Boolean).join(", ")));

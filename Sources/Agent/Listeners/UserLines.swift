@@ -1,25 +1,24 @@
-import Agent
 import Digests
 
 /// The lines of a file of users as the plugin `password-file` reads it: `NAME:HASH`, or `NAME:HASH:read_only`. Other lines, their order and how
 /// they end stay as they are.
-struct UserLines {
+package struct UserLines {
     /// A user, or a line that was meant to be one.
-    struct User {
+    package struct User {
         /// From 1.
-        var line: Int
-        var name: String
-        var isReadOnly: Bool
+        package var line: Int
+        package var name: String
+        package var isReadOnly: Bool
         /// Why nobody can log in by this line.
-        var problem: String?
+        package var problem: String?
     }
 
-    static let readOnly = "read_only"
+    package static let readOnly = "read_only"
 
     /// Each with its line break, the last one perhaps without.
     private var lines: [[UInt8]] = []
 
-    init(_ bytes: [UInt8]) {
+    package init(_ bytes: [UInt8]) {
         // Some editors begin a file with this mark; no name begins with it.
         var rest = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes[3...] : bytes[...]
         while !rest.isEmpty {
@@ -29,7 +28,7 @@ struct UserLines {
         }
     }
 
-    var bytes: [UInt8] { lines.flatMap(\.self) }
+    package var bytes: [UInt8] { lines.flatMap(\.self) }
 
     // MARK: - Looking
 
@@ -50,7 +49,7 @@ struct UserLines {
     }
 
     /// Everybody, and every line that was meant to be somebody.
-    var users: [User] {
+    package var users: [User] {
         var seen: [String: Int] = [:]
         var users: [User] = []
         for (index, line) in lines.enumerated() {
@@ -81,7 +80,7 @@ struct UserLines {
     }
 
     /// Why nobody could log in under a name; nil for one that is right.
-    static func problem(ofName name: String) -> String? {
+    package static func problem(ofName name: String) -> String? {
         if name.isEmpty { return "a user has a name" }
         if name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "#") }) {
             return "a user's name has no colon, no # and no control characters"
@@ -93,12 +92,12 @@ struct UserLines {
         lines.firstIndex { Self.parts($0)?.name.elementsEqual(name.utf8) == true }
     }
 
-    func has(_ name: String) -> Bool { index(of: name) != nil }
+    package func has(_ name: String) -> Bool { index(of: name) != nil }
 
     // MARK: - Changing
 
     /// - Throws: ``AgentError`` where there is one of the name.
-    mutating func add(_ name: String, hash: String, isReadOnly: Bool) throws {
+    package mutating func add(_ name: String, hash: String, isReadOnly: Bool) throws {
         if let index = index(of: name) {
             throw AgentError(.conflict, "there is a user \"\(name)\" already, in line \(index + 1); nightjar user passwd gives another password")
         }
@@ -111,7 +110,7 @@ struct UserLines {
     /// Takes every line of the name out: with only the first gone the next one would count.
     ///
     /// - Throws: ``AgentError`` where there is none.
-    mutating func remove(_ name: String) throws {
+    package mutating func remove(_ name: String) throws {
         guard has(name) else { throw Self.nobody(name) }
         lines.removeAll { Self.parts($0)?.name.elementsEqual(name.utf8) == true }
     }
@@ -119,7 +118,7 @@ struct UserLines {
     /// Puts another hash in the line that counts, and leaves what the user may do as it is.
     ///
     /// - Throws: ``AgentError`` where there is none, or where what the user may do cannot be read.
-    mutating func change(_ name: String, hash: String) throws {
+    package mutating func change(_ name: String, hash: String) throws {
         guard let index = index(of: name), let (_, _, option) = Self.parts(lines[index]) else { throw Self.nobody(name) }
         let text = option.map { String(decoding: $0, as: UTF8.self) } ?? ""
         guard text.isEmpty || text == Self.readOnly else {
@@ -129,7 +128,7 @@ struct UserLines {
         lines[index] = Array("\(name):\(hash)\(text.isEmpty ? "" : ":\(text)")".utf8) + end
     }
 
-    static func nobody(_ name: String) -> AgentError { AgentError(.notFound, "there is no user \"\(name)\"") }
+    package static func nobody(_ name: String) -> AgentError { AgentError(.notFound, "there is no user \"\(name)\"") }
 }
 
 extension Array<UInt8> {

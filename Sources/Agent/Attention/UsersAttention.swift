@@ -1,0 +1,39 @@
+import AgentConfiguration
+import PluginHost
+import Synchronization
+
+/// What the files of users say that listeners have: each is read when it has changed.
+final class UsersExamination: Sendable {
+    private let known = Mutex<[String: (digest: [UInt8], finding: String?)]>([:])
+
+    /// Why nobody can log in; nil where somebody can.
+    func finding(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), of listener: String) -> String? {
+        if let found = known.withLock({ $0[listener] }), found.digest == text.digest { return found.finding }
+        let finding = Self.finding(text.bytes, text.path)
+        known.withLock { $0[listener] = (text.digest, finding) }
+        return finding
+    }
+
+    private static func finding(_ bytes: [UInt8], _ path: String) -> String? {
+        let users = UserLines(bytes).users
+        guard let first = users.first else { return "\(path) has no user, so that nobody can log in" }
+        guard users.allSatisfy({ $0.problem != nil }) else { return nil }
+        return "no line of \(path) lets anybody in: line \(first.line): \(first.problem ?? "")"
+    }
+}
+
+extension Agent {
+    /// A listener whose authenticator lets nobody in, which only those see who are turned away.
+    nonisolated func usersAttention(of listener: PeerListener) -> [Attention] {
+        let name = listener.settings.name.value
+        guard let authenticator = listener.settings.authenticator, authenticator.plugin.value == PluginReference.usersPlugin,
+            let text = plugins?.text(of: "file", plugin: PluginReference.usersPlugin, usedBy: "listener \(name) authenticator"),
+            let finding = users.finding(text, of: name)
+        else { return [] }
+        return [
+            Attention(
+                .nobodyCanLogIn, "listener \(name)", finding,
+                remedy: "nightjar user add NAME makes a user; where there were some, put the file back: it is read again by itself")
+        ]
+    }
+}

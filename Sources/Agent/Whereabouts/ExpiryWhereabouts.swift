@@ -1,0 +1,67 @@
+import AgentConfiguration
+import Documents
+import DocumentStore
+
+/// When a document expires, or that it has.
+extension Agent {
+    /// One reason for which a document goes by itself.
+    private struct Expiry {
+        /// The key that says so, in the document or in the configuration.
+        var key: String
+        /// Seconds since 1970.
+        var time: Int64
+        var words: String
+    }
+
+    /// A document that is here, with when it goes.
+    nonisolated func expiring(
+        _ statement: WhereaboutsStatement, _ row: ChangeRow, _ collection: Collection, _ database: Database
+    ) async throws -> WhereaboutsStatement {
+        let (own, changed) = try await database.read { transaction in
+            (try transaction.purgeTime(collection, row.id), try transaction.changedBy(row.sequence, in: collection))
+        }
+        var reasons: [Expiry] = []
+        if let own, !row.isDeleted {
+            reasons.append(Expiry(key: "_exp", time: own, words: "its _exp has it purged at \(Timestamp.format(own)), pushed or not"))
+        }
+        if let (key, seconds) = rule(of: collection.name, in: database.name, isDeleted: row.isDeleted) {
+            // Changed since the last mark: it is at most as old as now.
+            let time = (changed ?? environment.time.wallSeconds()) + Int64(seconds)
+            let words = "\(key) of its \(row.isDeleted ? "database" : "collection") (\(seconds) s after its last change) has it purged \(changed == nil ? "by about" : "at") "
+                + "\(Timestamp.format(time)), once every replicator has pushed it"
+            reasons.append(Expiry(key: key, time: time, words: words))
+        }
+        guard let first = reasons.min(by: { $0.time < $1.time }) else { return statement }
+        var copy = statement
+        copy.text += "; " + reasons.map(\.words).joined(separator: "; ")
+        return copy.with(["expires_at": .string(Timestamp.format(first.time)), "expires_by": .string(first.key)])
+    }
+
+    /// What removed a document that is not here, if that is known: the later of a purge by hand and an expiry.
+    nonisolated func howItWent(_ id: DocumentID, _ collection: Collection, _ database: Database) async throws -> WhereaboutsStatement? {
+        let purged = lastPurge(of: id, in: collection.name, database: database.name)
+        guard let expired = try await database.read({ try $0.lastExpiry(collection, id) }) else { return purged }
+        let time = Timestamp.format(expired.time)
+        // Both are written in the same form, down to seconds.
+        if let purged, let other = purged.details.first(where: { $0.key == "since" })?.value.asString, other >= time { return purged }
+        let key: String
+        let remedy: String
+        switch expired.rule {
+        case .document: (key, remedy) = ("_exp", "to keep it for longer, save it with a later _exp, or with null")
+        case .collection: (key, remedy) = ("ttl", "to keep documents of the collection for longer, change ttl of the database")
+        case .tombstone: (key, remedy) = ("tombstone_age", "to keep tombstones for longer, change tombstone_age of the database")
+        }
+        let what = expired.rule == .tombstone ? "it had been deleted, and its tombstone expired" : "it expired"
+        return WhereaboutsStatement(
+            "expired", "\(what) at \(time) by \(expired.rule == .document ? "its" : "the database's") \(key): it was purged here, and peers keep theirs",
+            remedy: "\(remedy); nightjar replicator NAME start --reset brings back what the remote has of it"
+        ).with(["since": .string(time), "expired_by": .string(key)])
+    }
+
+    /// `ttl` or `tombstone_age`, and its seconds.
+    private nonisolated func rule(of collection: CollectionName, in database: String, isDeleted: Bool) -> (key: String, seconds: Int)? {
+        guard let settings = settings.databases.first(where: { $0.name.value == database }) else { return nil }
+        if isDeleted { return settings.tombstoneAge.map { ("tombstone_age", $0) } }
+        return settings.timeToLive.first { CollectionName($0.collection.value) == collection }.map { ("ttl", $0.seconds) }
+    }
+}

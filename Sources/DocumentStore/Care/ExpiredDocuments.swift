@@ -1,0 +1,66 @@
+import Documents
+
+/// Why a document was purged by itself.
+public enum ExpiryRule: Int64, Sendable {
+    /// Its own `_exp`.
+    case document = 0
+    /// Its collection's `ttl`.
+    case collection = 1
+    /// `tombstone_age`: it had been deleted.
+    case tombstone = 2
+}
+
+/// A document that has expired.
+public struct ExpiredDocument: Sendable, Equatable {
+    /// When it was purged (seconds since 1970).
+    public var time: Int64
+    public var rule: ExpiryRule
+
+    public init(time: Int64, rule: ExpiryRule) {
+        self.time = time
+        self.rule = rule
+    }
+}
+
+/// Which documents have expired: a purge leaves nothing else behind that would say where one is. The last ones only.
+enum ExpiredTable {
+    static let statements = [
+        """
+        CREATE TABLE IF NOT EXISTS expired(
+            number INTEGER PRIMARY KEY, collection INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL, rule INTEGER NOT NULL)
+        """,
+        "CREATE INDEX IF NOT EXISTS expired_documents ON expired(collection, id)",
+    ]
+}
+
+extension ReadTransaction {
+    /// When the document expired last, if that is not too long ago to be known.
+    public final func lastExpiry(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> ExpiredDocument? {
+        let statement = try active().cached("SELECT at, rule FROM expired WHERE collection = ?1 AND id = ?2 ORDER BY number DESC LIMIT 1")
+        statement.bind(1, Int64(collection.id))
+        statement.bind(2, id.text)
+        defer { statement.reset() }
+        guard try session.step(statement), let rule = ExpiryRule(rawValue: statement.integer(1)) else { return nil }
+        return ExpiredDocument(time: statement.integer(0), rule: rule)
+    }
+
+    /// A time by which a document had its last change, by the marks of `ttl` and `tombstone_age` (seconds since 1970); nil: none was made since.
+    public final func changedBy(_ sequence: SequenceNumber, in collection: Collection) throws(StoreError) -> Int64? {
+        AgeMarks(try property(AgeMarks.key(collection)) ?? "").time(of: sequence)
+    }
+}
+
+extension WriteTransaction {
+    func noteExpired(_ collection: Collection, _ id: DocumentID, at time: Int64, by rule: ExpiryRule) throws(StoreError) {
+        let insert = try active().cached("INSERT INTO expired(collection, id, at, rule) VALUES(?1, ?2, ?3, ?4)")
+        insert.bind(1, Int64(collection.id))
+        insert.bind(2, id.text)
+        insert.bind(3, time)
+        insert.bind(4, rule.rawValue)
+        try session.run(insert)
+        let forget = try session.cached("DELETE FROM expired WHERE number <= (SELECT max(number) FROM expired) - ?1")
+        forget.bind(1, Int64(StoreLimits.expiredDocuments))
+        try session.run(forget)
+        state.rows += 1
+    }
+}
