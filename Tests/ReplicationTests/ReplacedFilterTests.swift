@@ -24,6 +24,8 @@ struct ReplacedFilterTests {
     private struct Waiting {
         let peer: Peer
         private var requests: AsyncStream<IncomingRequest>.Iterator
+        /// Lists that came between revisions.
+        private var lists: [UInt64] = []
 
         init(_ peer: Peer) {
             self.peer = peer
@@ -39,8 +41,9 @@ struct ReplacedFilterTests {
 
         /// The number of the next list that wants an answer.
         mutating func list() async -> UInt64? {
+            if !lists.isEmpty { return lists.removeFirst() }
             while let request = await requests.next() {
-                if request.profile == "changes" || request.profile == "proposeChanges", !request.isNoReply { return request.number }
+                if isList(request) { return request.number }
             }
             return nil
         }
@@ -50,8 +53,13 @@ struct ReplacedFilterTests {
             var found: [IncomingRequest] = []
             while found.count < count, let request = await requests.next() {
                 if request.profile == "rev" || request.profile == "norev" { found.append(request) }
+                if isList(request) { lists.append(request.number) }
             }
             return found
+        }
+
+        private func isList(_ request: IncomingRequest) -> Bool {
+            (request.profile == "changes" || request.profile == "proposeChanges") && !request.isNoReply
         }
     }
 

@@ -23,7 +23,7 @@ extension Agent {
         if let fast = database.fastestClock {
             list.append(
                 Attention(
-                    .clocksDiffer, subject, "a version that a peer made (\(fast.version)) is \(Self.time(fast.ahead)) ahead of this machine's clock",
+                    .clocksDiffer, subject, "a version that a peer made (\(fast.version)) is \(Self.period(fast.ahead)) ahead of this machine's clock",
                     remedy: "set the clock that is wrong (here: nightjar doctor, timedatectl); documents are taken all the same, edits made here "
                         + "count as earlier than that one until then, and Couchbase Lite 4 refuses the document where its clock is right. "
                         + "It goes when that time has come; a restart of the agent forgets it"))
@@ -34,7 +34,7 @@ extension Agent {
                 Attention(
                     .versionsAhead, subject, since: ahead.since,
                     "documents that were edited here while the clock was ahead have versions up to \(Timestamp.format(ahead.through)), "
-                        + "\(Self.time(ahead.ahead)) ahead of this machine's clock",
+                        + "\(Self.period(ahead.ahead)) ahead of this machine's clock",
                     remedy: "nothing has to be done if the clock is right now (nightjar doctor). \(edits); Couchbase Lite 4 refuses those "
                         + "documents until their time has come, and they are offered again then"))
         }
@@ -42,7 +42,7 @@ extension Agent {
     }
 
     /// In minutes or hours.
-    private static func time(_ nanoseconds: UInt64) -> String {
+    private static func period(_ nanoseconds: UInt64) -> String {
         let minutes = Int(clamping: nanoseconds / 60_000_000_000)
         return minutes < 120 ? Plural.count(minutes, "minute") : Plural.count(minutes / 60, "hour")
     }

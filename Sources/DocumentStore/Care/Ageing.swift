@@ -39,7 +39,7 @@ struct AgeMarks: Equatable {
     static func key(_ collection: Collection) -> String { "ages_\(collection.id)" }
 
     /// When a mark first said that what had this sequence had come; nil where none says it.
-    func time(of sequence: SequenceNumber) -> Int64? { marks.first { $0.sequence >= sequence }?.time }
+    func marked(_ sequence: SequenceNumber) -> Int64? { marks.first { $0.sequence >= sequence }?.time }
 
     /// What had this sequence or a smaller one has not changed for so long; 0 where nothing is as old.
     func sequence(olderThan age: Int64, now: Int64) -> SequenceNumber { marks.last { now - $0.time >= age }?.sequence ?? 0 }

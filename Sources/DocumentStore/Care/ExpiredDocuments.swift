@@ -46,7 +46,7 @@ extension ReadTransaction {
 
     /// A time by which a document had its last change, by the marks of `ttl` and `tombstone_age` (seconds since 1970); nil: none was made since.
     public final func changedBy(_ sequence: SequenceNumber, in collection: Collection) throws(StoreError) -> Int64? {
-        AgeMarks(try property(AgeMarks.key(collection)) ?? "").time(of: sequence)
+        AgeMarks(try property(AgeMarks.key(collection)) ?? "").marked(sequence)
     }
 }
 

@@ -7,127 +7,159 @@ import Interfaces
 typealias Version = RevisionID
 
 /// One of our documents on its way to the peer.
+///
+/// It goes from phase to phase and from list to list, and hardly ever changes on the way: copies share what they hold until one is changed.
+@dynamicMemberLookup
 struct OutgoingDocument: Sendable {
-    var sequence: SequenceNumber
-    var id: DocumentID
-    var version: Version
-    var isDeleted = false
-    /// What the body names.
-    var blobs: [BlobDigest] = []
-    /// The body's bytes as they are stored. A machine counts them and passes them on.
-    var body: [UInt8] = []
-    /// Ancestors, newest first.
-    var history: [Version] = []
-    /// For a peer that has version vectors: what goes with a revision that has one, in place of the history.
-    var vector: VectorHistory?
-    /// The peer's current revision, as far as we know.
-    var peerVersion: Version?
-    /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
-    var hasOtherBranches = false
-    /// The peer knows an ancestor by its id, although it has version vectors.
-    var isKnownByID = false
-    /// A revision that the peer says it holds, or was known to hold: its driver may send what changed since.
-    var base: Version?
-    /// The peer could do nothing with a delta of it.
-    var travelsWhole = false
-    /// Its body with the names of its blobs as the peer expects them, where that was made beforehand.
-    var travellingBody: [UInt8]?
-    /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
-    var news = ChannelNews.visible
-    /// The change of access that the row belongs to.
-    var event: SequenceNumber?
-    /// Where the peer has to begin when it comes back, because the filter failed on a document there; nil: behind this one.
-    var low: SequenceNumber?
-    /// The row says nothing of it, only the revision's body does.
-    var goesByBody = false
-    /// How often it was offered on this trip; a peer that always names another revision must not keep it going round.
-    var offers = 0
-    /// When it was read for this trip, the pull was complete: what the peer holds and we do not is not on its way here.
-    var isAfterPull = false
-    /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.
-    var isEndOfBranch = false
-    /// How the branch ended here that the peer is known to have, where this one is of another.
-    var peersEnd: (version: Version, history: [Version])?
-    /// The peer refused it with 403 once; the second time is final.
-    var wasForbidden = false
-    /// The version of the push filter that said what becomes of it.
-    var judgedBy = ""
+    struct Fields: Sendable {
+        var sequence: SequenceNumber
+        var id: DocumentID
+        var version: Version
+        var isDeleted = false
+        /// What the body names.
+        var blobs: [BlobDigest] = []
+        /// The body's bytes as they are stored. A machine counts them and passes them on.
+        var body: [UInt8] = []
+        /// Ancestors, newest first.
+        var history: [Version] = []
+        /// For a peer that has version vectors: what goes with a revision that has one, in place of the history.
+        var vector: VectorHistory?
+        /// The peer's current revision, as far as we know.
+        var peerVersion: Version?
+        /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
+        var hasOtherBranches = false
+        /// The peer knows an ancestor by its id, although it has version vectors.
+        var isKnownByID = false
+        /// A revision that the peer says it holds, or was known to hold: its driver may send what changed since.
+        var base: Version?
+        /// The peer could do nothing with a delta of it.
+        var travelsWhole = false
+        /// Its body with the names of its blobs as the peer expects them, where that was made beforehand.
+        var travellingBody: [UInt8]?
+        /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
+        var news = ChannelNews.visible
+        /// The change of access that the row belongs to.
+        var event: SequenceNumber?
+        /// Where the peer has to begin when it comes back, because the filter failed on a document there; nil: behind this one.
+        var low: SequenceNumber?
+        /// The row says nothing of it, only the revision's body does.
+        var goesByBody = false
+        /// How often it was offered on this trip; a peer that always names another revision must not keep it going round.
+        var offers = 0
+        /// When it was read for this trip, the pull was complete: what the peer holds and we do not is not on its way here.
+        var isAfterPull = false
+        /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.
+        var isEndOfBranch = false
+        /// How the branch ended here that the peer is known to have, where this one is of another.
+        var peersEnd: (version: Version, history: [Version])?
+        /// The peer refused it with 403 once; the second time is final.
+        var wasForbidden = false
+        /// The version of the push filter that said what becomes of it.
+        var judgedBy = ""
 
-    /// What its history took when it was read: what is left of that is no more.
-    private(set) var historyBytes = 0
+        /// What its history took when it was read: what is left of that is no more.
+        fileprivate(set) var historyBytes = 0
+    }
 
-    var hasBlobs: Bool { !blobs.isEmpty }
+    /// Sendable although it is changed: only by whoever holds the one reference to it.
+    private final class Box: @unchecked Sendable {
+        var fields: Fields
+        init(_ fields: Fields) { self.fields = fields }
+    }
+
+    private var box: Box
+
+    init(_ fields: Fields) { box = Box(fields) }
+
+    init(
+        sequence: SequenceNumber, id: DocumentID, version: Version, isDeleted: Bool = false, blobs: [BlobDigest] = [], body: [UInt8] = [],
+        peerVersion: Version? = nil
+    ) {
+        self.init(
+            Fields(
+                sequence: sequence, id: id, version: version, isDeleted: isDeleted, blobs: blobs, body: body, peerVersion: peerVersion))
+    }
+
+    subscript<Value>(dynamicMember path: WritableKeyPath<Fields, Value>) -> Value {
+        @inline(__always) get { box.fields[keyPath: path] }
+        @inline(__always) _modify {
+            if !isKnownUniquelyReferenced(&box) { box = Box(box.fields) }
+            yield &box.fields[keyPath: path]
+        }
+    }
+
+    var hasBlobs: Bool { !self.blobs.isEmpty }
 
     /// Of the body and the history.
-    var heldBytes: Int { body.count + historyBytes }
+    var heldBytes: Int { self.body.count + self.historyBytes }
 
     /// Its history is as long as it gets.
     mutating func noteHistory() {
-        guard !history.isEmpty || vector != nil || peersEnd != nil else { return }
-        historyBytes = HeldBytes.versions(history) + HeldBytes.vector(vector) + HeldBytes.versions(peersEnd?.history ?? [])
+        guard !self.history.isEmpty || self.vector != nil || self.peersEnd != nil else { return }
+        self.historyBytes = HeldBytes.versions(self.history) + HeldBytes.vector(self.vector) + HeldBytes.versions(self.peersEnd?.history ?? [])
     }
 
     /// Of the versions that go with it; nil where none does. Those that stand for revisions of trees have no time.
-    var latestTime: UInt64? { vector?.vector.latestTime }
+    var latestTime: UInt64? { self.vector?.vector.latestTime }
 
     /// Everything by the names of a peer that has version vectors.
     mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {
-        let ancestors = tree.unversionedAncestors(of: version, limit: historyLimit)
-        if var vector = tree.vector(of: version) {
+        let ancestors = tree.unversionedAncestors(of: self.version, limit: historyLimit)
+        if var vector = tree.vector(of: self.version) {
             // By whichever name the peer knows them.
             if naming == .versionsOnly, let nearest = ancestors.first { vector.take(older: [VectorVersion(standingFor: nearest)]) }
             var named = VectorHistory(vector, revisions: RevisionHistory(ancestors))
-            named.place = VectorHistory.TreePlace(revision: version, history: RevisionHistory(history))
+            named.place = VectorHistory.TreePlace(revision: self.version, history: RevisionHistory(self.history))
             self.vector = named
             // The vector says which branches it stands for.
-            peersEnd = nil
+            self.peersEnd = nil
         } else if naming == .versionsOnly {
-            vector = VectorHistory(VersionVector(VectorVersion(standingFor: version)), revisions: RevisionHistory(ancestors))
-            peersEnd = nil
+            self.vector = VectorHistory(VersionVector(VectorVersion(standingFor: self.version)), revisions: RevisionHistory(ancestors))
+            self.peersEnd = nil
         }
-        version = tree.name(of: version, naming)
-        history = history.map { tree.name(of: $0, naming) }
-        peerVersion = peerVersion.map { tree.name(of: $0, naming) }
-        peersEnd = peersEnd.map { (tree.name(of: $0.version, naming), $0.history.map { tree.name(of: $0, naming) }) }
+        self.version = tree.name(of: self.version, naming)
+        self.history = self.history.map { tree.name(of: $0, naming) }
+        self.peerVersion = self.peerVersion.map { tree.name(of: $0, naming) }
+        self.peersEnd = self.peersEnd.map { (tree.name(of: $0.version, naming), $0.history.map { tree.name(of: $0, naming) }) }
     }
 
     /// Its place in the feed.
-    fileprivate var place: String { event.map { "\($0):\(sequence)" } ?? String(sequence) }
+    fileprivate var place: String { self.event.map { "\($0):\(self.sequence)" } ?? String(self.sequence) }
 
     /// The sequence as the peer sees it: JSON.
     var sequenceJSON: String {
-        guard let low else { return event == nil ? place : "\"\(place)\"" }
-        return "\"\(low):\(event == nil ? ":" : "")\(place)\""
+        guard let low = self.low else { return self.event == nil ? place : "\"\(place)\"" }
+        return "\"\(low):\(self.event == nil ? ":" : "")\(place)\""
     }
 
     /// With the body that travels, for a peer that may want the names of blobs beside them.
     func withAttachments(whereListed: Bool) -> OutgoingDocument {
         var document = self
-        document.travellingBody = (try? LegacyAttachments.add(to: body, generation: version.generation, whereListed: whereListed)) ?? body
+        document.travellingBody = (try? LegacyAttachments.add(to: self.body, generation: self.version.generation, whereListed: whereListed)) ?? self.body
         return document
     }
 
     /// The history for a peer that wants no more than so many ancestors. It may have been read before the peer said so. What the peer holds
     /// stays its end.
     func history(atMost limit: Int) -> [Version] {
-        guard history.count > limit else { return history }
-        return Array(history.prefix(limit)) + (history.last == peerVersion || history.last == base ? history.suffix(1) : [])
+        guard self.history.count > limit else { return self.history }
+        return Array(self.history.prefix(limit)) + (self.history.last == self.peerVersion || self.history.last == self.base ? self.history.suffix(1) : [])
     }
 
     /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.
     mutating func cutHistory(_ known: [Version]) {
-        base = peerVersion
-        if known.contains(where: { $0.kind == .tree }) { isKnownByID = true }
-        guard !known.isEmpty, let cut = history.firstIndex(where: { known.contains($0) }) else { return }
-        history.removeSubrange((cut + 1)...)
-        base = history[cut]
+        self.base = self.peerVersion
+        if known.contains(where: { $0.kind == .tree }) { self.isKnownByID = true }
+        guard !known.isEmpty, let cut = self.history.firstIndex(where: { known.contains($0) }) else { return }
+        self.history.removeSubrange((cut + 1)...)
+        self.base = self.history[cut]
     }
 
     /// The versions behind a revision, for a peer that has version vectors. One that names an ancestor by its version takes the ids of
     /// ancestors for a branch beside that.
     func vectorHistory(isOurs: Bool) -> String? {
-        guard var vector else { return nil }
-        if !isOurs, !isKnownByID, peerVersion?.kind != .tree { vector.revisions = RevisionHistory() }
+        guard var vector = self.vector else { return nil }
+        if !isOurs, !self.isKnownByID, self.peerVersion?.kind != .tree { vector.revisions = RevisionHistory() }
         return vector.text(authorsOnce: !isOurs)
     }
 
@@ -140,7 +172,7 @@ struct OutgoingDocument: Sendable {
 
     /// Whether the other revision is an ancestor, be it one that its history leaves out.
     func mayDescend(from other: Version) -> Bool {
-        history.contains(other) || (history.last ?? version).generation > other.generation
+        self.history.contains(other) || (self.history.last ?? self.version).generation > other.generation
     }
 
     /// The deletion that ended a branch, to be sent before the document.
@@ -153,9 +185,9 @@ struct OutgoingDocument: Sendable {
 
     /// Bits of a changes row: 1 deleted, 2 access revoked, 4 removed from the channels.
     var flags: Int {
-        let deleted = isDeleted ? 1 : 0
-        if goesByBody { return deleted }
-        return switch news {
+        let deleted = self.isDeleted ? 1 : 0
+        if self.goesByBody { return deleted }
+        return switch self.news {
         case .visible: deleted
         case .revoked: deleted | 2
         case .removed: deleted | 4

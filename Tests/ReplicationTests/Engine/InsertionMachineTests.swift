@@ -211,7 +211,7 @@ import Testing
         if !passive { pull.offer(row(1, "a")) }
         pull.arrive(received(1, "a"))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
-        let words = pull.on(.failed(pull.batch, StoreError.diskFull(path: "", detail: "")))
+        let words = pull.on(.failed(pull.batch, StoreError.inputOutput(path: "", detail: "it broke")))
         #expect(words == (passive ? ["report a 503", "settle 1 503"] : ["fail", "report a 503", "settle 1 503", "come back"]))
         #expect(pull.through == nil && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }

@@ -15,7 +15,6 @@ import Testing
         pull.offer(row(1, "a"), row(2, "b"))
         pull.on(.arrived(received(1, "a")))
         pull.on(.arrived(received(2, "b")))
-        pull.on(.flushIsDue)
         return pull
     }
 
@@ -54,7 +53,6 @@ import Testing
         let blobs = [BlobReference(digest: digest, length: 5_000, contentType: nil)]
         pull.offer(row(1, "a"))
         pull.on(.arrived(received(1, "a")))
-        pull.on(.flushIsDue)
         pull.on(.checked(pull.batch, [.checked(checked(1, "a", blobs: blobs))]))
         guard case .fetchBlobs(let fetch, _)? = pull.last.first else { Issue.record("\(pull.last)"); return }
         let words = pull.on(.blobsFetched(fetch, ReplicationError(store: full)))
@@ -72,7 +70,6 @@ import Testing
     @Test func aPeerIsToldToKeepIt() {
         var pull = PullRun(passive: true)
         pull.on(.arrived(received(1, "a")))
-        pull.on(.flushIsDue)
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
         let words = pull.on(.stored(pull.batch, [.failed(full)]))
         #expect(words.contains("settle 1 507") && !words.contains { $0.hasPrefix("look for room") })
