@@ -123,7 +123,10 @@ struct SmallDisk {
             "/usr/bin/unshare",
             ["-m", "sh", "-c", "mount -t tmpfs -o size=\(size) tmpfs \"$0\" && \(before) && exec \"$@\"", folder.path(mount), try NightjarExecutable.path(), "run", "--config", file],
             folder: folder.path)
-        return (process, SmallDisk(path: "/proc/\(process.pid)/root\(folder.path(mount))"))
+        let path = "/proc/\(process.pid)/root\(folder.path(mount))"
+        // The agent's socket is in a folder that nobody else sees.
+        if database == nil { guard symlink("\(path)/admin.sock", folder.path("data/admin.sock")) == 0 else { throw SupportError("symlink: \(String(cString: strerror(errno)))") } }
+        return (process, SmallDisk(path: path))
     }
 
     private var filler: String { "\(path)/filler" }

@@ -180,6 +180,7 @@ public final class BlobStore: Sendable {
 
     /// Room for a blob of so many bytes.
     func admit(_ write: StoreWrite, _ length: UInt64) throws(StoreError) -> StoreUsage.Incoming {
+        guard length <= maxBytes else { throw .blobTooLarge(limit: maxBytes) }
         try checkRoom(write, Int(clamping: length))
         return StoreUsage.Incoming(usage, announced: Int(clamping: length))
     }

@@ -5,10 +5,17 @@ import Interfaces
 import NIOCore
 
 extension ReceivedRevision {
+    /// Reads the properties of a `rev` request: see ``ReceivedFields``.
+    init(_ request: IncomingRequest, takesDeltas: Bool, naming: RevisionNaming = .trees, limits: ReplicationLimits) throws(MessageError) {
+        self.init(try ReceivedFields(request, takesDeltas: takesDeltas, naming: naming, limits: limits))
+    }
+}
+
+extension ReceivedFields {
     /// Reads the properties of a `rev` request.
     ///
     /// - Throws: ``MessageError`` with the status that makes the sender give this document up (400, 413, 422).
-    init(_ request: IncomingRequest, takesDeltas: Bool, naming: RevisionNaming = .trees, limits: ReplicationLimits) throws(MessageError) {
+    init(_ request: IncomingRequest, takesDeltas: Bool, naming: RevisionNaming, limits: ReplicationLimits) throws(MessageError) {
         // As bytes: an id that is not UTF-8 must be refused, not repaired into another id.
         guard let idBytes = request.properties.bytes(of: Property.id) else { throw .bad("a rev message needs the property id") }
         guard let revisionText = request.properties[Property.rev] else { throw .bad("a rev message needs the property rev") }

@@ -108,19 +108,19 @@ extension OutgoingDocument {
     ///   - content: its body, a JSON object.
     ///   - attachments: in place of the body's own.
     func couchText(_ content: [UInt8], attachments: JSONObject?) throws -> [UInt8] {
-        var ids: [JSONValue] = [.string(String(version.digest))]
-        var generation = version.generation
-        for ancestor in history {
+        var ids: [JSONValue] = [.string(String(self.version.digest))]
+        var generation = self.version.generation
+        for ancestor in self.history {
             // A history with a hole ends at the hole.
             guard ancestor.generation + 1 == generation else { break }
             generation = ancestor.generation
             ids.append(.string(String(ancestor.digest)))
         }
         var head = JSONObject()
-        head["_id"] = .string(id.text)
-        head["_rev"] = .string(version.text)
-        head["_revisions"] = ["start": .int(version.generation), "ids": .array(ids)]
-        if isDeleted { head["_deleted"] = true }
+        head["_id"] = .string(self.id.text)
+        head["_rev"] = .string(self.version.text)
+        head["_revisions"] = ["start": .int(self.version.generation), "ids": .array(ids)]
+        if self.isDeleted { head["_deleted"] = true }
         if let attachments {
             head["_attachments"] = .object(attachments)
             guard case .object(var object) = try JSONValue(stored: content) else { return [] }

@@ -79,15 +79,15 @@ public struct TransformingFilter: DocumentFilter {
 extension OutgoingDocument {
     /// It travels with another body than it is stored with.
     mutating func replaceBody(_ new: [UInt8]) {
-        body = new
-        blobs = ((try? BlobReferences.find(in: new)) ?? []).map(\.digest)
+        self.body = new
+        self.blobs = ((try? BlobReferences.find(in: new)) ?? []).map(\.digest)
     }
 }
 
 extension CheckedRevision {
     /// It is stored with another body than it came with.
     mutating func replaceBody(_ new: [UInt8]) {
-        body = new
-        blobs = (try? BlobReferences.find(in: new)) ?? []
+        self.body = new
+        self.blobs = (try? BlobReferences.find(in: new)) ?? []
     }
 }

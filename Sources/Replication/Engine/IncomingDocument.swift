@@ -35,7 +35,9 @@ extension RevisionNeed {
 }
 
 /// A revision that arrived: its ids checked, its body still bytes.
-struct ReceivedRevision: Sendable {
+typealias ReceivedRevision = Shared<ReceivedFields>
+
+struct ReceivedFields: Sendable {
     /// Nil when the sender wants no answer.
     var replyTo: AnswerHandle?
     var id: DocumentID
@@ -57,15 +59,30 @@ struct ReceivedRevision: Sendable {
     var offeredBefore: [Version] = []
     /// Of a document with several leaves at the peer, which keeps all of them.
     var branches: PeerBranches?
+}
+
+extension ReceivedRevision {
+    init(
+        replyTo: AnswerHandle? = nil, id: DocumentID, revision: Version, history: RevisionHistory, vector: VectorHistory? = nil,
+        isDeleted: Bool, sequence: RemoteSequence? = nil, body: ByteBuffer, deltaSource: Version? = nil, hasShownBlobs: Bool = false,
+        peerHad: PeerRevision = .unknown, offeredBefore: [Version] = [], branches: PeerBranches? = nil
+    ) {
+        self.init(
+            ReceivedFields(
+                replyTo: replyTo, id: id, revision: revision, history: history, vector: vector, isDeleted: isDeleted, sequence: sequence,
+                body: body, deltaSource: deltaSource, hasShownBlobs: hasShownBlobs, peerHad: peerHad, offeredBefore: offeredBefore,
+                branches: branches))
+    }
 
     /// What it holds in memory. A body may be part of something larger, which it keeps alive.
     var bytes: Int {
-        body.storageCapacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) + HeldBytes.vector(vector)
+        self.body.storageCapacity + HeldBytes.revision(self.id, self.revision, self.history, self.sequence, self.offeredBefore, self.branches)
+            + HeldBytes.vector(self.vector)
     }
 }
 
 extension ReceivedRevision {
-    mutating func wasAsked(_ row: AskedRow) { (peerHad, offeredBefore) = (row.peerHad, row.offeredBefore) }
+    mutating func wasAsked(_ row: AskedRow) { (self.peerHad, self.offeredBefore) = (row.peerHad, row.offeredBefore) }
 }
 
 extension ReplicationError {
@@ -87,7 +104,9 @@ struct PeerBranches: Sendable {
 }
 
 /// A received revision after its body was looked at: valid JSON, reserved keys gone, blobs known.
-struct CheckedRevision: Sendable {
+typealias CheckedRevision = Shared<CheckedFields>
+
+struct CheckedFields: Sendable {
     var replyTo: AnswerHandle?
     var id: DocumentID
     var revision: Version
@@ -106,11 +125,27 @@ struct CheckedRevision: Sendable {
     var branches: PeerBranches?
     /// `_exp` in its body: when it is to be purged here.
     var expiry: DocumentExpiry?
+}
+
+extension CheckedRevision {
+    init(
+        replyTo: AnswerHandle? = nil, id: DocumentID, revision: Version, history: RevisionHistory, vector: VectorHistory? = nil,
+        isDeleted: Bool, sequence: RemoteSequence? = nil, body: [UInt8], blobs: [BlobReference], hasShownBlobs: Bool = false,
+        isRemoval: Bool = false, peerHad: PeerRevision = .unknown, offeredBefore: [Version] = [], branches: PeerBranches? = nil,
+        expiry: DocumentExpiry? = nil
+    ) {
+        self.init(
+            CheckedFields(
+                replyTo: replyTo, id: id, revision: revision, history: history, vector: vector, isDeleted: isDeleted, sequence: sequence,
+                body: body, blobs: blobs, hasShownBlobs: hasShownBlobs, isRemoval: isRemoval, peerHad: peerHad,
+                offeredBefore: offeredBefore, branches: branches, expiry: expiry))
+    }
 
     /// What it holds in memory. It changes with the body and the blobs only.
     var bytes: Int {
-        body.capacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches) + HeldBytes.vector(vector)
-            + HeldBytes.references(blobs)
+        self.body.capacity + HeldBytes.revision(self.id, self.revision, self.history, self.sequence, self.offeredBefore, self.branches)
+            + HeldBytes.vector(self.vector)
+            + HeldBytes.references(self.blobs)
     }
 }
 

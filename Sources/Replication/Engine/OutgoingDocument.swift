@@ -7,85 +7,66 @@ import Interfaces
 typealias Version = RevisionID
 
 /// One of our documents on its way to the peer.
-///
-/// It goes from phase to phase and from list to list, and hardly ever changes on the way: copies share what they hold until one is changed.
-@dynamicMemberLookup
-struct OutgoingDocument: Sendable {
-    struct Fields: Sendable {
-        var sequence: SequenceNumber
-        var id: DocumentID
-        var version: Version
-        var isDeleted = false
-        /// What the body names.
-        var blobs: [BlobDigest] = []
-        /// The body's bytes as they are stored. A machine counts them and passes them on.
-        var body: [UInt8] = []
-        /// Ancestors, newest first.
-        var history: [Version] = []
-        /// For a peer that has version vectors: what goes with a revision that has one, in place of the history.
-        var vector: VectorHistory?
-        /// The peer's current revision, as far as we know.
-        var peerVersion: Version?
-        /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
-        var hasOtherBranches = false
-        /// The peer knows an ancestor by its id, although it has version vectors.
-        var isKnownByID = false
-        /// A revision that the peer says it holds, or was known to hold: its driver may send what changed since.
-        var base: Version?
-        /// The peer could do nothing with a delta of it.
-        var travelsWhole = false
-        /// Its body with the names of its blobs as the peer expects them, where that was made beforehand.
-        var travellingBody: [UInt8]?
-        /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
-        var news = ChannelNews.visible
-        /// The change of access that the row belongs to.
-        var event: SequenceNumber?
-        /// Where the peer has to begin when it comes back, because the filter failed on a document there; nil: behind this one.
-        var low: SequenceNumber?
-        /// The row says nothing of it, only the revision's body does.
-        var goesByBody = false
-        /// How often it was offered on this trip; a peer that always names another revision must not keep it going round.
-        var offers = 0
-        /// When it was read for this trip, the pull was complete: what the peer holds and we do not is not on its way here.
-        var isAfterPull = false
-        /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.
-        var isEndOfBranch = false
-        /// How the branch ended here that the peer is known to have, where this one is of another.
-        var peersEnd: (version: Version, history: [Version])?
-        /// The peer refused it with 403 once; the second time is final.
-        var wasForbidden = false
-        /// The version of the push filter that said what becomes of it.
-        var judgedBy = ""
+typealias OutgoingDocument = Shared<OutgoingFields>
 
-        /// What its history took when it was read: what is left of that is no more.
-        fileprivate(set) var historyBytes = 0
-    }
+struct OutgoingFields: Sendable {
+    var sequence: SequenceNumber
+    var id: DocumentID
+    var version: Version
+    var isDeleted = false
+    /// What the body names.
+    var blobs: [BlobDigest] = []
+    /// The body's bytes as they are stored. A machine counts them and passes them on.
+    var body: [UInt8] = []
+    /// Ancestors, newest first.
+    var history: [Version] = []
+    /// For a peer that has version vectors: what goes with a revision that has one, in place of the history.
+    var vector: VectorHistory?
+    /// The peer's current revision, as far as we know.
+    var peerVersion: Version?
+    /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
+    var hasOtherBranches = false
+    /// The peer knows an ancestor by its id, although it has version vectors.
+    var isKnownByID = false
+    /// A revision that the peer says it holds, or was known to hold: its driver may send what changed since.
+    var base: Version?
+    /// The peer could do nothing with a delta of it.
+    var travelsWhole = false
+    /// Its body with the names of its blobs as the peer expects them, where that was made beforehand.
+    var travellingBody: [UInt8]?
+    /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
+    var news = ChannelNews.visible
+    /// The change of access that the row belongs to.
+    var event: SequenceNumber?
+    /// Where the peer has to begin when it comes back, because the filter failed on a document there; nil: behind this one.
+    var low: SequenceNumber?
+    /// The row says nothing of it, only the revision's body does.
+    var goesByBody = false
+    /// How often it was offered on this trip; a peer that always names another revision must not keep it going round.
+    var offers = 0
+    /// When it was read for this trip, the pull was complete: what the peer holds and we do not is not on its way here.
+    var isAfterPull = false
+    /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.
+    var isEndOfBranch = false
+    /// How the branch ended here that the peer is known to have, where this one is of another.
+    var peersEnd: (version: Version, history: [Version])?
+    /// The peer refused it with 403 once; the second time is final.
+    var wasForbidden = false
+    /// The version of the push filter that said what becomes of it.
+    var judgedBy = ""
 
-    /// Sendable although it is changed: only by whoever holds the one reference to it.
-    private final class Box: @unchecked Sendable {
-        var fields: Fields
-        init(_ fields: Fields) { self.fields = fields }
-    }
+    /// What its history took when it was read: what is left of that is no more.
+    fileprivate(set) var historyBytes = 0
+}
 
-    private var box: Box
-
-    init(_ fields: Fields) { box = Box(fields) }
-
+extension OutgoingDocument {
     init(
         sequence: SequenceNumber, id: DocumentID, version: Version, isDeleted: Bool = false, blobs: [BlobDigest] = [], body: [UInt8] = [],
         peerVersion: Version? = nil
     ) {
         self.init(
-            Fields(
+            OutgoingFields(
                 sequence: sequence, id: id, version: version, isDeleted: isDeleted, blobs: blobs, body: body, peerVersion: peerVersion))
-    }
-
-    subscript<Value>(dynamicMember path: WritableKeyPath<Fields, Value>) -> Value {
-        @inline(__always) get { box.fields[keyPath: path] }
-        @inline(__always) _modify {
-            if !isKnownUniquelyReferenced(&box) { box = Box(box.fields) }
-            yield &box.fields[keyPath: path]
-        }
     }
 
     var hasBlobs: Bool { !self.blobs.isEmpty }

@@ -1,0 +1,22 @@
+/// A value whose copies share it until one of them is changed. For documents, which go from event to queue to action and hardly ever change on
+/// the way: to copy all they hold at each step costs more than what is done with them.
+@dynamicMemberLookup
+struct Shared<Fields: Sendable>: Sendable {
+    /// Sendable although it can be changed: only by whoever holds the one reference to it.
+    private final class Box: @unchecked Sendable {
+        var fields: Fields
+        init(_ fields: Fields) { self.fields = fields }
+    }
+
+    private var box: Box
+
+    init(_ fields: Fields) { box = Box(fields) }
+
+    subscript<Value>(dynamicMember path: WritableKeyPath<Fields, Value>) -> Value {
+        @inline(__always) get { box.fields[keyPath: path] }
+        @inline(__always) _modify {
+            if !isKnownUniquelyReferenced(&box) { box = Box(box.fields) }
+            yield &box.fields[keyPath: path]
+        }
+    }
+}
