@@ -43,6 +43,19 @@ extension MemoryBudget {
         return isGranted ? Reservation(self, bytes) : nil
     }
 
+    /// Takes a part of the budget for work that is begun now or not at all, behind those who wait.
+    ///
+    /// - Returns: nil when it does not fit.
+    public func reserveNow(_ bytes: Int) -> Reservation? {
+        guard bytes > 0 else { return Reservation(self, 0) }
+        let isGranted = state.withLock { state in
+            guard state.waiters.isEmpty, fits(bytes, state) else { return false }
+            take(bytes, &state)
+            return true
+        }
+        return isGranted ? Reservation(self, bytes) : nil
+    }
+
     /// So much more would leave everybody undisturbed.
     public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm($0) } }
 

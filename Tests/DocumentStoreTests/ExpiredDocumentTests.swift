@@ -26,11 +26,27 @@ import Testing
         let c = try store.c
         _ = try await store.save("a", "{}")
         #expect(try await store.database.read { try $0.changedBy(1, in: c) } == nil)
-        _ = try await store.database.sequences(olderThan: [100], in: c, now: 5_000)
+        _ = try await store.database.sequences(olderThan: 100, tombstones: nil, in: c, now: 5_000)
         _ = try await store.save("b", "{}")
-        _ = try await store.database.sequences(olderThan: [100], in: c, now: 6_000)
+        _ = try await store.database.sequences(olderThan: 100, tombstones: nil, in: c, now: 6_000)
         let times = try await store.database.read { try [$0.changedBy(1, in: c), $0.changedBy(2, in: c), $0.changedBy(3, in: c)] }
         #expect(times == [5_000, 6_000, nil])
+    }
+
+    /// Marks for an age of months are days apart, and say nothing of one of seconds.
+    @Test func aShortAgeBesideALongOne() async throws {
+        let store = try Store()
+        let c = try store.c
+        func old(at now: Int64) async throws -> [SequenceNumber] {
+            let (documents, tombstones) = try await store.database.sequences(olderThan: 2, tombstones: 8_640_000, in: c, now: now)
+            return [documents, tombstones]
+        }
+        _ = try await store.save("a", "{}")
+        #expect(try await old(at: 5_000) == [0, 0])
+        _ = try await store.save("b", "{}")
+        #expect(try await old(at: 5_003) == [1, 0])
+        #expect(try await old(at: 5_006) == [2, 0])
+        #expect(try await old(at: 5_000 + 8_640_000) == [2, 1])
     }
 
     /// Beyond `expired_documents` the oldest are forgotten.

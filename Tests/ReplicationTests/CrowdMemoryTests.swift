@@ -48,10 +48,11 @@ struct CrowdMemoryTests {
     private final class Answers: Sendable {
         private let codes = Mutex<[Int: Int]>([:])
         func add(_ reply: IncomingReply?) { codes.withLock { $0[reply.map { $0.error?.code ?? 0 } ?? -1, default: 0] += 1 } }
+        var all: [Int: Int] { codes.withLock { $0 } }
         subscript(_ code: Int) -> Int { codes.withLock { $0[code, default: 0] } }
     }
 
-    /// A checkpoint of the largest size travels as some hundred bytes. Nothing that is ours to do is a debt for which anybody has to go.
+    /// A checkpoint of the largest size travels as some hundred bytes.
     @Test func checkpointsThatWaitToBeStored() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 8 << 20)
@@ -74,15 +75,15 @@ struct CrowdMemoryTests {
             #expect(await saved.value.map { $0.error == nil } == true)
             try await group.waitForAll()
         }
-        // All of them would hold 50 MB. Nobody had to go.
+        // All of them would hold 50 MB. Some are refused, and some of those who have not ended a message of that size have to go.
         #expect(memory.takeHighest() <= memory.limit + memory.limit / 10)
-        #expect(answers[0] > 0 && answers[0] + answers[503] == 400)
+        #expect(answers[0] > 0 && answers[503] > 200 && answers[0] + answers[503] + answers[-1] == 400, "\(answers.all)")
     }
 
     /// Rows are twenty times their text.
     @Test func listsThatTheStoreIsAskedAbout() async throws {
         let database = try TestDatabase("hub")
-        let memory = MemoryBudget(limit: 8 << 20)
+        let memory = MemoryBudget(limit: 16 << 20)
         let hub = MemoryHub(database: database, memory: memory)
         let honest = try await Peer(hub.connect())
         let gate = await Gate.readers(database)
@@ -99,9 +100,9 @@ struct CrowdMemoryTests {
             #expect(await proposed.value.map { $0.error == nil } == true)
             try await group.waitForAll()
         }
-        // All of them would hold 25 MB at once.
+        // All of them would hold 25 MB at once, beside 11 MB for forty connections that compress.
         #expect(memory.takeHighest() <= memory.limit + memory.limit / 10)
-        #expect(answers[0] >= 10 && answers[0] + answers[503] == 80)
+        #expect(answers[0] >= 10 && answers[0] + answers[503] == 80, "\(answers.all)")
     }
 
     /// Others may have come between.

@@ -34,10 +34,8 @@ enum Ageing {
     static func run(
         _ rule: Rule, replicators: [Replicator], examined: SequenceNumber, now: Int64
     ) async throws -> (purged: Int, examined: SequenceNumber) {
-        let ages = [rule.documents, rule.tombstones]
-        let sequences = try await rule.database.sequences(olderThan: ages.compactMap(\.self), in: rule.collection, now: now)
-        let documents = rule.documents == nil ? 0 : sequences.first ?? 0
-        let tombstones = rule.tombstones == nil ? 0 : sequences.last ?? 0
+        let (documents, tombstones) = try await rule.database.sequences(
+            olderThan: rule.documents, tombstones: rule.tombstones, in: rule.collection, now: now)
         let end = max(documents, tombstones)
         // What is younger than one of the ages comes again when it is older.
         var done = min(rule.documents == nil ? .max : documents, rule.tombstones == nil ? .max : tombstones)

@@ -36,7 +36,13 @@ struct AgeMarks: Equatable {
         if marks.count > 2 * Self.maximum { marks.removeFirst(marks.count - 2 * Self.maximum) }
     }
 
-    static func key(_ collection: Collection) -> String { "ages_\(collection.id)" }
+    /// What the marks are made for. Each has its own: those for an age of months are days apart.
+    enum Kind: String, CaseIterable {
+        case documents = ""
+        case tombstones = "_deleted"
+
+        func key(_ collection: Collection) -> String { "ages_\(collection.id)\(rawValue)" }
+    }
 
     /// When a mark first said that what had this sequence had come; nil where none says it.
     func marked(_ sequence: SequenceNumber) -> Int64? { marks.first { $0.sequence >= sequence }?.time }
@@ -46,23 +52,36 @@ struct AgeMarks: Equatable {
 }
 
 extension Database {
-    /// Notes how far a collection is now, and says which sequences are older than each of the ages.
+    /// Notes how far a collection is now, and says up to which sequence documents and tombstones are older than their ages.
     ///
     /// - Parameters:
-    ///   - ages: in seconds.
+    ///   - documents: the age in seconds; nil: nobody asks.
+    ///   - tombstones: the age in seconds; nil: nobody asks.
     ///   - now: seconds since 1970.
-    public func sequences(olderThan ages: [Int64], in collection: Collection, now: Int64) async throws -> [SequenceNumber] {
-        let key = AgeMarks.key(collection)
-        let (before, last) = try await read { transaction in
-            (AgeMarks(try transaction.property(key) ?? ""), try transaction.lastSequence(collection))
+    /// - Returns: 0 where nothing is as old.
+    public func sequences(
+        olderThan documents: Int64?, tombstones: Int64?, in collection: Collection, now: Int64
+    ) async throws -> (documents: SequenceNumber, tombstones: SequenceNumber) {
+        (
+            try await sequence(olderThan: documents, .documents, in: collection, now: now),
+            try await sequence(olderThan: tombstones, .tombstones, in: collection, now: now)
+        )
+    }
+
+    private func sequence(olderThan age: Int64?, _ kind: AgeMarks.Kind, in collection: Collection, now: Int64) async throws -> SequenceNumber {
+        guard let age else { return 0 }
+        let key = kind.key(collection)
+        let (own, before, last) = try await read { transaction in
+            let own = try transaction.property(key)
+            // Once both had the same marks.
+            let before = try own ?? transaction.property(AgeMarks.Kind.documents.key(collection))
+            return (own, before ?? "", try transaction.lastSequence(collection))
         }
-        var marks = before
-        marks.note(last, now: now, age: ages.max() ?? 0)
-        if marks != before {
-            let text = marks.text
-            try await write { try $0.setProperty(key, text) }
-        }
-        return ages.map { marks.sequence(olderThan: $0, now: now) }
+        var marks = AgeMarks(before)
+        marks.note(last, now: now, age: age)
+        let text = marks.text
+        if text != own { try await write { try $0.setProperty(key, text) } }
+        return marks.sequence(olderThan: age, now: now)
     }
 
     /// Purges documents, each only if it has not changed since.

@@ -46,7 +46,12 @@ extension ReadTransaction {
 
     /// A time by which a document had its last change, by the marks of `ttl` and `tombstone_age` (seconds since 1970); nil: none was made since.
     public final func changedBy(_ sequence: SequenceNumber, in collection: Collection) throws(StoreError) -> Int64? {
-        AgeMarks(try property(AgeMarks.key(collection)) ?? "").marked(sequence)
+        var earliest: Int64?
+        for kind in AgeMarks.Kind.allCases {
+            guard let time = AgeMarks(try property(kind.key(collection)) ?? "").marked(sequence) else { continue }
+            earliest = min(earliest ?? time, time)
+        }
+        return earliest
     }
 }
 

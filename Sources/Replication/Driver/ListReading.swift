@@ -6,10 +6,11 @@ import NIOCore
 
 /// The lists of changes that a peer sends become rows.
 extension ReplicationSession {
-    /// Rows are many times their text, and are here until the store has answered about all of them: while memory is short, the text waits.
+    /// Rows are many times their text, and are here until the store has answered about all of them. Room for them is taken before they are
+    /// read, as many others may be read at the same time; without room, the text waits.
     func read(_ list: IncomingList, _ link: CollectionLink) {
         if let rows = list.rows { return tell(link, pull: .listRead(.success(rows))) }
-        guard isPassive, list.body.readableBytes > Self.shortListBytes, memory.isShort else { return readNow(list, link) }
+        guard isPassive, list.body.readableBytes > Self.shortListBytes else { return readNow(list, link, nil) }
         readWhenItFits(list, link, looks: 0)
     }
 
@@ -20,8 +21,7 @@ extension ReplicationSession {
     private static let looks = 40
 
     private func readWhenItFits(_ list: IncomingList, _ link: CollectionLink, looks: Int) {
-        let bytes = Self.rowBytes(list.body)
-        if memory.fits(bytes) { return readNow(list, link) }
+        if let room = memory.reserveNow(Self.rowBytes(list.body)) { return readNow(list, link, room) }
         let slot = link.slot
         guard looks < Self.looks else {
             let message = "no memory for a list of \(list.body.readableBytes) bytes within limits.memory (\(memory.limit)); come back later"
@@ -33,11 +33,11 @@ extension ReplicationSession {
     /// What the rows will hold, all but exactly: each begins with a bracket.
     private static func rowBytes(_ body: ByteBuffer) -> Int {
         let rows = body.readableBytesView.reduce(0) { $0 + ($1 == UInt8(ascii: "[") ? 1 : 0) }
-        return rows * HeldBytes.row + body.readableBytes
+        return (rows * HeldBytes.row + body.readableBytes) / 4 * 5
     }
 
     /// Long lists are read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
-    private func readNow(_ list: IncomingList, _ link: CollectionLink) {
+    private func readNow(_ list: IncomingList, _ link: CollectionLink, _ room: MemoryBudget.Reservation?) {
         let (slot, isPassive, naming, limits) = (link.slot, isPassive, naming, limits)
         @Sendable func rows() -> Result<ListRows, MessageError> {
             let bytes = [UInt8](list.body.readableBytesView)
@@ -48,6 +48,9 @@ extension ReplicationSession {
             }
         }
         if list.body.readableBytes <= limits.inlineListBytes { return tell(link, pull: .listRead(rows())) }
-        ask(atLength: true) { rows() } then: { $0.tell($0.links[slot], pull: .listRead($1)) }
+        ask(atLength: true) { rows() } then: { session, rows in
+            // From here on the rows are counted with what the session holds.
+            withExtendedLifetime(room) { session.tell(session.links[slot], pull: .listRead(rows)) }
+        }
     }
 }
