@@ -35,17 +35,43 @@ extension RevisionTree {
             guard let vector = vectors[revision(at: index)] else { return nil }
             return (index, nodes[index].isLeaf ? vector : vector.bare)
         }
+        Self.encode(kept, to: &out)
+    }
+
+    /// The stored form of a tree that has one revision, with its vector: most documents are that for most of their time. Nil for an id that no
+    /// tree can have.
+    public static func encoded(_ revision: RevisionID, isDeleted: Bool, vector: VersionVector) -> [UInt8]? {
+        guard revision.generation <= DocumentLimits.storedGeneration else { return nil }
+        var out: [UInt8] = []
+        out.reserveCapacity(96)
+        out.append(encodingVersionWithVectors)
+        appendVarint(1, to: &out)
+        out.append(isDeleted ? 1 : 0)
+        appendVarint(0, to: &out)
+        appendVarint(revision.generation, to: &out)
+        let isRead = withUnsafeTemporaryAllocation(byteCount: DocumentLimits.revisionDigestDigits / 2, alignment: 1) { scratch in
+            guard let count = readDigest(of: revision, into: scratch) else { return false }
+            out.append(UInt8(truncatingIfNeeded: count))
+            out.append(contentsOf: UnsafeRawBufferPointer(rebasing: scratch[..<count]))
+            return true
+        }
+        guard isRead else { return nil }
+        encode([(0, vector)], to: &out)
+        return out
+    }
+
+    private static func encode(_ kept: [(index: Int, vector: VersionVector)], to out: inout [UInt8]) {
         var authors = AuthorTable()
         for (_, vector) in kept { vector.forEachVersion { authors.add($0.source) } }
-        Self.appendVarint(UInt64(authors.order.count), to: &out)
+        appendVarint(UInt64(authors.order.count), to: &out)
         for author in authors.order { author.append(to: &out) }
-        Self.appendVarint(UInt64(kept.count), to: &out)
+        appendVarint(UInt64(kept.count), to: &out)
         for (index, vector) in kept {
-            Self.appendVarint(UInt64(index), to: &out)
-            Self.appendVarint(UInt64(vector.merged.count), to: &out)
-            Self.appendVarint(UInt64(vector.older.count), to: &out)
+            appendVarint(UInt64(index), to: &out)
+            appendVarint(UInt64(vector.merged.count), to: &out)
+            appendVarint(UInt64(vector.older.count), to: &out)
             vector.forEachVersion { version in
-                Self.appendVarint(UInt64(authors.place(of: version.source) ?? 0), to: &out)
+                appendVarint(UInt64(authors.place(of: version.source) ?? 0), to: &out)
                 withUnsafeBytes(of: version.time.littleEndian) { out.append(contentsOf: $0) }
             }
         }

@@ -143,6 +143,18 @@ import TestRandomness
 
     // MARK: Trees
 
+    /// The short way of a new document gives the bytes of the long one.
+    @Test(arguments: [false, true]) func oneRevisionIsStoredAsATreeOfOne(_ isDeleted: Bool) throws {
+        let vectors = [VersionVector(try version(10, 1)), VersionVector.merge(try version(20, 2), [VersionVector(try version(10, 1)), VersionVector(try version(5, 3))])]
+        for vector in vectors + [vectors[1].edited(try version(30, 1))] {
+            for id in ["1-aa", "700-0123456789abcdef0123456789abcdef"] {
+                var tree = try RevisionTree(try RevisionID(id), isDeleted: isDeleted)
+                tree.setVector(vector, of: try RevisionID(id))
+                #expect(RevisionTree.encoded(try RevisionID(id), isDeleted: isDeleted, vector: vector) == tree.encode())
+            }
+        }
+    }
+
     @Test("a tree with vectors is stored with them, and reads as it was; of ancestors the version stays")
     func encoding() throws {
         var tree = RevisionTree(), plain = RevisionTree()

@@ -74,7 +74,11 @@ extension WriteTransaction {
     }
 
     private func newTree(_ new: NewRevision, _ history: RevisionHistory, _ id: DocumentID) throws(StoreError) -> [UInt8]? {
-        if history.isEmpty, new.vector == nil { return nil }
+        if history.isEmpty {
+            guard let vector = new.vector else { return nil }
+            // Most documents are new and have no ancestors.
+            if let encoded = RevisionTree.encoded(new.revision, isDeleted: new.isDeleted, vector: vector) { return encoded }
+        }
         var tree = RevisionTree()
         try add(new, history: history, to: &tree, id)
         tree.prune(depth: session.options.historyDepth)

@@ -63,9 +63,8 @@ extension WriteTransaction {
 
     /// The tree of a document that is made here.
     private func firstTree(_ revision: RevisionID, isDeleted: Bool) throws(StoreError) -> [UInt8]? {
-        guard session.options.versionsEdits, var tree = try? RevisionTree(revision, isDeleted: isDeleted) else { return nil }
-        tree.setVector(VersionVector(try nextVersion()), of: revision)
-        return StoredTree.encode(tree)
+        guard session.options.versionsEdits else { return nil }
+        return RevisionTree.encoded(revision, isDeleted: isDeleted, vector: VersionVector(try nextVersion()))
     }
 
     /// The tree that a new revision is added to. Of a damaged one nothing is left but the current revision, which is in the row.

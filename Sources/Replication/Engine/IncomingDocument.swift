@@ -59,6 +59,12 @@ struct ReceivedFields: Sendable {
     var offeredBefore: [Version] = []
     /// Of a document with several leaves at the peer, which keeps all of them.
     var branches: PeerBranches?
+
+    /// What it holds in memory. A body may be part of something larger, which it keeps alive.
+    var bytes: Int {
+        body.storageCapacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches)
+            + HeldBytes.vector(vector)
+    }
 }
 
 extension ReceivedRevision {
@@ -72,12 +78,6 @@ extension ReceivedRevision {
                 replyTo: replyTo, id: id, revision: revision, history: history, vector: vector, isDeleted: isDeleted, sequence: sequence,
                 body: body, deltaSource: deltaSource, hasShownBlobs: hasShownBlobs, peerHad: peerHad, offeredBefore: offeredBefore,
                 branches: branches))
-    }
-
-    /// What it holds in memory. A body may be part of something larger, which it keeps alive.
-    var bytes: Int {
-        self.body.storageCapacity + HeldBytes.revision(self.id, self.revision, self.history, self.sequence, self.offeredBefore, self.branches)
-            + HeldBytes.vector(self.vector)
     }
 }
 
@@ -125,6 +125,13 @@ struct CheckedFields: Sendable {
     var branches: PeerBranches?
     /// `_exp` in its body: when it is to be purged here.
     var expiry: DocumentExpiry?
+
+    /// What it holds in memory. It changes with the body and the blobs only.
+    var bytes: Int {
+        body.capacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches)
+            + HeldBytes.vector(vector)
+            + HeldBytes.references(blobs)
+    }
 }
 
 extension CheckedRevision {
@@ -139,13 +146,6 @@ extension CheckedRevision {
                 replyTo: replyTo, id: id, revision: revision, history: history, vector: vector, isDeleted: isDeleted, sequence: sequence,
                 body: body, blobs: blobs, hasShownBlobs: hasShownBlobs, isRemoval: isRemoval, peerHad: peerHad,
                 offeredBefore: offeredBefore, branches: branches, expiry: expiry))
-    }
-
-    /// What it holds in memory. It changes with the body and the blobs only.
-    var bytes: Int {
-        self.body.capacity + HeldBytes.revision(self.id, self.revision, self.history, self.sequence, self.offeredBefore, self.branches)
-            + HeldBytes.vector(self.vector)
-            + HeldBytes.references(self.blobs)
     }
 }
 

@@ -36,7 +36,6 @@ struct OfferedLists {
             ready = Array(rows[limits.rowsPerChangeList...])
             rows.removeLast(ready.count)
         }
-        for index in rows.indices { rows[index].offers += 1 }
         last += 1
         lists[ListID(number: last)] = rows.map(\.id)
         return (ListID(number: last), rows)

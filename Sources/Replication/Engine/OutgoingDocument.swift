@@ -42,8 +42,8 @@ struct OutgoingFields: Sendable {
     var low: SequenceNumber?
     /// The row says nothing of it, only the revision's body does.
     var goesByBody = false
-    /// How often it was offered on this trip; a peer that always names another revision must not keep it going round.
-    var offers = 0
+    /// How often it was offered on this trip in vain; a peer that always names another revision must not keep it going round.
+    var offersBefore = 0
     /// When it was read for this trip, the pull was complete: what the peer holds and we do not is not on its way here.
     var isAfterPull = false
     /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.
@@ -57,6 +57,9 @@ struct OutgoingFields: Sendable {
 
     /// What its history took when it was read: what is left of that is no more.
     fileprivate(set) var historyBytes = 0
+
+    /// Of the body and the history.
+    var heldBytes: Int { body.count + historyBytes }
 }
 
 extension OutgoingDocument {
@@ -70,9 +73,6 @@ extension OutgoingDocument {
     }
 
     var hasBlobs: Bool { !self.blobs.isEmpty }
-
-    /// Of the body and the history.
-    var heldBytes: Int { self.body.count + self.historyBytes }
 
     /// Its history is as long as it gets.
     mutating func noteHistory() {
@@ -129,7 +129,8 @@ extension OutgoingDocument {
 
     /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.
     mutating func cutHistory(_ known: [Version]) {
-        self.base = self.peerVersion
+        // What does not change it leaves it shared.
+        if self.base != self.peerVersion { self.base = self.peerVersion }
         if known.contains(where: { $0.kind == .tree }) { self.isKnownByID = true }
         guard !known.isEmpty, let cut = self.history.firstIndex(where: { known.contains($0) }) else { return }
         self.history.removeSubrange((cut + 1)...)

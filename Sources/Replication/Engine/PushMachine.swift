@@ -332,7 +332,8 @@ struct PushMachine {
                 ledger.want(document)
             case .has: hold(document, &actions)
             case .declined: ledger.finish(id)
-            case .conflict(let current?) where document.offers < settings.limits.offersPerDocument:
+            case .conflict(let current?) where document.offersBefore + 1 < settings.limits.offersPerDocument:
+                document.offersBefore += 1
                 ledger.move(id, to: .comparing(document))
                 questions.append((document, current))
             case .conflict(let current): lose(document, to: current, &actions)

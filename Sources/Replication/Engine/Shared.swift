@@ -12,6 +12,10 @@ struct Shared<Fields: Sendable>: Sendable {
 
     init(_ fields: Fields) { box = Box(fields) }
 
+    subscript<Value>(dynamicMember path: KeyPath<Fields, Value>) -> Value {
+        @inline(__always) get { box.fields[keyPath: path] }
+    }
+
     subscript<Value>(dynamicMember path: WritableKeyPath<Fields, Value>) -> Value {
         @inline(__always) get { box.fields[keyPath: path] }
         @inline(__always) _modify {
