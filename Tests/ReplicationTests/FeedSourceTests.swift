@@ -68,6 +68,29 @@ import Testing
         guard case .same(rev("2-bb")) = compared else { Issue.record("\(compared)"); return }
     }
 
+    /// An edit was made here by its id only; then a peer told the version of what it is based on.
+    @Test func theHistoryOfAnIDHoldsNoVersions() async throws {
+        let database = try TestDatabase()
+        let source = FeedSource(collection: try database.collection(), skipsConflicts: true, naming: .vectors)
+        let collection = source.collection
+        var mark = IncomingRevision(id: doc("x"), revision: rev("1-aa"), history: RevisionHistory(), body: [])
+        _ = try await database.database.write { [mark] in try $0.insert(mark, into: collection, conflicts: .refuse) }
+        let child = IncomingRevision(id: doc("x"), revision: rev("2-bb"), history: RevisionHistory([rev("1-aa")]), body: [])
+        _ = try await database.database.write { try $0.insert(child, into: collection, conflicts: .refuse) }
+        let version = try VectorHistory("10@iuXHDzIbmEs9BHYDeWaoAg", history: "")
+        mark.vector = version
+        _ = try await database.database.write { [mark] in try $0.insert(mark, into: collection, conflicts: .refuse) }
+        let named = RevisionID(version.vector.current)
+        let tree = try await database.database.read { try $0.tree(collection, doc("x")) }
+        #expect(tree?.name(of: rev("1-aa")) == named && tree?.vector(of: rev("2-bb")) == nil)
+        let page = try await database.database.read { try source.read($0, from: FeedPosition(0), limit: 10, isBacklog: false, historyLimit: 20) }
+        let document = try #require(page.documents.first)
+        #expect(document.version == rev("2-bb") && document.history == [rev("1-aa")])
+        let compared = try await database.database.read { try source.compare($0, doc("x"), rev("2-bb"), with: named) }
+        guard case .newer(let history) = compared else { Issue.record("\(compared)"); return }
+        #expect(history == [rev("1-aa")])
+    }
+
     @Test func onlyTheCurrentRevisionIsComparedWithWhatThePeerHolds() async throws {
         let database = try TestDatabase { $0.historyDepth = 5 }
         let (source, revisions) = try await source(database, saves: 20)

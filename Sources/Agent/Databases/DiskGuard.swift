@@ -98,7 +98,10 @@ final class DiskGuard: Sendable {
     private func opinion(_ write: StoreWrite, _ bytes: Int, _ place: Place) -> String? {
         let view = place.view.withLock { $0 }
         if let state = view.state, state.refuses(write) { return state.reason }
-        if let quota = place.quota, place.usage.heldBytes + bytes > quota { return Self.sentence(bytes, of: quota, place) }
+        if let quota = place.quota {
+            if Self.isReached(quota, place) { return Self.sentence(0, of: quota, place) }
+            if place.usage.heldBytes + bytes > quota { return Self.sentence(bytes, of: quota, place) }
+        }
         return view.room?.refusal(of: write, bytes: bytes, written: place.usage.writtenBytes)
     }
 
@@ -133,7 +136,7 @@ final class DiskGuard: Sendable {
     }
 
     private func judge(_ place: Place, _ room: DiskRoom, _ before: State?) -> State? {
-        if let quota = place.quota, place.usage.heldBytes >= quota - min(Self.margin.bytes, quota / Self.margin.part) {
+        if let quota = place.quota, Self.isReached(quota, place) {
             return State(
                 level: .readOnly, reason: Self.sentence(0, of: quota, place), isQuota: true,
                 since: before?.isQuota == true ? before?.since ?? time.wallSeconds() : time.wallSeconds())
@@ -141,6 +144,8 @@ final class DiskGuard: Sendable {
         let known = before?.isQuota == true ? nil : before
         return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
     }
+
+    private static func isReached(_ quota: Int, _ place: Place) -> Bool { place.usage.heldBytes >= quota - min(margin.bytes, quota / margin.part) }
 
     private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
         let held = "database \(place.database) holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"

@@ -173,8 +173,11 @@ struct FeedSource: Sendable {
             // By the name that it had before it got a version here.
             if theirs == ours { return .same(current) }
             let ancestors = tree.ancestors(of: ours)
+            let at = ancestors.firstIndex(of: theirs)
+            // The history of an id is read as ids, also where an ancestor has a version by now.
+            if let at, tree.vector(of: ours) == nil, naming == .vectors { return .newer(history: Array(ancestors[...at])) }
             // It may have got a version here since; the peer knows it by the name that it said.
-            if let at = ancestors.firstIndex(of: theirs) { return .newer(history: ancestors[..<at].map { tree.name(of: $0, naming) } + [current]) }
+            if let at { return .newer(history: ancestors[..<at].map { tree.name(of: $0, naming) } + [current]) }
             if tree.ancestors(of: theirs).contains(ours) { return .older }
         }
         // It knows the peer's version, whose revision was pruned here or never came.

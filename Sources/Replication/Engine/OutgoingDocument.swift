@@ -98,6 +98,8 @@ extension OutgoingDocument {
             self.vector = VectorHistory(VersionVector(VectorVersion(standingFor: self.version)), revisions: RevisionHistory(ancestors))
             self.peersEnd = nil
         }
+        // Versions may have come for ancestors of a revision that has only an id: the history of an id is read as ids.
+        let naming = self.vector == nil ? .trees : naming
         self.version = tree.name(of: self.version, naming)
         self.history = self.history.map { tree.name(of: $0, naming) }
         self.peerVersion = self.peerVersion.map { tree.name(of: $0, naming) }
