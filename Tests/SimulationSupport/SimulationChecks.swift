@@ -57,12 +57,14 @@ extension Simulation {
         }
     }
 
-    /// What peers do not see, because it is not in their channel, or not assigned yet.
+    /// What peers do not see, because it is not in their channel, or it or a change before it is not assigned yet: the feed waits there.
     private func hidden(_ replica: Replica, on passive: SimulatedAgent) -> Set<DocumentID> {
         guard plan.hasChannels else { return [] }
         let hidden = passive.look { transaction, collection in
             let access = try transaction.channelAccess(collection, of: ChannelPeer(user: "peer", listener: "main"))
-            return try Set(replica.rows.values.filter { try !transaction.isVisible(collection, $0.id, $0.revision, to: access) }.map(\.id))
+            let end = try transaction.unassigned(collection, limit: 10_000).compactMap { replica.rows[$0.0]?.sequence }.min() ?? .max
+            return try Set(
+                replica.rows.values.filter { try $0.sequence >= end || !transaction.isVisible(collection, $0.id, $0.revision, to: access) }.map(\.id))
         }
         return hidden ?? Set(replica.rows.keys)
     }
@@ -122,8 +124,8 @@ extension Simulation {
             guard let remote = checkpoint.remote?.integer else { return }
             for (id, row) in theirs.rows.sorted(by: { $0.key < $1.key }) where row.sequence <= remote {
                 if isFree(id) || held.contains(id) || mayBeDropped(id) || plan.hasChannels && id.text.hasPrefix("h") { continue }
-                // Who never heard of a document need not hear of its end.
-                if row.isDeleted, mine.rows[id] == nil || record.everRenewed.contains(active.number) { continue }
+                // Who never heard of a document need not hear of its end, and may make one of its name.
+                if row.isDeleted, mine.rows[id].map({ $0.sequence > checkpoint.local }) ?? true || record.everRenewed.contains(active.number) { continue }
                 if try !mine.has(id, row.revision, isDeleted: row.isDeleted) {
                     return violate("the checkpoint \(between) says that \(row.sequence) is pulled, but \(id) \(row.revision) is not here")
                 }

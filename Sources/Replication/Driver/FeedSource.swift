@@ -186,12 +186,12 @@ struct FeedSource: Sendable {
     }
 
     /// How another branch than ours ended here; nil where the revision is of ours, or its branch goes on.
-    private func end(_ tree: RevisionTree, of revision: Version, beside ours: Version) -> (version: Version, history: [Version])? {
+    private func end(_ tree: RevisionTree, of revision: Version, beside ours: Version) -> BranchEnd? {
         if revision == ours || tree.isAncestor(revision, of: ours) { return nil }
         // A decision was for another one: what the peer has comes once more, to be decided on.
         for leaf in tree.leaves where leaf.isDeleted && leaf.revision != ours && !tree.isEnd(leaf.revision) {
             let ancestors = tree.ancestors(of: leaf.revision)
-            if let at = ancestors.firstIndex(of: revision) { return (leaf.revision, Array(ancestors[...at])) }
+            if let at = ancestors.firstIndex(of: revision) { return BranchEnd(version: leaf.revision, history: Array(ancestors[...at])) }
         }
         return nil
     }

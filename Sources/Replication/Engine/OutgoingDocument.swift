@@ -6,6 +6,15 @@ import Interfaces
 /// of two is newer is the store's to say.
 typealias Version = RevisionID
 
+/// How a branch ended.
+struct BranchEnd: Sendable, Equatable {
+    var version: Version
+    /// Ancestors, newest first.
+    var history: [Version]
+    /// For a peer that has version vectors.
+    var vector: VectorHistory?
+}
+
 /// One of our documents on its way to the peer.
 typealias OutgoingDocument = Shared<OutgoingFields>
 
@@ -49,7 +58,7 @@ struct OutgoingFields: Sendable {
     /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.
     var isEndOfBranch = false
     /// How the branch ended here that the peer is known to have, where this one is of another.
-    var peersEnd: (version: Version, history: [Version])?
+    var peersEnd: BranchEnd?
     /// The peer refused it with 403 once; the second time is final.
     var wasForbidden = false
     /// The version of the push filter that said what becomes of it.
@@ -78,6 +87,7 @@ extension OutgoingDocument {
     mutating func noteHistory() {
         guard !self.history.isEmpty || self.vector != nil || self.peersEnd != nil else { return }
         self.historyBytes = HeldBytes.versions(self.history) + HeldBytes.vector(self.vector) + HeldBytes.versions(self.peersEnd?.history ?? [])
+            + HeldBytes.vector(self.peersEnd?.vector)
     }
 
     /// Of the versions that go with it; nil where none does. Those that stand for revisions of trees have no time.
@@ -85,25 +95,36 @@ extension OutgoingDocument {
 
     /// Everything by the names of a peer that has version vectors.
     mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {
-        let ancestors = tree.unversionedAncestors(of: self.version, limit: historyLimit)
-        if var vector = tree.vector(of: self.version) {
+        func named(_ revision: Version, _ history: [Version]) -> VectorHistory? {
+            guard var vector = tree.vector(of: revision) ?? (naming == .versionsOnly ? VersionVector(VectorVersion(standingFor: revision)) : nil) else {
+                return nil
+            }
+            let ancestors = tree.unversionedAncestors(of: revision, limit: historyLimit)
             // By whichever name the peer knows them.
-            if naming == .versionsOnly, let nearest = ancestors.first { vector.take(older: [VectorVersion(standingFor: nearest)]) }
+            if naming == .versionsOnly, tree.vector(of: revision) != nil, let nearest = ancestors.first {
+                vector.take(older: [VectorVersion(standingFor: nearest)])
+            }
             var named = VectorHistory(vector, revisions: RevisionHistory(ancestors))
-            named.place = VectorHistory.TreePlace(revision: self.version, history: RevisionHistory(self.history))
-            self.vector = named
-            // The vector says which branches it stands for.
-            self.peersEnd = nil
-        } else if naming == .versionsOnly {
-            self.vector = VectorHistory(VersionVector(VectorVersion(standingFor: self.version)), revisions: RevisionHistory(ancestors))
-            self.peersEnd = nil
+            if tree.vector(of: revision) != nil { named.place = VectorHistory.TreePlace(revision: revision, history: RevisionHistory(history)) }
+            return named
+        }
+        self.vector = named(self.version, self.history)
+        if let end = self.peersEnd {
+            self.peersEnd?.vector = named(end.version, end.history)
+            // The vector may say that its branch is over. It does not where both ended by themselves.
+            if let vector = self.vector, vector.vector.knows(tree.vector(of: end.version)?.current ?? VectorVersion(standingFor: end.version)) {
+                self.peersEnd = nil
+            }
         }
         // Versions may have come for ancestors of a revision that has only an id: the history of an id is read as ids.
-        let naming = self.vector == nil ? .trees : naming
-        self.version = tree.name(of: self.version, naming)
-        self.history = self.history.map { tree.name(of: $0, naming) }
-        self.peerVersion = self.peerVersion.map { tree.name(of: $0, naming) }
-        self.peersEnd = self.peersEnd.map { (tree.name(of: $0.version, naming), $0.history.map { tree.name(of: $0, naming) }) }
+        let names = self.vector == nil ? .trees : naming
+        self.version = tree.name(of: self.version, names)
+        self.history = self.history.map { tree.name(of: $0, names) }
+        self.peerVersion = self.peerVersion.map { tree.name(of: $0, names) }
+        guard let end = self.peersEnd else { return }
+        let ends = end.vector == nil ? .trees : naming
+        self.peersEnd?.version = tree.name(of: end.version, ends)
+        self.peersEnd?.history = end.history.map { tree.name(of: $0, ends) }
     }
 
     /// Its place in the feed.
@@ -160,9 +181,9 @@ extension OutgoingDocument {
     }
 
     /// The deletion that ended a branch, to be sent before the document.
-    func endOfBranch(_ version: Version, _ history: [Version], at current: Version) -> OutgoingDocument {
+    func endOfBranch(_ branch: BranchEnd) -> OutgoingDocument {
         var end = self
-        (end.version, end.history, end.peerVersion) = (version, history, current)
+        (end.version, end.history, end.vector, end.peerVersion) = (branch.version, branch.history, branch.vector, branch.history.last ?? branch.version)
         (end.isDeleted, end.isEndOfBranch, end.body, end.blobs) = (true, true, [], [])
         return end
     }

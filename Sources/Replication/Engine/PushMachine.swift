@@ -286,7 +286,7 @@ struct PushMachine {
     private mutating func pass(_ document: OutgoingDocument) {
         ledger.count { $0.total += 1 }
         // Else its branch would stay beside ours for good: what is offered says nothing of it.
-        if let end = document.peersEnd { return offerAgain(document.endOfBranch(end.version, end.history, at: end.history.last ?? end.version)) }
+        if let end = document.peersEnd { return offerAgain(document.endOfBranch(end)) }
         guard !held.isEmpty else { return offerAgain(document) }
         held.release(document.id)
         var document = document
