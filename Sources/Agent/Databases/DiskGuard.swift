@@ -100,7 +100,7 @@ final class DiskGuard: Sendable {
         if let state = view.state, state.refuses(write) { return state.reason }
         if let quota = place.quota {
             if Self.isReached(quota, place) { return Self.sentence(0, of: quota, place) }
-            if place.usage.heldBytes + bytes > quota { return Self.sentence(bytes, of: quota, place) }
+            if bytes > quota - place.usage.heldBytes { return Self.sentence(bytes, of: quota, place) }
         }
         return view.room?.refusal(of: write, bytes: bytes, written: place.usage.writtenBytes)
     }

@@ -95,7 +95,7 @@ extension BlobStore {
     /// - Throws: `StoreError.diskFull` as ``writer(_:)`` does.
     public func resumedWriter(_ digest: BlobDigest, of owner: String, length: UInt64? = nil) throws(StoreError) -> BlobWriter? {
         guard let part = unfinished.withLock({ $0.take(digest, of: owner) }) else { return nil }
-        let left = Int(clamping: length ?? 0) - Int(clamping: part.count)
+        let left = Int(clamping: min(length ?? 0, maxBytes)) - Int(clamping: part.count)
         do throws(StoreError) { try checkRoom(.peers, max(0, left)) } catch {
             // It waits on, for the room that it lacks.
             remove(unfinished.withLock { $0.add(part, digest, of: owner, now: now, maxBytes: maxBytes) })

@@ -46,9 +46,12 @@ struct Insertion: Sendable {
     var bytes = 0
     var end: End
 
+    private static let most = 1 << 60
+
     init(_ revision: CheckedRevision, _ end: End) {
-        let blobs = revision.hasShownBlobs ? 0 : revision.blobs.reduce(0) { $0 + ($1.length ?? 0) }
-        bytes = revision.body.count + Int(clamping: blobs)
+        // Of the lengths that the document claims, which may be any: more than any disk has is all the same.
+        let blobs = revision.hasShownBlobs ? 0 : revision.blobs.reduce(0) { min(Self.most, $0 + Int(min(UInt64(Self.most), $1.length ?? 0))) }
+        bytes = revision.body.count + blobs
         (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
         isDeleted = revision.isDeleted
         self.end = end

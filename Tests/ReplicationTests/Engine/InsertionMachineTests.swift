@@ -216,6 +216,19 @@ import Testing
         #expect(pull.through == nil && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
+    /// Lengths are the document's word only.
+    @Test(arguments: [[UInt64.max], [1 << 63, 1 << 63], [UInt64(Int64.max)], [UInt64.max, UInt64.max, 1]]) func blobsOfAnyLength(_ lengths: [UInt64]) {
+        var pull = PullRun()
+        pull.offer(row(1, "a"))
+        pull.arrive(received(1, "a"))
+        let blobs = lengths.enumerated().map { BlobReference(digest: digest(UInt8($0 + 1)), length: $1, contentType: nil) }
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a", blobs: blobs))]))
+        let refusal = ReplicationError(domain: .http, code: 413, message: "too large")
+        #expect(pull.on(.blobsFetched(pull.fetch, refusal)).contains { $0.hasPrefix("keep") || $0.hasPrefix("report a 413") })
+        pull.on(.kept(pull.batch))
+        #expect(pull.machine.isDrained)
+    }
+
     @Test func aBodyThatIsRefusedDoesNotSpoilItsBatch() {
         var pull = PullRun()
         pull.offer(row(1, "a"), row(2, "b"))
