@@ -145,7 +145,8 @@ final class DiskGuard: Sendable {
         return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
     }
 
-    private static func isReached(_ quota: Int, _ place: Place) -> Bool { place.usage.heldBytes >= quota - min(margin.bytes, quota / margin.part) }
+    /// Not by blobs on their way: they may be given up, and one that fits is to have the margin too.
+    private static func isReached(_ quota: Int, _ place: Place) -> Bool { place.usage.storedBytes >= quota - min(margin.bytes, quota / margin.part) }
 
     private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
         let held = "database \(place.database) holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"
