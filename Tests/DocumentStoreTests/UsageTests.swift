@@ -67,10 +67,9 @@ import Testing
         // Room is asked for as it grows, also within what was announced.
         room.value = 500_000
         try await store.database.blobs.perform { _ in
-            try writers.withLock { writers in
-                try writers[0].append([UInt8](repeating: 1, count: 300_000))
-                #expect { try writers[0].append([1]) } throws: { "\($0)".contains("it is too much") }
-            }
+            let writer = writers.withLock { $0[0] }
+            try writer.append([UInt8](repeating: 1, count: 300_000))
+            #expect { try writer.append([1]) } throws: { "\($0)".contains("it is too much") }
         }
         writers.withLock { $0 = [] }
         #expect(usage.incomingBytes == 0 && usage.pendingBytes == 0)
