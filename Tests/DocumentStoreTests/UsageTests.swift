@@ -43,25 +43,36 @@ import Testing
         #expect(usage.blobBytes == 0)
     }
 
-    @Test func aBlobOnItsWayTakesTheRoomThatItWasAnnouncedWithUntilItIsGivenUp() async throws {
-        let usage = StoreUsage()
-        let store = try store(usage) { _, bytes in bytes > 1_000_000 ? "it is too much" : nil }
+    /// A peer may announce what it likes and send nothing.
+    @Test func aBlobOnItsWayTakesTheRoomOfWhatHasComeAndNotWhatWasAnnounced() async throws {
+        let (usage, room) = (StoreUsage(), Box())
+        room.value = 1_000_000
+        let store = try store(usage) { _, bytes in usage.incomingBytes + bytes > room.value ? "it is too much" : nil }
         let empty = usage.heldBytes
-        let writer = Mutex<BlobWriter?>(nil)
+        let writers = Mutex<[BlobWriter]>([])
         try await store.database.blobs.perform { blobs in
+            // What cannot fit is refused before it is sent.
             #expect { try blobs.writer(length: 1_000_001) } throws: { "\($0)".contains("it is too much") }
-            writer.withLock { $0 = try? blobs.writer(length: 900_000) }
+            for _ in 0..<8 {
+                let writer = try blobs.writer(length: 900_000)
+                writers.withLock { $0.append(writer) }
+            }
         }
-        #expect(usage.heldBytes == empty + 900_000 && usage.pendingBytes == 900_000)
-        try await store.database.blobs.perform { _ in try writer.withLock { try $0?.append([UInt8](repeating: 1, count: 200_000)) } }
-        #expect(usage.heldBytes == empty + 900_000 && usage.pendingBytes == 700_000)
-        // More than was announced counts as it comes, and is asked about.
-        try await store.database.blobs.perform { _ in
-            try writer.withLock { try $0?.append([UInt8](repeating: 1, count: 800_000)) }
-            #expect(throws: StoreError.self) { try writer.withLock { try $0?.append([UInt8](repeating: 1, count: 1_000_001)) } }
-        }
-        writer.withLock { $0 = nil }
         #expect(usage.heldBytes == empty && usage.pendingBytes == 0)
+        // Another finds all the room there is.
+        try await store.database.blobs.perform { _ = try $0.install([UInt8](repeating: 2, count: 1_000_000)) }
+        #expect(usage.blobBytes == 1_000_000 && usage.incomingBytes == 0)
+        try await store.database.blobs.perform { _ in try writers.withLock { try $0[0].append([UInt8](repeating: 1, count: 200_000)) } }
+        #expect(usage.incomingBytes == 200_000 && usage.heldBytes >= empty + 1_200_000 && usage.pendingBytes == 0)
+        // Room is asked for as it grows, also within what was announced.
+        room.value = 500_000
+        try await store.database.blobs.perform { _ in
+            let writer = writers.withLock { $0[0] }
+            try writer.append([UInt8](repeating: 1, count: 300_000))
+            #expect { try writer.append([1]) } throws: { "\($0)".contains("it is too much") }
+        }
+        writers.withLock { $0 = [] }
+        #expect(usage.incomingBytes == 0 && usage.pendingBytes == 0)
     }
 
     @Test func theBeginningOfABlobKeepsItsRoomAndTheRestIsAskedFor() async throws {
@@ -84,7 +95,7 @@ import Testing
         box.value = 300_000
         try await store.database.blobs.perform { blobs in
             let writer = try #require(try blobs.resumedWriter(digest, of: "peer", length: 500_000))
-            #expect(writer.size == 200_000 && usage.pendingBytes == 300_000)
+            #expect(writer.size == 200_000 && usage.incomingBytes == 200_000)
             try writer.append(Array(bytes[200_000...]))
             #expect(try writer.finish(expecting: digest, length: 500_000) == digest)
         }

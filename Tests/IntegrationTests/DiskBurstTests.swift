@@ -60,6 +60,42 @@ struct DiskBurstTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a disk without a byte of room: what was deleted is given back all the same, and is room")
+    func compaction() async throws {
+        let (agent, disk) = try await SmallDisk.start(Configuration.hub(more: Self.seldom), database: nil, size: "64m")
+        var doomed: [(id: String, revision: String)] = []
+        for number in 0..<200 { doomed.append(("doomed-\(number)", try await agent.save("doomed-\(number)", "{\"pad\":\"\(Self.pad)\"}"))) }
+        // The log is short then, and takes no room that could be used again.
+        #expect(try await agent.admin.post("/api/databases/main/compact", "").status == 200)
+        try disk.fill()
+        #expect(try await agent.admin.get("/health").text.contains("database_read_only"))
+        for (id, revision) in doomed {
+            let gone = try await agent.admin.request("DELETE", "/api/databases/main/documents/\(id)?rev=\(revision)")
+            #expect(gone.status == 200, "\(gone)")
+        }
+        // What was left of the reserve.
+        try disk.fill()
+        let compacted = try await agent.admin.post("/api/databases/main/compact", "")
+        #expect(compacted.status == 200, "\(compacted)")
+        #expect(try disk.percent < 80)
+        try await agent.save("more", "{}")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a disk that others have filled: what is deleted in that moment is not refused")
+    func deletion() async throws {
+        let (agent, disk) = try await SmallDisk.start(Configuration.hub(more: Self.seldom), database: nil, size: "64m")
+        let doomed = try await agent.save("doomed", "{\"pad\":\"\(Self.pad)\"}")
+        #expect(try await agent.admin.post("/api/databases/main/compact", "").status == 200)
+        try disk.fill()
+        // Nobody has looked at the disk yet.
+        #expect(access("\(disk.path)/disk.reserve", F_OK) == 0)
+        let gone = try await agent.admin.request("DELETE", "/api/databases/main/documents/doomed?rev=\(doomed)")
+        #expect(gone.status == 200, "\(gone)")
+        #expect(access("\(disk.path)/disk.reserve", F_OK) != 0)
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("an agent that starts on a full disk with a reserve starts, takes deletions, and everything once there is room")
     func starting() async throws {
         let folder = try TemporaryFolder()

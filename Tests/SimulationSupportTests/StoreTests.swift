@@ -8,12 +8,12 @@ import Testing
 
 /// The whole store on a simulated machine: one thread, a disk in memory, chance from a seed.
 @Suite struct StoreTests {
-    private func open(_ machine: Machine) throws -> (Database, Collection) {
+    private func open(_ machine: Machine, _ options: DatabaseOptions = .init()) throws -> (Database, Collection) {
         if (try? machine.disk.facts("/data")) == nil {
             try machine.disk.makeFolder("/data")
             try machine.disk.syncFolder("/")
         }
-        let database = try Database.open(folder: "/data/a.nightjar", name: "a", environment: machine.environment)
+        let database = try Database.open(folder: "/data/a.nightjar", name: "a", options: options, environment: machine.environment)
         return (database, try #require(database.collection(.default)))
     }
 
@@ -153,6 +153,33 @@ import Testing
         save(database, c, "lost0", saved)
         machine.run()
         #expect(saved.successes.map(\.sequence) == [1])
+        database.close()
+    }
+
+    /// As where the reserve of the disk is given up in that moment.
+    @Test func whatMetAFullDiskIsTriedOnceMoreWhereThereIsRoomNow() throws {
+        let machine = Machine(seed: 5)
+        var options = DatabaseOptions()
+        options.onDiskFailure = { true }
+        let (database, c) = try open(machine, options)
+        let saved = Answers<SavedRevision>()
+        machine.disk.failNext(.write, ENOSPC)
+        for n in 0..<3 { save(database, c, "a\(n)", saved) }
+        machine.run()
+        #expect(saved.successes.map(\.sequence) == [1, 2, 3])
+        // Once: the one that meets it again hears of it, and does not take the others with it.
+        let again = Answers<SavedRevision>()
+        for _ in 0..<2 { machine.disk.failNext(.write, ENOSPC) }
+        for n in 0..<3 { save(database, c, "b\(n)", again) }
+        machine.run()
+        #expect(again.all.count == 3 && again.successes.map(\.sequence) == [4, 5], "\(again.all)")
+        guard case .failure(let error as StoreError)? = again.all.first, case .diskFull = error else { return #expect(Bool(false), "\(again.all)") }
+        // Another failure than that of a full disk is none of room.
+        let broken = Answers<SavedRevision>()
+        machine.disk.failNext(.sync, EIO)
+        save(database, c, "c", broken)
+        machine.run()
+        #expect(broken.all.count == 1 && broken.successes.isEmpty)
         database.close()
     }
 

@@ -53,6 +53,8 @@ final class DiskGuard: Sendable {
     private static let lookBytes = (most: 4 << 20, least: 64 << 10)
     /// `disk_look_time`: nanoseconds after which the next write has it looked at.
     private static let lookNanoseconds: UInt64 = 1_000_000_000
+    /// `disk_retry_bytes`: free bytes with which what met a full disk is tried again.
+    private static let retryBytes: UInt64 = 64 << 10
     /// `quota_margin`: with less than that left, or less than this part of the quota, it counts as reached.
     private static let margin = (bytes: 64 << 10, part: 64)
 
@@ -80,7 +82,11 @@ final class DiskGuard: Sendable {
         let place = Place(wanted.name.value, folder: folder, quota: wanted.quota, options.usage)
         places.withLock { $0[place.database] = place }
         options.refusal = { [self] in refusal(of: $0, bytes: $1, at: place) }
-        options.onDiskFailure = { [self] in look(place) }
+        options.onDiskFailure = { [self] in
+            look(place)
+            // The reserve may just have been given up, by this look or by another database's.
+            return (DiskSpace(of: folder)?.free ?? 0) >= Self.retryBytes
+        }
     }
 
     func place(_ database: String) -> Place? { places.withLock { $0[database] } }
@@ -145,7 +151,8 @@ final class DiskGuard: Sendable {
         return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
     }
 
-    private static func isReached(_ quota: Int, _ place: Place) -> Bool { place.usage.heldBytes >= quota - min(margin.bytes, quota / margin.part) }
+    /// Not by blobs on their way: they may be given up, and one that fits is to have the margin too.
+    private static func isReached(_ quota: Int, _ place: Place) -> Bool { place.usage.storedBytes >= quota - min(margin.bytes, quota / margin.part) }
 
     private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
         let held = "database \(place.database) holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"

@@ -169,20 +169,20 @@ public final class BlobStore: Sendable {
 
     /// Begins a blob whose bytes come in pieces.
     ///
-    /// - Parameter length: how many there will be, as far as that is known.
+    /// - Parameter length: how many there will be, as far as that is known. What cannot fit is refused at once; room is taken, and looked for
+    ///   again, as they come.
     /// - Throws: `StoreError.diskFull` also where the database's options refuse it; `.tooManyOpenBlobs`, also later when nothing came for a while.
     public func writer(_ write: StoreWrite = .peers, length: UInt64? = nil) throws(StoreError) -> BlobWriter {
-        let incoming = try admit(write, length ?? 0)
+        try admit(write, length ?? 0)
         let place = try openBlobs.take(at: environment.time.monotonicNanoseconds())
         let name = Self.temporaryPrefix + Hex.encode(environment.random.bytes(8))
-        return try BlobWriter(store: self, path: folder + "/" + name, place, write, incoming)
+        return try BlobWriter(store: self, path: folder + "/" + name, place, write, StoreUsage.Incoming(usage))
     }
 
-    /// Room for a blob of so many bytes.
-    func admit(_ write: StoreWrite, _ length: UInt64) throws(StoreError) -> StoreUsage.Incoming {
+    /// Sees whether a blob of so many bytes fits, and keeps nothing for it.
+    private func admit(_ write: StoreWrite, _ length: UInt64) throws(StoreError) {
         guard length <= maxBytes else { throw .blobTooLarge(limit: maxBytes) }
         try checkRoom(write, Int(clamping: length))
-        return StoreUsage.Incoming(usage, announced: Int(clamping: length))
     }
 
     func checkRoom(_ write: StoreWrite, _ bytes: Int) throws(StoreError) {

@@ -73,12 +73,11 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
             place?.used(at: store.environment.time.monotonicNanoseconds())
             let limit = store.maxBytes
             guard UInt64(bytes.count) <= limit - min(count, limit) else { return .blobTooLarge(limit: limit) }
-            // For what was announced there is room.
-            if let excess = incoming?.excess(bytes.count), excess > 0 {
-                do throws(StoreError) { try store.checkRoom(write, excess) } catch { return error }
-            }
-            do throws(FileError) { try file.append(bytes) } catch { return StoreError(error) }
+            // Also of what was announced: others may have needed its room.
+            do throws(StoreError) { try store.checkRoom(write, bytes.count) } catch { return error }
             incoming?.came(bytes.count)
+            defer { incoming?.isWritten(bytes.count) }
+            do throws(FileError) { try file.append(bytes) } catch { return StoreError(error) }
             hasher.update(bytes)
             count += UInt64(bytes.count)
             return nil

@@ -21,7 +21,6 @@ final class UnfinishedBlob: BlobUser, @unchecked Sendable {
 
     init(path: String, _ opened: Opened, hasher: SHA1Hasher, count: UInt64, _ incoming: StoreUsage.Incoming) {
         (self.path, self.hasher, self.count, self.incoming) = (path, hasher, count, incoming)
-        incoming.announce(0)
         self.opened = Mutex(opened)
         opened.place?.belongs(to: self)
     }
@@ -105,7 +104,6 @@ extension BlobStore {
             remove([part.path])
             return nil
         }
-        part.incoming.announce(max(0, left))
         return BlobWriter(store: self, resuming: part, opened)
     }
 

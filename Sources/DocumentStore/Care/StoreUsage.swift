@@ -11,7 +11,7 @@ public final class StoreUsage: Sendable {
     private let open = Atomic(0)
     private let blobs = Atomic(0)
     private let incoming = Atomic(0)
-    private let promised = Atomic(0)
+    private let underWay = Atomic(0)
     private let moved = Atomic(0)
     private let short = Atomic(false)
     private let logged = Atomic(StoreLimits.checkpointPages)
@@ -27,11 +27,13 @@ public final class StoreUsage: Sendable {
     /// Bytes of blobs. Known after ``BlobStore/count()``.
     public var blobBytes: Int { max(0, blobs.load(ordering: .relaxed)) }
     /// Bytes that were admitted and are neither in the log nor in a file yet.
-    public var pendingBytes: Int { open.load(ordering: .relaxed) + max(0, promised.load(ordering: .relaxed)) }
-    /// Bytes of blobs on their way, as far as they have come or were announced.
+    public var pendingBytes: Int { open.load(ordering: .relaxed) + max(0, underWay.load(ordering: .relaxed)) }
+    /// Bytes of blobs on their way, as far as they have come: what is announced only takes nobody's room, since it may never come.
     public var incomingBytes: Int { max(0, incoming.load(ordering: .relaxed)) }
     /// What the database holds, and what was admitted to it.
-    public var heldBytes: Int { documentBytes + open.load(ordering: .relaxed) + blobBytes + incomingBytes }
+    public var heldBytes: Int { storedBytes + incomingBytes }
+    /// The same without blobs on their way, which may be given up yet.
+    public var storedBytes: Int { documentBytes + open.load(ordering: .relaxed) + blobBytes }
     /// Bytes that were admitted or written to the log since the database was opened: how much the disk may have changed since it was looked at.
     public var writtenBytes: Int { moved.load(ordering: .relaxed) }
 
@@ -77,48 +79,24 @@ public final class StoreUsage: Sendable {
     func changedBlobs(by bytes: Int) { blobs.add(bytes, ordering: .relaxed) }
     func countedBlobs(_ bytes: Int) { blobs.store(bytes, ordering: .relaxed) }
 
-    /// What a blob on its way takes, as far as it has come or its length is known. Given back when nobody holds it any more.
+    /// What a blob on its way takes, as far as it has come. Given back when nobody holds it any more.
     final class Incoming: Sendable {
         private let usage: StoreUsage
-        private let bytes: Mutex<(announced: Int, come: Int)>
+        private let come = Atomic(0)
 
-        init(_ usage: StoreUsage, announced: Int) {
-            self.usage = usage
-            bytes = Mutex((announced, 0))
-            usage.incoming.add(announced, ordering: .relaxed)
-            usage.promised.add(announced, ordering: .relaxed)
-            usage.moved.add(announced, ordering: .relaxed)
-        }
+        init(_ usage: StoreUsage) { self.usage = usage }
 
-        deinit {
-            let (announced, come) = bytes.withLock { $0 }
-            usage.incoming.subtract(max(announced, come), ordering: .relaxed)
-            usage.promised.subtract(max(0, announced - come), ordering: .relaxed)
-        }
+        deinit { usage.incoming.subtract(come.load(ordering: .relaxed), ordering: .relaxed) }
 
-        /// So many more bytes are to come, whatever was announced before.
-        func announce(_ count: Int) {
-            bytes.withLock { bytes in
-                let change = bytes.come + count - max(bytes.announced, bytes.come)
-                usage.incoming.add(change, ordering: .relaxed)
-                usage.promised.add(change, ordering: .relaxed)
-                usage.moved.add(count, ordering: .relaxed)
-                bytes.announced = bytes.come + count
-            }
-        }
-
-        /// Of so many more bytes those that were not announced.
-        func excess(_ count: Int) -> Int { bytes.withLock { max(0, $0.come + count - max($0.announced, $0.come)) } }
-
-        /// So many more bytes are written.
+        /// So many more bytes have come and are about to be written: others see it before they ask for the same room.
         func came(_ count: Int) {
-            bytes.withLock { bytes in
-                let excess = max(0, bytes.come + count - max(bytes.announced, bytes.come))
-                usage.incoming.add(excess, ordering: .relaxed)
-                usage.moved.add(excess, ordering: .relaxed)
-                usage.promised.subtract(count - excess, ordering: .relaxed)
-                bytes.come += count
-            }
+            come.add(count, ordering: .relaxed)
+            usage.incoming.add(count, ordering: .relaxed)
+            usage.moved.add(count, ordering: .relaxed)
+            usage.underWay.add(count, ordering: .relaxed)
         }
+
+        /// They are in the file, or could not be written.
+        func isWritten(_ count: Int) { usage.underWay.subtract(count, ordering: .relaxed) }
     }
 }

@@ -5,6 +5,8 @@ enum Compaction {
     static func run(_ database: Database) async throws -> CompactionReport {
         var report = CompactionReport()
         let before = database.sizeBytes()
+        // First what makes room: the rest writes to the log.
+        try await database.giveBackFreePages()
         let blobs = database.blobs
         let (candidates, young) = try await blobs.perform { try $0.byAge() }
         for start in stride(from: 0, to: candidates.count, by: 200) {
@@ -41,8 +43,22 @@ enum Compaction {
 
 extension Database {
     /// Gives the pages that nothing uses back to the file system. In small steps, so that writes go on in between.
+    ///
+    /// A step writes to the log before the file gets shorter. Where room is short steps are small, and the log is moved and cut after each:
+    /// a few hundred KiB are enough, and each step makes the room of the next one.
     public func giveBackFreePages() async throws {
-        while try await write({ transaction in try transaction.vacuumStep() }) {}
+        try await write { $0.shortenLog() }
+        var most = StoreLimits.vacuumPages
+        while true {
+            let pages = min(most, blobs.usage.logPages)
+            do {
+                guard try await write({ transaction in try transaction.vacuumStep(pages: pages) }) else { break }
+                most = min(most * 2, StoreLimits.vacuumPages)
+            } catch let error as StoreError where error.isNoRoom && pages > 1 {
+                most = max(1, pages / 4)
+                try await write { $0.shortenLog() }
+            }
+        }
         // The step before ended with a short log; this waits for that.
         try await write { _ in }
     }
@@ -59,15 +75,18 @@ extension WriteTransaction {
         return session.connection.changes
     }
 
+    /// After this transaction the log is moved into the database and its file cut to nothing, as soon as no reader needs it.
+    func shortenLog() { state.wantsShortLog = true }
+
     /// Gives some free pages back. False when there are none left.
-    func vacuumStep() throws(StoreError) -> Bool {
-        try active().execute("PRAGMA incremental_vacuum(2000)")
+    func vacuumStep(pages: Int32) throws(StoreError) -> Bool {
+        try active().execute("PRAGMA incremental_vacuum(\(pages))")
         let free: Int64?
         do { free = try session.connection.integer("PRAGMA freelist_count") } catch { throw session.note(error) }
-        guard let free, free > 0 else {
-            state.wantsShortLog = true
-            return false
-        }
-        return true
+        let isLast = (free ?? 0) <= 0
+        state.rows += 1
+        // The file gets shorter when the log is moved.
+        if isLast || pages < StoreLimits.vacuumPages { shortenLog() }
+        return !isLast
     }
 }

@@ -151,7 +151,8 @@ public final class Database: Sendable {
 
     // MARK: transactions
 
-    /// Runs `body` on the writer, alone. Returns only when what it wrote is durable.
+    /// Runs `body` on the writer, alone. Returns only when what it wrote is durable. It runs once more where the disk was full for its
+    /// transaction, and then had room.
     /// - Throws: what `body` throws (its changes are undone, other writes are not affected), or a `StoreError`.
     @discardableResult
     public func write<T: Sendable>(_ body: @escaping @Sendable (WriteTransaction) throws -> T) async throws -> T {

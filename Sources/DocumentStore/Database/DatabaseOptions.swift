@@ -49,7 +49,9 @@ public struct DatabaseOptions: Sendable {
     public var refusal: @Sendable (StoreWrite, _ bytes: Int) -> String? = { _, _ in nil }
 
     /// Told when the disk has failed for a write, full or not. Called on the writer; must not block for long.
-    public var onDiskFailure: @Sendable () -> Void = {}
+    ///
+    /// - Returns: whether there is room now, so that what met a full disk is tried once more.
+    public var onDiskFailure: @Sendable () -> Bool = { false }
 
     public init() {}
 }

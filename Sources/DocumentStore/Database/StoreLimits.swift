@@ -93,6 +93,8 @@ public enum StoreLimits {
     public static let checkpointPages: Int32 = 4000
     /// The least to which a disk that is nearly full lowers them, see `StoreUsage.logPages`.
     static let leastCheckpointPages: Int32 = 64
+    /// Free pages that one transaction gives back at most, see `Database.giveBackFreePages()`: it may write as many to the log, and some more.
+    static let vacuumPages: Int32 = 2000
     /// Pages of write-ahead log after which readers that keep the log from starting
     /// over are waited for (for at most `checkpointWaitMilliseconds`).
     public static let forcedCheckpointPages: Int32 = 32_000

@@ -19,6 +19,9 @@ final class Writer: @unchecked Sendable {
     private let problems: DatabaseProblems
     /// The disk failed for a job of this transaction.
     private var diskFailure: StoreError?
+    /// Jobs at the front that met a full disk and are tried once more, each in a transaction of its own: one that needs much room must not
+    /// take the others with it.
+    private var secondTries = 0
     /// Pages that were in the log after the last commit.
     private var loggedPages: Int32 = 0
     /// Told the newest sequences after each commit.
@@ -75,6 +78,8 @@ final class Writer: @unchecked Sendable {
         state.now = environment.time.wallSeconds()
         session.failure = nil
         diskFailure = nil
+        let isSecondTry = secondTries > 0
+        secondTries -= isSecondTry ? 1 : 0
         do {
             try session.run(session.begin)
             while true {
@@ -82,9 +87,10 @@ final class Writer: @unchecked Sendable {
                     waiting.removeFirst()
                     done.append(job)
                     try run(job, isFirst: done.count == 1)
+                    if isSecondTry { break }
                 }
                 // Whoever came meanwhile rides along instead of waiting for a commit of its own.
-                guard waiting.isEmpty, state.rows < StoreLimits.maxRowsPerCommit, done.count < StoreLimits.maxJobsPerCommit
+                guard !isSecondTry, waiting.isEmpty, state.rows < StoreLimits.maxRowsPerCommit, done.count < StoreLimits.maxJobsPerCommit
                 else { break }
                 waiting = queue.takeWaiting(upTo: StoreLimits.maxJobsPerCommit - done.count)[...]
                 if waiting.isEmpty { break }
@@ -100,15 +106,21 @@ final class Writer: @unchecked Sendable {
             if diskFailure != nil || state.rows > 0 || !news.isEmpty { problems.noteWrite(diskFailure, now: state.now) }
             for job in done { job.commit() }
         } catch {
-            if error.isOfDisk {
-                diskFailure = error
-                problems.noteWrite(error, now: state.now)
-            }
             if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
             state.counters = atBegin
             state.indexes = [:]
             state.clock.forgetWritten()
             session.forgetIndexes()
+            countLog()
+            diskFailure = nil
+            let hasRoomNow = error.isOfDisk && session.options.onDiskFailure()
+            if hasRoomNow, error.isNoRoom, !isSecondTry {
+                secondTries = max(1, done.count)
+                waiting = (done + waiting)[...]
+                moveLog()
+                return
+            }
+            if error.isOfDisk { problems.noteWrite(error, now: state.now) }
             for job in done { job.refuse(error) }
             if done.isEmpty {
                 // Not even BEGIN worked. Fail these, else the queue would be stuck on them.
@@ -118,10 +130,11 @@ final class Writer: @unchecked Sendable {
                 for job in waiting { job.refuse(error) }
                 #endif
                 waiting = []
+                secondTries = 0
             }
         }
         countLog()
-        if diskFailure != nil { session.options.onDiskFailure() }
+        if diskFailure != nil { _ = session.options.onDiskFailure() }
         moveLog()
     }
 

@@ -97,4 +97,19 @@ import Testing
         options.usage.changedBlobs(by: -500_000)
         #expect(options.refusal(.peers, 100_000) == nil && guardian.state(wanted.name.value) == nil && !options.usage.isShort)
     }
+
+    @Test func whatIsOnItsWayTakesRoomOfAQuotaButDoesNotReachIt() {
+        let guardian = DiskGuard(dataFolder: "/", time: SystemTime(), logger: Logger(label: "test"))
+        var (wanted, options) = (DatabaseSettings(), DatabaseOptions())
+        wanted.quota = mebibyte
+        guardian.watch(wanted, folder: "/", &options)
+        let incoming = StoreUsage.Incoming(options.usage)
+        incoming.came(mebibyte - 1_000)
+        incoming.isWritten(mebibyte - 1_000)
+        withExtendedLifetime(incoming) {
+            // The rest of one that fits is taken, although less than the margin is left.
+            #expect(options.refusal(.peers, 1_000) == nil && guardian.state(wanted.name.value) == nil)
+            #expect(options.refusal(.peers, 1_001)?.contains("do not fit") == true && guardian.state(wanted.name.value) == nil)
+        }
+    }
 }
