@@ -41,11 +41,9 @@ import Testing
         /// Sent to the peer, which owes the acknowledgement.
         var sent: Set<DocumentID> = []
 
-        /// Rows of the peer's so far, those that are durable here or need not be, and those it will send when it has our answer.
+        /// Rows of the peer's so far, those that are durable here or need not be, and those of the list that the pull looks at.
         var remote: UInt64 = 0
         var here: Set<UInt64> = []
-        var asked: [(sequence: UInt64, id: String)] = []
-        /// The list that the pull looks at.
         var offered: [RowResult<OfferedRow>] = []
         /// Of a hundred of the peer's revisions so many find no room here.
         var noRoom = 0
@@ -256,21 +254,17 @@ import Testing
                         continue
                     }
                     needs.append(.need(ancestors: []))
-                    asked.append((sequence, offer.id.text))
                 }
                 due.append(.pull(.missing(needs)))
             case .answerChanges(_, let answers):
-                var wanted: Set<UInt64> = []
-                for case (.row(let row), .wanted) in zip(offered, answers) { wanted.insert(row.sequence.integer ?? 0) }
-                for (sequence, id) in asked where wanted.contains(sequence) {
+                for case (.row(let row), .wanted) in zip(offered, answers) {
                     if chance(90) {
-                        due.append(.pull(.arrived(received(Int(sequence), id, "\(sequence)-x"))))
+                        due.append(.pull(.arrived(received(Int(row.sequence.json) ?? 0, row.id.text, row.revision.text))))
                     } else {
-                        here.insert(sequence)
-                        due.append(.pull(.withdrawn(RemoteSequence(json: "\(sequence)"))))
+                        here.insert(row.sequence.integer ?? 0)
+                        due.append(.pull(.withdrawn(row.sequence)))
                     }
                 }
-                asked = []
             case .check(let batch, let revisions):
                 let outcomes = revisions.map { revision -> CheckOutcome in
                     let sequence = Int(revision.sequence?.json ?? "") ?? 0
