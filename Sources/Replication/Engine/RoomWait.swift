@@ -1,4 +1,3 @@
-import DocumentStore
 import Interfaces
 
 /// A pull that waits for room. It reads on: deletions and what the peer takes away make room, and what is smaller than all that did not fit may
