@@ -40,6 +40,23 @@ struct RoomWaitTests {
         #expect(try await hub.stop().status == 0)
     }
 
+    @Test("what the hub deletes makes room by itself", arguments: ["ws", "http"])
+    func deletions(_ scheme: String) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
+        try await hub.load("many", 60, extra: ",\"pad\":\"\(Self.pad)\"")
+        let agent = try await AgentProcess.start(try Self.edge(hub, scheme))
+        try await agent.waits("the pull waits") { $0["pull_waits"]?["code"]?.asInt64 == 507 && $0["activity"] == "idle" }
+        let here = try await agent.revisions()
+        #expect(here.count >= 30)
+        for (id, revision) in here.prefix(30) {
+            #expect(try await hub.admin.request("DELETE", "/api/databases/main/documents/\(id)?rev=\(revision)").status == 200)
+        }
+        try await eventually("it has what the hub has") { try await agent.revisions() == hub.revisions() }
+        try await agent.waits("all is well") { $0["pull_waits"]?.isNull == true && $0["activity"] == "idle" && $0["error"]?.isNull == true }
+        #expect(try await agent.stop().status == 0)
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("a blob that cannot fit is not downloaded, what is to be pushed goes, and it comes when there is room", arguments: ["ws", "http"])
     func blobs(_ scheme: String) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
@@ -54,6 +71,8 @@ struct RoomWaitTests {
         #expect(try await agent.replicator("hub")["pull_waits"]?["message"]?.asString?.contains("do not fit") == true)
         try await agent.save("own", "{}")
         try await eventually("what is saved here is pushed") { try await hub.has("own") }
+        try await hub.save("small", "{}")
+        try await eventually("what fits comes") { try await agent.has("small") }
         #expect(try await !agent.has("photo"))
         try folder.write("nightjar.yaml", try Self.edge(hub, scheme, quota: "8MiB"))
         #expect(try await agent.command("reload").status == 0)

@@ -187,6 +187,29 @@ struct SequenceTrackerTests {
         }
     }
 
+    /// Some rows stay open for good, in any order: nothing behind the first of them is ever claimed.
+    @Test(arguments: [UInt64(8), 9, 10])
+    func remoteRowsThatAreLeftOpen(_ seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        for _ in 0..<300 {
+            var tracker = RemoteSequenceTracker(from: nil)
+            let rows = (1...30).map { RemoteSequence(json: "\($0)") }
+            for row in rows { tracker.begin(row) }
+            var done: Set<RemoteSequence> = []
+            for row in rows.shuffled(using: &random) {
+                if Int.random(in: 0..<4, using: &random) == 0 {
+                    tracker.leave(row)
+                    #expect(!tracker.complete(row))
+                } else {
+                    #expect(tracker.complete(row))
+                    done.insert(row)
+                }
+                #expect(tracker.completedThrough == rows.prefix { done.contains($0) }.last)
+            }
+            #expect(tracker.outstanding == (done.count < rows.count ? 1 : 0))
+        }
+    }
+
     @Test func aRowToldTwiceCountsOnce() {
         var tracker = RemoteSequenceTracker(from: nil)
         let one = RemoteSequence(json: "1")

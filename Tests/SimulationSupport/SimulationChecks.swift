@@ -62,7 +62,10 @@ extension Simulation {
         guard plan.hasChannels else { return [] }
         let hidden = passive.look { transaction, collection in
             let access = try transaction.channelAccess(collection, of: ChannelPeer(user: "peer", listener: "main"))
-            let end = try transaction.unassigned(collection, limit: 10_000).compactMap { replica.rows[$0.0]?.sequence }.min() ?? .max
+            let question = ChannelQuestion(peer: ChannelPeer(user: "peer", listener: "main"))
+            var page = try transaction.channelChanges(collection, from: ChannelPlace(), question, limit: 100)
+            while !page.isEnd, !page.isBlocked { page = try transaction.channelChanges(collection, from: page.place, question, limit: 100) }
+            let end = page.isBlocked ? page.place.sequence + 1 : .max
             return try Set(
                 replica.rows.values.filter { try $0.sequence >= end || !transaction.isVisible(collection, $0.id, $0.revision, to: access) }.map(\.id))
         }

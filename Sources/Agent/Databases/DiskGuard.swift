@@ -57,6 +57,9 @@ final class DiskGuard: Sendable {
     private static let retryBytes: UInt64 = 64 << 10
     /// `quota_margin`: with less than that left, or less than this part of the quota, it counts as reached.
     private static let margin = (bytes: 64 << 10, part: 64)
+    /// With less than this part of the quota left room is short: a document that does not fit waits for what is deleted, of which nothing must
+    /// stay for deltas.
+    private static let short = 8
 
     let reserve: DiskReserve
     private let settings = Mutex(DiskSettings())
@@ -133,7 +136,7 @@ final class DiskGuard: Sendable {
             view.room = room
             return (before, view.state)
         }
-        place.usage.isShort = after != nil
+        place.usage.isShort = after != nil || (place.quota.map { place.usage.heldBytes > $0 - $0 / Self.short } ?? false)
         guard after?.level != before?.level || after?.isQuota != before?.isQuota else { return }
         switch after {
         case let state?: logger.warning("database \(place.database): \(state.reason)")

@@ -15,9 +15,9 @@ extension WriteTransaction {
     /// What a document takes beside its body: its row, its tree, its place in the index.
     private static let bytesBesideBody = 512
 
-    /// Sees whether so much could be written.
+    /// Sees whether a document with so much in its body and blobs could be written.
     package func tryWriting(_ write: StoreWrite, bytes: Int) throws(StoreError) {
-        if let reason = session.options.refusal(write, bytes) { throw .diskFull(path: session.path, detail: reason) }
+        if let reason = session.options.refusal(write, bytes + Self.bytesBesideBody) { throw .diskFull(path: session.path, detail: reason) }
         try tryWriting()
     }
 

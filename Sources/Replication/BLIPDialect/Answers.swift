@@ -23,7 +23,7 @@ extension BLIPDialect {
         var writer = RowWriter(capacity: answers.count * 8)
         for answer in answers {
             switch answer {
-            case .notWanted: writer.number(0)
+            case .notWanted, .notNow: writer.number(0)
             case .wanted(let ancestors):
                 writer.beginRow()
                 for ancestor in ancestors { writer.plain(ancestor.text) }

@@ -107,7 +107,7 @@ extension CouchDialect {
             for case (.row(let row), let answer) in zip(rows, answers) {
                 if case .wanted(let ancestors) = answer {
                     state.wanted.append(WantedRevision(row: row, ancestors: ancestors))
-                } else if state.branches[row.id]?.leaves[row.revision] == .announced {
+                } else if case .notWanted = answer, state.branches[row.id]?.leaves[row.revision] == .announced {
                     state.branches[row.id]?.leaves[row.revision] = .here
                 }
             }

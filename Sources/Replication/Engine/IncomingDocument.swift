@@ -174,6 +174,8 @@ enum ListRows: Sendable {
 /// What we answer to an offered change.
 enum ChangeAnswer: Sendable {
     case notWanted
+    /// It is not here, and is to be offered again on another connection.
+    case notNow
     /// We hold these revisions of it, the best base first.
     case wanted(ancestors: [Version])
 }

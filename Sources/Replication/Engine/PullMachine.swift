@@ -54,16 +54,14 @@ struct PullMachine {
     var isCaughtUp: Bool { wasAnnouncedComplete && lists.isIdle }
 
     /// Nothing that arrived is under way.
-    var isDrained: Bool {
-        (roomWait == nil ? lists.isIdle : lists.isResting) && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0
-    }
+    var isDrained: Bool { lists.isIdle && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0 }
 
     /// Revisions are on their way into the store, or conflicts to their decision.
     var isStoring: Bool { !insertion.isEmpty || !conflicts.isEmpty || isDeciding }
 
-    /// Everything that the peer announced is here, and nothing of it waits for a look or a decision.
+    /// Everything that the peer announced is here, or there is no room for it, and nothing of it waits for a look or a decision.
     var isComplete: Bool {
-        (!isSubscribed || isCaughtUp || roomWait != nil) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
+        (!isSubscribed || isCaughtUp) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
     }
 
     /// Body bytes received and not stored yet, and what conflicts cost that wait for a decision.
@@ -131,7 +129,7 @@ struct PullMachine {
             actions.append(.decide(some))
         }
         // What is to be taken away is gone before a later list may bring it back.
-        if removals.isEmpty, removalsUnderWay == 0, hasRoom, roomWait == nil, let list = lists.begin() { actions.append(.readList(list)) }
+        if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
         if canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
     }
 
@@ -205,6 +203,8 @@ struct PullMachine {
     private func isSameRow(_ row: OfferedRow, at sequence: RemoteSequence, _ earlier: ArraySlice<RowResult<OfferedRow>>) -> Bool {
         if let id = asked.document(at: sequence) { return id == row.id }
         for case .row(let other) in earlier where other.sequence == sequence { return other.id == row.id }
+        // Nothing that comes of it now counts.
+        if tracker?.isLeft(sequence) == true { return true }
         // Asked for and on its way into the store, or about to be taken away.
         return insertion.holds(row.id) || removals.contains { $0.id == row.id } || removalsUnderWay > 0
     }
@@ -239,6 +239,12 @@ struct PullMachine {
                     counts.rejected += 1
                 } else if asked.document(at: row.sequence) == nil {
                     // The same row twice is asked for once.
+                    guard mayFit(row) else {
+                        leaveOpen(row.sequence)
+                        counts.completed += 1
+                        answers.append(.notNow)
+                        continue
+                    }
                     asked.ask(row.sequence, row.id, row.revision, peerHad: known)
                     answers.append(.wanted(ancestors: ancestors))
                     continue
@@ -295,6 +301,9 @@ struct PullMachine {
 
     mutating func complete(_ sequence: RemoteSequence?) { if let sequence { tracker?.complete(sequence) } }
 
+    /// No checkpoint passes it on this connection.
+    mutating func leaveOpen(_ sequence: RemoteSequence?) { if let sequence { tracker?.leave(sequence) } }
+
     private mutating func accept(_ revision: ReceivedRevision, _ actions: inout [PullAction]) {
         let row = arrived(revision)
         if row == nil, settings.takesOnlyWhatWasAskedFor {
@@ -320,7 +329,7 @@ struct PullMachine {
         counts.failed += 1
         counts.completed += 1
         report(id, error, &actions)
-        if wasAsked, !isFinal { postpone(error, bytes: bytes, &actions) }
+        if wasAsked, !isFinal { postpone(sequence, error, bytes: bytes, &actions) }
     }
 
     /// The peer offers it again on another connection only.

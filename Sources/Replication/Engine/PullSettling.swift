@@ -14,9 +14,11 @@ extension PullMachine {
             case .stored(.alreadyPresent): settlement = .alreadyHere
             case .stored(.inserted):
                 counts.pulled += 1
+                fitted(isDeleted: each.isDeleted)
                 report(each.id, nil, isDeleted: each.isDeleted, &actions)
             case .stored(.insertedConflict):
                 counts.pulled += 1
+                fitted(isDeleted: each.isDeleted)
                 // Without a resolver it is another's to decide: a replicator here brought the other branch.
                 if settings.hasResolver { conflicts.append(each.id) }
             case .stored(.conflict(let current)):
@@ -51,7 +53,7 @@ extension PullMachine {
             if let handle = each.replyTo { actions.append(.settle(handle, settlement)) }
             counts.completed += 1
             switch each.end {
-            case .postponed(let error): postpone(error, bytes: each.bytes, &actions)
+            case .postponed(let error): postpone(each.sequence, error, bytes: each.bytes, isDeleted: each.isDeleted, &actions)
             case .stored, .held, .keptBack(_, _, isListed: true):
                 complete(each.sequence)
                 came.append((each.id, each.version))

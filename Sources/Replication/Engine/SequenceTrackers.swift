@@ -56,6 +56,8 @@ public struct RemoteSequenceTracker: Sendable {
         /// The places of the open rows around it; ``none`` where there is none.
         var before: Int
         var after = RemoteSequenceTracker.none
+        /// It stays open, whatever comes.
+        var isLeft = false
     }
 
     private static let none = -1
@@ -88,23 +90,49 @@ public struct RemoteSequenceTracker: Sendable {
         return true
     }
 
-    /// The row's revision is durable, or was not wanted. False for a sequence that is not outstanding.
+    /// The row's revision is durable, or was not wanted. False for a sequence that is not outstanding, or is left open.
     @discardableResult
     public mutating func complete(_ sequence: RemoteSequence) -> Bool {
         guard let place = places.removeValue(forKey: sequence) else { return false }
+        let (isLeft, after) = (rows[place].isLeft, rows[place].after)
+        if isLeft {
+            places[sequence] = place
+            return false
+        }
+        remove(place)
+        join(after)
+        return true
+    }
+
+    /// The row stays open for good: the peer has to offer it again, on another connection. Of those that lie side by side the first is kept,
+    /// so that any number of them takes the room of one.
+    public mutating func leave(_ sequence: RemoteSequence) {
+        guard let place = places[sequence], !rows[place].isLeft else { return }
+        rows[place].isLeft = true
+        join(rows[place].after)
+        join(place)
+    }
+
+    /// Whether the row stays open for good.
+    public func isLeft(_ sequence: RemoteSequence) -> Bool { places[sequence].map { rows[$0].isLeft } ?? false }
+
+    /// Behind a row that stays open another one says nothing more.
+    private mutating func join(_ place: Int) {
+        guard place != Self.none, rows[place].isLeft, rows[place].before != Self.none, rows[rows[place].before].isLeft else { return }
+        places[rows[place].sequence] = nil
+        remove(place)
+    }
+
+    private mutating func remove(_ place: Int) {
         let row = rows[place]
         release(place)
-        bytes -= Self.bytes(sequence) + (row.doneBehind.map(Self.bytesBehind) ?? 0)
+        bytes -= Self.bytes(row.sequence) + (row.doneBehind.map(Self.bytesBehind) ?? 0)
         let through = row.doneBehind ?? row.sequence
         if row.after == Self.none { last = row.before } else { rows[row.after].before = row.before }
-        guard row.before != Self.none else {
-            reached = through
-            return true
-        }
+        guard row.before != Self.none else { return reached = through }
         bytes += Self.bytesBehind(through) - (rows[row.before].doneBehind.map(Self.bytesBehind) ?? 0)
         rows[row.before].doneBehind = through
         rows[row.before].after = row.after
-        return true
     }
 
     private mutating func release(_ place: Int) {

@@ -23,9 +23,6 @@ struct WaitingLists {
 
     var isIdle: Bool { if case .nothing = current { waiting.isEmpty } else { false } }
 
-    /// None is looked at, though some may wait.
-    var isResting: Bool { if case .nothing = current { true } else { false } }
-
     /// The list of which the store is asked, and its rows.
     var asking: (list: IncomingList, rows: ListRows)? {
         if case .asking(let list, let rows) = current { (list, rows) } else { nil }

@@ -39,7 +39,7 @@ extension Explanation {
                 + "database's quota and nightjar reload."),
         Explanation(
             "pull_waits_for_room", "There is no room here for documents or blobs that the peer of a replicator has: the disk or the database's quota is used up. "
-                + "They stay at the peer, and what is to be pushed goes on.",
+                + "They stay at the peer; deletions and documents that fit still come, and what is to be pushed goes on.",
             "Make room: delete or purge documents, remove what is not the agent's from the disk, or raise the quota and nightjar reload. The pull goes on by itself."),
         Explanation(
             "documents_damaged", "What is stored of a document, or the file of a blob, cannot be read. Everything else goes on.",

@@ -91,7 +91,10 @@ import Testing
         options.usage.countedBlobs(900_000)
         #expect(options.refusal(.local, 100_000) == nil)
         #expect(options.refusal(.local, 200_000)?.contains("quota of 1024 KiB") == true && guardian.state(wanted.name.value) == nil)
-        options.usage.changedBlobs(by: 140_000)
+        // Nothing is kept for deltas.
+        options.usage.changedBlobs(by: 40_000)
+        #expect(options.refusal(.peers, 200_000) != nil && guardian.state(wanted.name.value) == nil && options.usage.isShort)
+        options.usage.changedBlobs(by: 100_000)
         #expect(options.refusal(.peers, 1)?.contains("nothing but deletions") == true && guardian.state(wanted.name.value)?.isQuota == true)
         #expect(options.usage.isShort)
         options.usage.changedBlobs(by: -500_000)

@@ -82,6 +82,15 @@ import Testing
         #expect(tracker.bytes == 0 && tracker.completedThrough?.json == "1000\(long)")
     }
 
+    @Test func rowsThatAreLeftOpenTakeTheRoomOfOne() {
+        var tracker = RemoteSequenceTracker(from: nil)
+        for number in 1...1_000 {
+            tracker.begin(RemoteSequence(json: "\(number)"))
+            tracker.leave(RemoteSequence(json: "\(number)"))
+        }
+        #expect(tracker.outstanding == 1 && tracker.bytes < 10_000 && tracker.completedThrough == nil)
+    }
+
     @Test func aSequenceThatIsTooLongIsRefusedByName() {
         let limits = ReplicationLimits()
         let long = String(repeating: "s", count: limits.maximumSequenceBytes)

@@ -18,11 +18,31 @@ import Testing
         return pull
     }
 
+    /// Neither of them had room.
+    private func waiting() -> PullRun {
+        var pull = underWay()
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a")), .checked(checked(2, "b"))]))
+        pull.on(.failed(pull.batch, full))
+        return pull
+    }
+
+    private func caughtUp(_ pull: inout PullRun) {
+        pull.on(.listArrived(offeredList))
+        pull.on(.listRead(.success(.offered([]))))
+    }
+
+    private func sized(_ sequence: Int, _ id: String, _ bytes: Int) -> OfferedRow {
+        var row = row(sequence, id)
+        row.bodySize = bytes
+        return row
+    }
+
     @Test func whatDoesNotFitStaysOpenWhileTheRestIsStored() {
         var pull = underWay()
         pull.on(.checked(pull.batch, [.checked(checked(1, "a")), .checked(checked(2, "b"))]))
         let words = pull.on(.stored(pull.batch, [.failed(full), .stored(.inserted(sequence: 7))]))
         #expect(words.contains("look for room for 2") && words.contains("report a 507") && words.contains("report b ok") && !words.contains("fail"))
+        caughtUp(&pull)
         #expect(pull.through == nil && pull.machine.isComplete && pull.machine.roomWait?.error.code == 507)
     }
 
@@ -38,13 +58,79 @@ import Testing
     }
 
     @Test func nothingMoreIsAskedForUntilThereIsRoom() {
-        var pull = underWay()
-        pull.on(.checked(pull.batch, [.checked(checked(1, "a")), .checked(checked(2, "b"))]))
-        pull.on(.failed(pull.batch, full))
-        #expect(pull.on(.listArrived(offeredList)) == [])
+        var pull = waiting()
+        #expect(pull.offer(row(3, "c"), row(4, "d")) == ["answer --"])
+        #expect(pull.through == nil && pull.machine.isDrained && !pull.machine.isComplete && pull.counts.completed == 4 && pull.counts.total == 4)
+        caughtUp(&pull)
         #expect(pull.machine.isComplete)
         #expect(pull.on(.roomLooked(isThere: false)) == ["look for room for 2"])
         #expect(pull.on(.roomLooked(isThere: true)) == ["come back now"])
+    }
+
+    /// They make the room.
+    @Test func deletionsAndRemovalsAreTakenMeanwhile() {
+        var pull = waiting()
+        #expect(pull.offer(row(3, "c"), row(4, "d", "2-d", flags: 1), row(5, "e", flags: 2), row(6, "f")) == ["answer -+--", "take away e"])
+        let removal = Removal(id: doc("e"), sequence: RemoteSequence(json: "5"))
+        pull.on(.takenAway([TakenAway(removal: removal, end: .purged)]))
+        pull.on(.arrived(received(4, "d", "2-d")))
+        var deletion = checked(4, "d", "2-d")
+        deletion.isDeleted = true
+        #expect(pull.on(.checked(pull.batch, [.checked(deletion)])) == ["store d@2-d"])
+        #expect(pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 7))])).contains("report d ok"))
+        caughtUp(&pull)
+        #expect(pull.through == nil && pull.machine.isComplete && pull.counts.completed == 6 && pull.counts.total == 6)
+        // However many rows wait, they hold the place of one.
+        #expect(pull.machine.tracker?.outstanding == 1)
+    }
+
+    /// One that is too large keeps away none that fits; where the peer does not say how large they are, they are tried.
+    @Test func whatIsSmallerIsAskedFor() {
+        var pull = PullRun()
+        pull.offer(row(1, "a"))
+        pull.on(.noRoom(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
+        #expect(pull.offer(sized(2, "b", 10), sized(3, "c", 5_000), sized(4, "d", 0)) == ["answer +-+"])
+        pull.on(.noRoom(RemoteSequence(json: "4"), doc("d"), ReplicationError(store: full), bytes: 100))
+        #expect(pull.offer(sized(5, "e", 99), sized(6, "f", 100)) == ["answer +-"])
+        // The smallest can come as soon as there is room for it.
+        #expect(pull.on(.roomLooked(isThere: false)) == ["look for room for 100"])
+    }
+
+    @Test func aStoreThatIsFullNeedNotRefuseEveryDocument() {
+        var pull = PullRun { $0.insertionBatch = 2 }
+        pull.offer(row(1, "a"), row(2, "b"), row(3, "c"))
+        pull.on(.noRoom(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
+        #expect(pull.offer(sized(4, "d", 0)) == ["answer +"])
+        pull.on(.noRoom(RemoteSequence(json: "2"), doc("b"), ReplicationError(store: full), bytes: 5_000))
+        #expect(pull.offer(sized(5, "e", 0), row(6, "f", "2-f", flags: 1)) == ["answer -+"])
+        // What gets in says that others may.
+        pull.on(.withdrawn(RemoteSequence(json: "4")))
+        pull.on(.withdrawn(RemoteSequence(json: "6")))
+        pull.on(.arrived(received(3, "c")))
+        pull.on(.checked(pull.batch, [.checked(checked(3, "c"))]))
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 7))]))
+        #expect(pull.offer(sized(7, "g", 0)) == ["answer +"])
+    }
+
+    /// A disk that is full takes no deletion either.
+    @Test func deletionsThatAreNotTakenAreNotTriedForEver() {
+        var pull = PullRun { $0.insertionBatch = 1 }
+        pull.offer(row(1, "a", "2-a", flags: 1))
+        pull.on(.arrived(received(1, "a", "2-a")))
+        var deletion = checked(1, "a", "2-a")
+        deletion.isDeleted = true
+        pull.on(.checked(pull.batch, [.checked(deletion)]))
+        pull.on(.failed(pull.batch, full))
+        #expect(pull.offer(row(2, "b", "2-b", flags: 1)) == ["answer -"])
+    }
+
+    @Test func aRowThatIsToldAgainWhileItWaitsPassesNothing() {
+        var pull = waiting()
+        #expect(pull.offer(sized(1, "a", 1), row(3, "c")) == ["answer +-"])
+        pull.on(.arrived(received(1, "a")))
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 7))]))
+        #expect(pull.through == nil && pull.machine.isDrained && pull.counts.completed == pull.counts.total)
     }
 
     @Test func aBlobThatDoesNotFitHasItsDocumentWaitForAsMuchRoom() throws {
@@ -63,6 +149,7 @@ import Testing
         var pull = PullRun()
         pull.offer(row(1, "a"))
         let words = pull.on(.noRoom(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
+        caughtUp(&pull)
         #expect(words.contains("look for room for 5000") && pull.through == nil && pull.machine.isComplete)
     }
 
