@@ -199,9 +199,11 @@ struct SequenceTrackerTests {
             for row in rows.shuffled(using: &random) {
                 if Int.random(in: 0..<4, using: &random) == 0 {
                     tracker.leave(row)
-                    #expect(!tracker.complete(row))
+                    let isCompleted = tracker.complete(row)
+                    #expect(!isCompleted)
                 } else {
-                    #expect(tracker.complete(row))
+                    let isCompleted = tracker.complete(row)
+                    #expect(isCompleted)
                     done.insert(row)
                 }
                 #expect(tracker.completedThrough == rows.prefix { done.contains($0) }.last)
