@@ -113,8 +113,8 @@ extension Explanation {
             "plugin_refused", "A changed plugin is refused: it does not compile, or its tests fail. The version before serves, also after a restart.",
             "nightjar plugin test NAME shows the tests. Mend the file and save it."),
         Explanation(
-            "configuration_refused", "A changed configuration was refused. The one before is in force, and the next start would fail.",
-            "nightjar check names each mistake with line and column. Mend them, then nightjar reload."),
+            "configuration_refused", "A changed configuration was refused. The one before is in force, and the next start reads the changed one.",
+            "nightjar check names each mistake with line and column. Mend them, then nightjar reload; or put the file back as it was, and this ends by itself."),
         Explanation(
             "next_start_fails",
             "The agent runs, and would not start again: its configuration cannot be read now, or a file that it names is gone or wrong, such as a certificate, "
