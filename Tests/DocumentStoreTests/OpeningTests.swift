@@ -127,6 +127,15 @@ import Testing
         #expect(try await text(store.get("after")?.body) == big)
     }
 
+    @Test func aDiskThatIsFullAtTheOpeningIsToldAsThat() throws {
+        var options = DatabaseOptions()
+        options.maxPages = 2
+        let error = #expect(throws: StoreError.self) { try Store(options) }
+        guard let error, case .diskFull = error else { return #expect(Bool(false), "\(String(describing: error))") }
+        let words = "\(error)"
+        #expect(words.contains("the disk is full") && words.contains("make room") && !words.contains("this write"), "\(words)")
+    }
+
     @Test func swallowedFailureUndoesTheJob() async throws {
         var options = DatabaseOptions()
         options.maxPages = 60

@@ -85,7 +85,12 @@ struct Diagnosis: Sendable {
             }
             return [Self.judge(report, name)] + clocks
         } catch {
-            return [Finding("store", .wrong, "database \(name): \(error)", mend: "nightjar explain database_unreadable")]
+            let isFull = (error as? StoreError)?.isNoRoomToOpen == true
+            return [
+                Finding(
+                    "store", .wrong, "database \(name): \(error)",
+                    mend: isFull ? "make room on that disk (df -h \(settings.data.value)), then start the agent" : "nightjar explain database_unreadable")
+            ]
         }
     }
 
