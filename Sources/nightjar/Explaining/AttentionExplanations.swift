@@ -69,8 +69,8 @@ extension Explanation {
             "documents_not_taken", "Peers push documents that cannot be taken for the moment. The peers keep them and come again.",
             "Mend the cause that is named: a plugin, a missing blob, a full disk."),
         Explanation(
-            "documents_unrouted", "The sync function failed on documents, which are in no channel: no user gets them.",
-            "nightjar doc unrouted DB says which and why. Mend the plugin and save it."),
+            "documents_unrouted", "The sync function failed on documents or rejected them, and they are in no channel: no user gets them.",
+            "nightjar doc unrouted DB says which and why. Where it failed, mend the plugin and save it. Where it says rejected, change the document, or remove it: nightjar doc rm."),
         Explanation(
             "conflicts_pending", "Two versions of a document wait, because the resolver failed.",
             "nightjar conflicts list --pending says why. Mend the resolver and save it: they are decided by themselves."),
