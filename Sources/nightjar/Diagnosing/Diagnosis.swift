@@ -28,7 +28,7 @@ struct Diagnosis: Sendable {
         let group = MultiThreadedEventLoopGroup.singleton
         var agent: AgentClient?
         do { agent = try AgentClient.find(settings, group: group) } catch {
-            add([Finding("agent", .wrong, "\(error)", mend: "run this as the agent's user")])
+            add([Finding("agent", .wrong, "\(error)", mend: AgentUser.advice(data: settings.data.value))])
         }
         if let agent { add(await health(agent)) } else if all.allSatisfy({ $0.area != "agent" }) {
             add([Finding("agent", .skipped, "no agent runs on \(settings.data.value)")])
