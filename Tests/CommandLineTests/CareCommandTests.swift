@@ -18,13 +18,18 @@ struct CareCommandTests {
         let made = try await documents.run("backup", "main", "copy", "--json")
         #expect(made.status == 0, "\(made)")
         #expect(try made.json["documents"] == 2 && made.json["blobs"] == 1, "\(made)")
-        #expect(try await documents.run("backup", "main", "copy").status == 1, "what is there is left alone")
+        let again = try await documents.run("backup", "main", "copy")
+        #expect(again.status == 1 && again.errors.contains("choose a new folder") && !again.errors.contains("File exists"), "what is there is left alone: \(again)")
         #expect(try await documents.run("doc", "put", "main", "later", "{}").status == 0)
 
         #expect(try await NightjarExecutable.run("backup", "--verify", "copy", folder: folder.path).status == 0)
         try folder.write("other/nightjar.yaml", "data: data\ndatabases: { main: {} }\nlisteners: []\n")
         func other(_ arguments: String...) async throws -> Subprocess.Outcome {
             try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "other/nightjar.yaml"], folder: folder.path)
+        }
+        for none in ["nothere", "other"] {
+            let refused = try await other("restore", none)
+            #expect(refused.status == 1 && refused.errors.contains("\(none) is no backup") && !refused.errors.contains("errno"), "\(refused)")
         }
         let restored = try await other("restore", "copy")
         #expect(restored.status == 0 && restored.output.contains("restored 2 documents and 1 blob,"), "\(restored)")

@@ -84,7 +84,7 @@ import Testing
 
     @Test("a list with an identity that has expired is status 1, and says what to do; one that ends soon is named with status 0")
     func expired() async throws {
-        #expect(try await nightjar("create", "soon", "--validity", "5").status == 0)
+        #expect(try await nightjar("create", "soon", "--days", "5").status == 0)
         let soon = try await nightjar("list")
         #expect(soon.status == 0 && soon.errors.contains("identity soon expires in") && soon.errors.contains("identity create soon --replace"), "\(soon)")
         try await openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "old.key")

@@ -98,6 +98,17 @@ import Testing
         }
     }
 
+    @Test(.enabled(if: geteuid() == 0, "only root can be somebody else"))
+    func anotherUserIsToldWhoseAgentItIs() async throws {
+        let folder = try TemporaryFolder()
+        #expect(chmod(folder.path, 0o755) == 0)
+        let agent = try await AgentProcess.start(Configuration.plain, in: folder)
+        let other = try await Subprocess.run(
+            "/usr/bin/setpriv", ["--reuid", "64322", "--clear-groups", try NightjarExecutable.path(), "status", "--data", folder.path("data")], folder: folder.path)
+        #expect(other.status == 1 && other.errors.contains("run it as the agent's user (root), for example sudo -u root"), "\(other)")
+        try await agent.stop()
+    }
+
     @Test func theCurrentFoldersDataIsTheDefault() async throws {
         let folder = try TemporaryFolder()
         let agent = try await AgentProcess.start(Configuration.plain.replacing("data: data", with: "data: nightjar-data"), in: folder)

@@ -86,6 +86,25 @@ struct SupportBundleTests {
         }
     }
 
+    @Test("the log in it holds no documents: bodies that were shown on the wire stay out, also after bodies was switched off, and the rest of the line is there")
+    func noBodies() async throws {
+        let folder = try TemporaryFolder()
+        let agent = try await AgentProcess.start(Configuration.plain + "log: { level: info, domains: { network: trace }, bodies: true }\n", in: folder)
+        let peer = try await Peer.connect(agent)
+        #expect(try await peer.ask(Peer.revision("visible", "1-aa", #"{"note":"inside of the document"}"#)).error == nil)
+        #expect(try await agent.admin.get("/api/log").text.contains("inside of the document"))
+        for log in [nil, "log: { level: info }\n"] {
+            if let log {
+                try folder.write("nightjar.yaml", Configuration.plain + log)
+                #expect(try await agent.command("reload").status == 0)
+            }
+            #expect(try await Self.bundle(folder).status == 0)
+            let (names, all, _) = try await Self.unpacked(folder)
+            #expect(names.contains("log.json") && all.contains("received rev") && all.contains("id: visible"), "\(all)")
+            #expect(!all.contains("inside of the document"), "\(all)")
+        }
+    }
+
     @Test("a configuration that is no YAML, and unknown keys, are told without what stands there")
     func unreadable() async throws {
         let folder = try Self.folder()

@@ -102,6 +102,18 @@ import Testing
         #expect(damaged == path)
     }
 
+    @Test func aCopyOfADamagedFileNamesTheFileThatIsDamaged() async throws {
+        let store = try Store()
+        for n in 0..<200 { _ = try await store.save("d\(n)", "{\"text\":\"\(String(repeating: "x", count: 500))\"}") }
+        store.database.close()
+        let path = store.folder + "/db.sqlite3"
+        var bytes = try readFile(path)
+        for index in 8 * 4096..<bytes.count { bytes[index] = 0x5A }
+        try writeFile(path, bytes)
+        let error = #expect(throws: StoreError.self) { try Copying.vacuum(path, into: store.folder + "/copy.sqlite3") }
+        guard case .corrupt(path, _)? = error else { return #expect(Bool(false), "\(String(describing: error))") }
+    }
+
     @Test func fullDiskFailsTheWriteOnly() async throws {
         var options = DatabaseOptions()
         options.maxPages = 100
@@ -125,6 +137,15 @@ import Testing
         for n in 0..<stored { #expect(try await store.database.write { try $0.purge(c, doc("d\(n)")) }) }
         _ = try await store.save("after", big)
         #expect(try await text(store.get("after")?.body) == big)
+    }
+
+    @Test func aDiskThatIsFullAtTheOpeningIsToldAsThat() throws {
+        var options = DatabaseOptions()
+        options.maxPages = 2
+        let error = #expect(throws: StoreError.self) { try Store(options) }
+        guard let error, case .diskFull = error else { return #expect(Bool(false), "\(String(describing: error))") }
+        let words = "\(error)"
+        #expect(words.contains("the disk is full") && words.contains("make room") && !words.contains("this write"), "\(words)")
     }
 
     @Test func swallowedFailureUndoesTheJob() async throws {

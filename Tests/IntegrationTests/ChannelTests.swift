@@ -77,6 +77,9 @@ struct ChannelTests {
         // What could not be routed here is counted, listed with the reason, and tried again when the operator asks for it.
         let databases = try await hub.status()["databases"]?.asArray
         #expect(databases?.first { $0["name"] == "main" }?["unrouted"]?.asInt64 == 1)
+        let told = try await hub.status()["attention"]?.asArray?.first { $0["kind"] == "documents_unrouted" }
+        // Where sync rejects a document, no other plugin helps.
+        #expect(told?["remedy"]?.asString?.contains("what it rejected, change or remove (nightjar doc rm)") == true, "\(told?.text ?? "nothing")")
         let list = try await hub.command("doc", "unrouted", "main", "--json")
         let rows = try JSONValue(parsing: list.outputBytes).asArray
         #expect(rows?.count == 1 && rows?.first?["id"] == "broken" && rows?.first?["plugin"] == "route", "\(list)")

@@ -105,6 +105,7 @@ struct FullDiskSavingTests {
         let (process, _) = try SmallDisk.launch(Self.configuration, database: "main", in: folder, size: "8m", before: before)
         let ready = try await process.line(containing: "ready")
         #expect(process.errors.contains("no room for") && process.errors.contains("ended with 1"), "\(process.errors)")
+        #expect(process.errors.contains("the disk is full, and the database cannot be opened"), "\(process.errors)")
         let agent = AgentProcess(process: process, folder: folder, ready: ready)
         #expect(try await agent.documents("main") == 200)
         try await agent.save("late", "{\"pad\":\"\(Self.pad)\"}")

@@ -55,6 +55,9 @@ struct ListenerSteeringTests {
         // The code, its explanation and the text agree, and say who can be asked.
         #expect(try await agent.listener("edge")["error"]?["code"] == 25)
         #expect(reason?["text"]?.asString?.contains("ss -ltnp 'sport = :\(port)'") == true, "\(health)")
+        // Once, and nothing of an interface, which is there.
+        let remedy = reason?["remedy"]?.asString ?? ""
+        #expect(remedy.hasPrefix("free the port") && !remedy.contains("ss -ltnp") && !remedy.contains("interface"), "\(remedy)")
         for code in ["network/25", "listener_waiting"] {
             let words = try await NightjarExecutable.run("explain", code).output
             #expect(words.contains("ss -ltnp") && words.contains("nightjar listener NAME start"), "\(words)")

@@ -108,4 +108,28 @@ struct NextStartTests {
         #expect(try await again.plugin("gate")["version"]?.asString == version)
         _ = try await again.stop()
     }
+
+    @Test("a reload that a broken plugin refuses leaves nothing that a mended file does not end, and a changed configuration that was refused ends when it is put back")
+    func refusalEnds() async throws {
+        let sound = "return { authenticate_password = function(u) return u == 'ada' end }\n"
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/gate.lua", sound)
+        let configuration = Configuration.hub(listener: "authenticator: gate", plugins: true)
+        let agent = try await AgentProcess.start(configuration, in: folder)
+        try folder.write("plugins/gate.lua", "return {\n")
+        try await eventually("the plugin is refused") { try await agent.plugin("gate")["refused"]?.isNull == false }
+        #expect(try await agent.command("reload").status == 78)
+        let health = try await agent.admin.get("/health")
+        #expect(health.status == 200 && health.text.contains("plugin_refused") && !health.text.contains("would not start"), "\(health)")
+        try folder.write("plugins/gate.lua", sound)
+        try await eventually("the mended file ends it") { try await !agent.admin.get("/health").text.contains("refused") }
+
+        try folder.write("nightjar.yaml", configuration + "bogus: 1\n")
+        #expect(try await agent.command("reload").status == 78)
+        let refused = try await agent.admin.get("/health")
+        #expect(refused.status == 503 && refused.text.contains("configuration_refused"), "\(refused)")
+        try folder.write("nightjar.yaml", configuration)
+        try await eventually("the file put back ends it") { try await agent.admin.get("/health").status == 200 }
+        _ = try await agent.stop()
+    }
 }

@@ -13,14 +13,8 @@ extension Agent {
             let text = "the agent is starting or stopping"
             return [Attention(.notReady, "agent", since: startedAt, text, remedy: "wait, or look into its log where it takes long")]
         }
-        var list = shared.withLock { $0.refusedReload }.map { refused in
-            [
-                Attention(
-                    .configurationRefused, "configuration", since: refused.since,
-                    "the changed configuration was refused, and the one before is in force: \(refused.text)",
-                    remedy: "the agent would not start with it; mend it, look with nightjar check, then nightjar reload")
-            ]
-        } ?? []
+        var list: [Attention] = []
+        if let refused = refusedConfiguration() { list.append(refused) }
         // A refused configuration is told with its own words, and is what the next start would read.
         if list.isEmpty, let failing = nextStart.attention(settings) { list.append(failing) }
         await lookAtDisks()
@@ -32,6 +26,20 @@ extension Agent {
         list += fleetAttention()
         attentionTimes.complete(&list, now: environment.time.wallSeconds(), logger: log)
         return list.filter(\.isUnhealthy) + list.filter { !$0.isUnhealthy }
+    }
+
+    /// What a reload refused, as long as the file holds another configuration than the one in force. Where it holds the same, a plugin or a file was
+    /// wrong, and that is told by itself until it is mended.
+    private nonisolated func refusedConfiguration() -> Attention? {
+        guard let refused = shared.withLock({ $0.refusedReload }) else { return nil }
+        guard !nextStart.readsWhatIsInForce(settings) else {
+            shared.withLock { $0.refusedReload = nil }
+            return nil
+        }
+        return Attention(
+            .configurationRefused, "configuration", since: refused.since,
+            "the changed configuration was refused, and the one before is in force: \(refused.text)",
+            remedy: "mend what is named, or put the configuration back; look with nightjar check, then nightjar reload. The next start reads the changed one")
     }
 
     /// Looks now and then, until the task is cancelled.

@@ -43,7 +43,7 @@ extension Agent {
             list.append(
                 Attention(
                     .documentsUnrouted, subject, "\(Plural.count(unrouted, "document")) in no channel because sync failed or refused: no user gets them",
-                    remedy: "mend the plugin; nightjar doc unrouted \(database.name) says which and why"))
+                    remedy: "nightjar doc unrouted \(database.name) says which and why: where sync failed, mend the plugin; what it rejected, change or remove (nightjar doc rm)"))
         }
         let conflicts = statistics.reduce(0) { $0 + $1.conflictsPending }
         // Where nobody decides, branches are kept, as CouchDB keeps them.

@@ -12,6 +12,8 @@ final class NextStart: Sendable {
 
     private struct Look {
         var problems: [String] = []
+        /// What would be read is what is in force.
+        var isInForce = false
         var at: UInt64?
     }
 
@@ -28,21 +30,29 @@ final class NextStart: Sendable {
     func forget() { look.withLock { $0 = Look() } }
 
     /// What would stop it, in the order of the configuration; empty if nothing would.
-    func problems(_ inForce: AgentSettings) -> [String] {
+    func problems(_ inForce: AgentSettings) -> [String] { current(inForce).problems }
+
+    /// Whether a start would read the configuration that is in force: nothing that was refused is left in its file.
+    func readsWhatIsInForce(_ inForce: AgentSettings) -> Bool { current(inForce).isInForce }
+
+    private func current(_ inForce: AgentSettings) -> Look {
         let now = environment.time.monotonicNanoseconds()
-        if let known = look.withLock({ look in look.at.map { now - $0 < UInt64(Self.interval) * 1_000_000_000 } == true ? look.problems : nil }) { return known }
-        let found = self.found(inForce)
-        look.withLock { $0 = Look(problems: found, at: now) }
+        let known = look.withLock { $0 }
+        if let at = known.at, now - at < UInt64(Self.interval) * 1_000_000_000 { return known }
+        var found = self.found(inForce)
+        found.at = now
+        look.withLock { $0 = found }
         return found
     }
 
-    private func found(_ inForce: AgentSettings) -> [String] {
+    private func found(_ inForce: AgentSettings) -> Look {
         do {
-            let settings = try load.withLock { $0 }?() ?? inForce
-            return ConfigurationCheck.obstacles(settings, environment).map(\.description)
+            let read = try load.withLock { $0 }?()
+            let problems = ConfigurationCheck.obstacles(read ?? inForce, environment).map(\.description)
+            return Look(problems: problems, isInForce: read?.difference(from: inForce).isEmpty ?? false)
         } catch let error as ConfigurationProblems {
-            return error.problems.map(\.description)
-        } catch { return ["\(error)"] }
+            return Look(problems: error.problems.map(\.description))
+        } catch { return Look(problems: ["\(error)"]) }
     }
 
     /// Nil if it would start.

@@ -1,6 +1,7 @@
 import Documents
 import DocumentStore
 import Encodings
+import Glibc
 import Interfaces
 import PluginHost
 import Replication
@@ -131,8 +132,9 @@ extension Agent {
         guard error.domain == .network else { return "mend what is named" }
         switch ReplicationError.NetworkCode(rawValue: error.code) {
         case .addressNotAvailable:
-            // The system has one number for both; the message says which it is.
-            return "free the port if it is in use (ss -ltnp says who has it); else bring the interface up, or give it an address"
+            // The field has one number for both. Who has the port can be seen as the message says.
+            return error.message.contains(String(cString: strerror(EADDRINUSE)))
+                ? "free the port, or name another one in the configuration and nightjar reload" : "bring the interface up, or give it an address"
         case .unknownInterface: return "plug the interface in, or correct the listener's interface"
         case .dnsFailure: return "the listener's interface is a host name, which this machine has to be able to resolve: check its name server, or give the address"
         case .networkDown: return "bring the interface up"

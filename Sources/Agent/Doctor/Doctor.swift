@@ -34,10 +34,12 @@ package struct Doctor: Sendable {
             return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "mend it in the file, then nightjar check") }
         }
         let report: ConfigurationCheck.Report
+        // What only the agent's user can read looks wrong to others, and nightjar check as the same user says no more.
+        let other = settings.knowsDataFolder ? AgentUser.adviceToOthers(data: settings.data.value) : nil
         do { report = try await ConfigurationCheck.run(settings, environment, found: found) } catch {
-            return [Finding("configuration", .wrong, "\(error)", mend: "nightjar check")]
+            return [Finding("configuration", .wrong, "\(error)", mend: other ?? "nightjar check")]
         }
-        var findings = report.problems.map { Finding("configuration", .wrong, $0, mend: "mend it there, then nightjar check and nightjar reload") }
+        var findings = report.problems.map { Finding("configuration", .wrong, $0, mend: other ?? "mend it there, then nightjar check and nightjar reload") }
         findings += report.advice.map { Finding("configuration", .warning, $0, mend: "is that meant?") }
         if findings.isEmpty {
             let file = settings.file.map { "\($0): " } ?? "no file, the built-in default: "
@@ -122,7 +124,7 @@ package struct Doctor: Sendable {
         }
         if facts.st_uid != geteuid(), geteuid() != 0 {
             findings.append(
-                Finding("disk", .warning, "the data folder \(data) belongs to user \(facts.st_uid), and this is user \(geteuid())", mend: "run this as the agent's user"))
+                Finding("disk", .warning, "the data folder \(data) belongs to user \(facts.st_uid), and this is user \(geteuid())", mend: AgentUser.advice(data: data)))
         }
         if access(data, W_OK) != 0 {
             findings.append(Finding("disk", .wrong, "the data folder \(data) cannot be written: \(String(cString: strerror(errno)))", mend: "chown it to the agent's user; is the disk mounted read-only?"))

@@ -47,6 +47,8 @@ extension Agent {
         } catch {
             let now = environment.time.wallSeconds()
             audit.note(.init(who: "agent", from: "", action: "configuration loaded", outcome: "refused"))
+            // What was seen before it was changed does not end this.
+            nextStart.forget()
             shared.withLock { $0.refusedReload = ("\(error)", $0.refusedReload?.since ?? now) }
             throw error
         }

@@ -38,7 +38,7 @@ struct ListenerWhereabouts: Sendable {
         case .unrouted(let route?):
             WhereaboutsStatement(
                 "unrouted", "sync function \(route.plugin) could not put it into channels: \(route.error)",
-                remedy: "mend the plugin; it is tried again by itself"
+                remedy: "mend the plugin, and it is tried again by itself; what it rejected, change or remove (nightjar doc rm)"
             ).with(["plugin": .string(route.plugin), "version": .string(route.version), "error": .string(route.error)])
         case .unrouted(nil):
             WhereaboutsStatement("unrouted", "the sync function has not put its current revision into channels", remedy: "nightjar plugin retry asks it again")
@@ -53,7 +53,7 @@ struct ListenerWhereabouts: Sendable {
         case .held(let failure):
             WhereaboutsStatement(
                 "held", "push_filter \(failure.plugin) of the listener fails on it: \(failure.message)",
-                remedy: "mend the plugin; it is tried again by itself"
+                remedy: "mend the plugin, and it is tried again by itself; what it rejected, change or remove (nightjar doc rm)"
             ).with(["plugin": .string(failure.plugin), "error": .string(failure.message)])
         case .deletionSkipped:
             WhereaboutsStatement("deletion_skipped", "it was deleted before the peer's first visit, and the peer wants no such deletions")

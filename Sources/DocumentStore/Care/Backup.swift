@@ -2,6 +2,7 @@ import Digests
 import Documents
 import Encodings
 import Environment
+import Glibc
 import SQLite
 
 /// What a backup is: a folder that holds a database as it was at one moment, and what tells whether it is whole.
@@ -61,7 +62,7 @@ extension Database {
         let name = name
         let now = blobs.now
         // One that is there already is somebody else's.
-        try await blobs.perform { blobs in try StoreError.ofFiles { () throws(FileError) in try blobs.files.makeFolder(folder) } }
+        try await blobs.perform { blobs in try Database.makeBackupFolder(folder, blobs.files) }
         do {
             let (digests, documents) = try await blobs.perform { blobs in
                 try StoreError.ofFiles { () throws(FileError) in try blobs.files.makeFolder(folder + "/blobs") }
@@ -84,6 +85,13 @@ extension Database {
         } catch {
             await discardBackup(folder)
             throw error
+        }
+    }
+
+    private static func makeBackupFolder(_ folder: String, _ files: any FileSystem) throws(StoreError) {
+        do throws(FileError) { try files.makeFolder(folder) } catch {
+            guard error.number == EEXIST else { throw StoreError(error) }
+            throw .folder(path: folder, errno: error.number, detail: "it is there already; choose a new folder")
         }
     }
 

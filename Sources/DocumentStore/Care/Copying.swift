@@ -15,7 +15,11 @@ enum Copying {
             let connection = try Connection(path: path, mode: .readOnly)
             defer { connection.close() }
             try connection.execute("VACUUM INTO '\(copy.with("'", replacedBy: "''"))'")
-        } catch { throw StoreError(error, path: copy) }
+        } catch {
+            // What is damaged is what was to be copied; anything else happened to the copy.
+            let isOfSource = error.kind == .corrupt || error.kind == .notADatabase
+            throw StoreError(error, path: isOfSource ? path : copy)
+        }
     }
 
     /// What a copy holds, after SQLite's own check of it.

@@ -41,7 +41,9 @@ public final class Database: Sendable {
     public static func open(
         folder: String, name: String, options: DatabaseOptions = .init(), environment: Environment = .system
     ) throws(StoreError) -> Database {
-        try Database(folder: folder, name: name, options: options, environment)
+        do throws(StoreError) {
+            return try Database(folder: folder, name: name, options: options, environment)
+        } catch { throw error.ofOpening }
     }
 
     private init(folder: String, name: String, options: DatabaseOptions, _ environment: Environment) throws(StoreError) {

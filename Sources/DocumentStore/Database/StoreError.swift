@@ -71,6 +71,16 @@ public enum StoreError: Error, Sendable, Equatable {
 }
 
 extension StoreError {
+    private static let noRoomToOpen = "the disk is full, and the database cannot be opened, not even to be read; make room on it, a few KiB are enough, then start again"
+
+    /// The same where the database was not open yet: there was no write of whoever asked.
+    var ofOpening: StoreError {
+        if case .diskFull(let path, _) = self { .diskFull(path: path, detail: Self.noRoomToOpen) } else { self }
+    }
+
+    /// There is no room to open the database with.
+    package var isNoRoomToOpen: Bool { if case .diskFull(_, Self.noRoomToOpen) = self { true } else { false } }
+
     /// The disk could not take what was to be written.
     var isOfDisk: Bool {
         switch self {
@@ -104,6 +114,8 @@ extension StoreError: CustomStringConvertible {
         case .fileGone(let path, let sign?):
             "\(path) is missing or empty, but there was a database: put it back or restore a copy (is its disk mounted?); to begin with an "
                 + "empty one, remove \(sign)"
+        case .diskFull(let path, let detail) where isNoRoomToOpen:
+            "no room for \(path): \(detail)"
         case .diskFull(let path, let detail):
             "no room for \(path) (\(detail)); nothing of this write was stored"
         case .inputOutput(let path, let detail):

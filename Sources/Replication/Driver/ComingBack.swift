@@ -13,8 +13,10 @@ extension ReplicationSession {
     }
 
     func comeBack(_ message: String) {
-        comesBack = true
-        fail(ReplicationError(domain: .http, code: 503, message: message))
+        guard !hasEnded else { return }
+        (comesBack, reconnects) = (true, true)
+        logger.notice("\(message)")
+        finish(error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
 
     /// Sees after a while whether there is room for so much. Where room comes and goes, ever more seldom.

@@ -74,6 +74,8 @@ public actor ReplicationSession: MessageReceiver {
     var picksHere = false
     /// It ends to ask once more for what could not be had.
     var comesBack = false
+    /// The end was wanted here, for that; no error brought it about.
+    var reconnects = false
     private var activity = ActivityLevel.busy
     var documentEvents: [DocumentEvent] = []
     var refusals = PeerRefusals()
@@ -391,7 +393,7 @@ public actor ReplicationSession: MessageReceiver {
         // What was under way is counted anew by the next run. A one-shot that came to its end has nothing under way, and more completed than
         // was begun would be a fault: neither is covered up.
         if !isComplete { counters.update { $0.total = min($0.total, $0.completed) } }
-        noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy, picksHere: picksHere, comesBack: comesBack))
+        noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy, picksHere: picksHere, comesBack: comesBack, reconnects: reconnects))
         for link in links { link.release() }
     }
 }

@@ -172,4 +172,6 @@ public struct SessionEnd: Sendable {
     public var picksHere = false
     /// It ended to ask once more for what the peer could not send.
     var comesBack = false
+    /// For that, and by no error.
+    var reconnects = false
 }

@@ -271,7 +271,7 @@ public actor Replicator {
                 return
             case .retry(let milliseconds):
                 let seconds = (milliseconds + 999) / 1_000
-                runLogger.warning("offline, next attempt in \(seconds) s: \(error.sentence)")
+                if end.reconnects { runLogger.notice("next connection in \(seconds) s") } else { runLogger.warning("offline, next attempt in \(seconds) s: \(error.sentence)") }
                 let attempt = retry.retries
                 update {
                     $0.activity = .offline

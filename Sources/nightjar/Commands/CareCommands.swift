@@ -129,6 +129,10 @@ struct RestoreCommand: AsyncParsableCommand {
 /// A backup that was read whole.
 enum VerifiedBackup {
     static func facts(_ folder: String) throws -> BackupFacts {
+        // Written last: without it there is nothing to restore.
+        if access("\(folder)/backup.json", F_OK) != 0, [ENOENT, ENOTDIR].contains(errno) {
+            throw AgentError(.failed, "\(folder) is no backup, or one that was not finished: \(folder)/backup.json is not there. Name a folder that nightjar backup made")
+        }
         do { return try BackupRestoring.verify(folder) } catch StoreError.corrupt(let path, let detail) {
             // What mends a database at work is no advice here.
             throw AgentError(.failed, "this backup is not whole: \(path) is damaged (\(detail)); use another one, or make it anew")

@@ -25,7 +25,7 @@ struct IdentityCommand: AsyncParsableCommand {
         @Option(help: ArgumentHelp("Host name of this machine; may be repeated.", valueName: "host")) var dns: [String] = []
         @Option(help: ArgumentHelp("IP address of this machine; may be repeated.", valueName: "address")) var ip: [String] = []
         @Option(help: ArgumentHelp("Common name (default: the first name, else the label).", valueName: "name")) var commonName: String?
-        @Option(help: ArgumentHelp("Days until it expires.", valueName: "days")) var validity = IdentityRequest.defaultValidityDays
+        @Option(name: [.customLong("validity"), .customLong("days")], help: ArgumentHelp("Days until it expires.", valueName: "days")) var validity = IdentityRequest.defaultValidityDays
         @Option(help: ArgumentHelp("Kind of key: \(IdentityRequest.KeyKind.allCases.map(\.rawValue).joined(separator: ", ")).", valueName: "kind"))
         var key = IdentityRequest.KeyKind.p256
         @Flag(help: "Replace an identity of this label; a self-signed one keeps its key, so that the pins of peers hold.") var replace = false

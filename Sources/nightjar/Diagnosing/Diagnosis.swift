@@ -28,7 +28,7 @@ struct Diagnosis: Sendable {
         let group = MultiThreadedEventLoopGroup.singleton
         var agent: AgentClient?
         do { agent = try AgentClient.find(settings, group: group) } catch {
-            add([Finding("agent", .wrong, "\(error)", mend: "run this as the agent's user")])
+            add([Finding("agent", .wrong, "\(error)", mend: AgentUser.advice(data: settings.data.value))])
         }
         if let agent { add(await health(agent)) } else if all.allSatisfy({ $0.area != "agent" }) {
             add([Finding("agent", .skipped, "no agent runs on \(settings.data.value)")])
@@ -85,7 +85,12 @@ struct Diagnosis: Sendable {
             }
             return [Self.judge(report, name)] + clocks
         } catch {
-            return [Finding("store", .wrong, "database \(name): \(error)", mend: "nightjar explain database_unreadable")]
+            let isFull = (error as? StoreError)?.isNoRoomToOpen == true
+            return [
+                Finding(
+                    "store", .wrong, "database \(name): \(error)",
+                    mend: isFull ? "make room on that disk (df -h \(settings.data.value)), then start the agent" : "nightjar explain database_unreadable")
+            ]
         }
     }
 

@@ -59,16 +59,26 @@ struct SupportBundle: Sendable {
 
     private mutating func add(_ agent: AgentClient) async {
         for (name, path) in [
-            ("status.json", "/api/status"), ("health.json", "/health"), ("metrics.txt", "/metrics"), ("log.json", "/api/log"),
+            ("status.json", "/api/status"), ("health.json", "/health"), ("metrics.txt", "/metrics"),
         ] {
             do { add(name, String(decoding: try await agent.everyStatus(path), as: UTF8.self)) } catch { add(name, "\(error)\n") }
         }
+        do { add("log.json", Self.withoutBodies(try await agent.request("GET", "/api/log"))) } catch { add("log.json", "\(error)\n") }
         do {
             let plugins = try await agent.request("GET", "/api/plugins").asArray ?? []
             add("plugins.json", JSONValue.array(plugins.map { plugin in
                 JSONOutput.object(["name": plugin["name"] ?? .null, "version": plugin["version"] ?? .null, "state": plugin["state"] ?? .null, "hooks": plugin["hooks"] ?? .null])
             }))
         } catch { add("plugins.json", "\(error)\n") }
+    }
+
+    /// Lines that `log: { bodies: true }` wrote hold documents, also after it was switched off.
+    private static func withoutBodies(_ log: JSONValue) -> JSONValue {
+        .array((log.asArray ?? []).compactMap { line -> JSONValue? in
+            guard var fields = line.asObject else { return nil }
+            fields["body"] = nil
+            return .object(fields)
+        })
     }
 
     private mutating func add(_ name: String, _ json: JSONValue) { add(name, json.text + "\n") }

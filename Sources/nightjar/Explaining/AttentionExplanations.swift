@@ -69,8 +69,8 @@ extension Explanation {
             "documents_not_taken", "Peers push documents that cannot be taken for the moment. The peers keep them and come again.",
             "Mend the cause that is named: a plugin, a missing blob, a full disk."),
         Explanation(
-            "documents_unrouted", "The sync function failed on documents, which are in no channel: no user gets them.",
-            "nightjar doc unrouted DB says which and why. Mend the plugin and save it."),
+            "documents_unrouted", "The sync function failed on documents or rejected them, and they are in no channel: no user gets them.",
+            "nightjar doc unrouted DB says which and why. Where it failed, mend the plugin and save it. Where it says rejected, change the document, or remove it: nightjar doc rm."),
         Explanation(
             "conflicts_pending", "Two versions of a document wait, because the resolver failed.",
             "nightjar conflicts list --pending says why. Mend the resolver and save it: they are decided by themselves."),
@@ -113,8 +113,8 @@ extension Explanation {
             "plugin_refused", "A changed plugin is refused: it does not compile, or its tests fail. The version before serves, also after a restart.",
             "nightjar plugin test NAME shows the tests. Mend the file and save it."),
         Explanation(
-            "configuration_refused", "A changed configuration was refused. The one before is in force, and the next start would fail.",
-            "nightjar check names each mistake with line and column. Mend them, then nightjar reload."),
+            "configuration_refused", "A changed configuration was refused. The one before is in force, and the next start reads the changed one.",
+            "nightjar check names each mistake with line and column. Mend them, then nightjar reload; or put the file back as it was, and this ends by itself."),
         Explanation(
             "next_start_fails",
             "The agent runs, and would not start again: its configuration cannot be read now, or a file that it names is gone or wrong, such as a certificate, "

@@ -41,7 +41,8 @@ struct AgentClient: Sendable {
         case .some(let error) where [ENOENT, ECONNREFUSED, ENOTDIR, ENAMETOOLONG].contains(error):
             return (nil, error == ECONNREFUSED ? "left by an agent that ended, nobody answers" : String(cString: strerror(error)))
         case .some(let error):
-            throw AgentError(.failed, "the agent's socket \(path) cannot be used: \(String(cString: strerror(error)))")
+            let advice = [EACCES, EPERM].contains(error) ? "; \(AgentUser.advice(data: settings.data.value))" : ""
+            throw AgentError(.failed, "the agent's socket \(path) cannot be used: \(String(cString: strerror(error)))\(advice)")
         }
     }
 
