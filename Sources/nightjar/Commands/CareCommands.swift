@@ -89,7 +89,7 @@ struct RestoreCommand: AsyncParsableCommand {
         discussion: """
             No agent may run on the data folder. A database that is there already is left alone, unless --replace is given: then it is kept as \
             NAME.nightjar.before-TIME, to be removed by hand. For its peers the restored database is a new one: each looks at everything again once, \
-            so that what was written after the backup comes back from those that have it.
+            so that what was written after the backup comes back from those that have it and push it.
             """)
 
     @OptionGroup var location: LocationOptions
