@@ -47,6 +47,8 @@ struct ReplicatorWhereabouts: Sendable {
         case .nothingHere: WhereaboutsStatement("nothing_here", "there is nothing here to push")
         case .there(let revision):
             WhereaboutsStatement("sent", "the remote has the current revision, \(revision.text)").with(["rev": .string(revision.text)])
+        case .thereBefore(let revision, let time):
+            pending("the remote had the current revision, \(revision.text), before it went back (noticed at \(Timestamp.format(time))); it is compared anew")
         case .rejected(let noted):
             WhereaboutsStatement(
                 "rejected", "push filter \(noted.plugin) (version \(noted.version)) said no",
@@ -125,6 +127,11 @@ struct ReplicatorWhereabouts: Sendable {
         case .inConflict(let conflict): return self.conflict(conflict)
         case .known(let revision):
             return WhereaboutsStatement("known", "the remote is known to have \(revision.text)").with(["rev": .string(revision.text)])
+        case .knownBefore(let revision, let time):
+            return WhereaboutsStatement(
+                "known_before", "the remote had \(revision.text), but it went back (noticed at \(Timestamp.format(time))), and may have lost it: it is not pushed",
+                remedy: "nightjar explain remote_went_back"
+            ).with(["rev": .string(revision.text), "remote_went_back_at": .string(Timestamp.format(time))])
         case .untold: return untold(isHere: isHere)
         }
     }
