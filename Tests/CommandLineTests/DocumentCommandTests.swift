@@ -121,6 +121,15 @@ import Testing
         #expect(try await documents.run("doc", "put", "main", "y", "{}").errors.isEmpty)
     }
 
+    @Test func aDatabaseThatTheConfigurationDoesNotNameIsNotMade() async throws {
+        let documents = try await Documents.at(.folder)
+        let slip = try await documents.run("doc", "put", "mian", "x", "{}")
+        #expect(slip.status == 1 && slip.errors.contains("has no database \"mian\"; did you mean \"main\"?"), "\(slip)")
+        let other = try await documents.run("import", "somewhere", input: .text("{}\n"))
+        #expect(other.status == 1 && other.errors.contains("has no database \"somewhere\"; it has: main"), "\(other)")
+        #expect(!documents.folder.exists("data/mian.nightjar") && !documents.folder.exists("data/somewhere.nightjar"))
+    }
+
     @Test func wrongUsageIsStatus64() async throws {
         #expect(try await NightjarExecutable.run("doc", "get", "main").status == 64)
         #expect(try await NightjarExecutable.run("doc", "fetch", "main", "x").status == 64)

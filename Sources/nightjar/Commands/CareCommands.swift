@@ -121,6 +121,9 @@ struct RestoreCommand: AsyncParsableCommand {
             }
             if json { return Output.json(DatabaseCare.report(facts)) }
             Output.line("restored \(Plural.count(facts.documents, "document")) and \(Plural.count(facts.blobs, "blob")), \(StatusText.bytes(DatabaseCare.report(facts)["bytes"])), to \(target)")
+            if self.name != nil {
+                Output.line("the agent opens it once the configuration has it: add \(name): {} under databases, and name it at the listeners that are to serve it")
+            }
             if let kept { Output.line("what was there before is \(kept): remove it when nothing is missed") }
         }
     }
