@@ -19,7 +19,7 @@ import Testing
         #expect(blind.status == 1)
         #expect(blind.errors.contains("pump-1") && blind.errors.contains(revision), "\(blind)")
 
-        let second = try await documents.run("doc", "put", "main", "pump-1", input: .text("{\"_rev\":\"\(revision)\",\"n\":2}"))
+        let second = try await documents.run("doc", "put", "main", "pump-1", "-", input: .text("{\"_rev\":\"\(revision)\",\"n\":2}"))
         #expect(second.status == 0, "\(second)")
         #expect(second.output.hasPrefix("pump-1\t2-"))
 
