@@ -158,6 +158,12 @@ import Testing
         #expect(Self.way(try await Self.why(edge, "theirs"), "hub", "pull")["state"] == "not_given")
         #expect(Self.way(try await Self.why(edge, "ours"), "hub", "pull")["state"] == "known")
 
+        // What has expired is not looked for at the remote.
+        #expect(try await edge.put("main", "brief", #"{"_exp":1}"#).status == 201)
+        try await eventually("it expires") { try await Self.why(edge, "brief")["document"]?["state"] == "expired" }
+        let brief = Self.way(try await Self.why(edge, "brief"), "hub", "pull")
+        #expect(brief["state"] == "not_given" && brief["remedy"]?.isNull == true, "\(brief.text)")
+
         func peer(_ id: String) async throws -> JSONValue {
             try await Self.why(hub, id)["listeners"]?.asArray?.first?["peers"]?.asArray?.first ?? .null
         }

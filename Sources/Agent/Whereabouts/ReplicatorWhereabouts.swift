@@ -9,6 +9,8 @@ struct ReplicatorWhereabouts: Sendable {
     let replicator: Replicator
     let collection: CollectionName
     let isKeptStopped: Bool
+    /// The document was here, and its time is over.
+    var hasExpired = false
 
     private var name: String { replicator.configuration.name }
     private var start: String { "nightjar replicator \(name) start" }
@@ -145,6 +147,8 @@ struct ReplicatorWhereabouts: Sendable {
         if wanted?.skipsDeletions == true { bounds.append("skip_deletions") }
         let text = "the remote has not given it"
         guard !isHere else { return WhereaboutsStatement("not_given", "\(text): it is known to be here only") }
+        // How it comes back is said with the document.
+        if hasExpired { return WhereaboutsStatement("not_given", "\(text) since it expired here") }
         guard connection == nil else { return WhereaboutsStatement("not_given", "\(text) so far") }
         return WhereaboutsStatement(
             "not_given", bounds.isEmpty ? text : "\(text), which asks for less than everything (\(bounds.joined(separator: "; ")))",

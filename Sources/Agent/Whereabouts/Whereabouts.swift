@@ -22,7 +22,10 @@ extension Agent {
             document = gone
         }
         var replicators: [JSONValue] = []
-        for replicator in self.replicators { replicators.append(try await whereabouts(of: id, in: name, found, with: replicator, isHere: row != nil)) }
+        let hasExpired = document.state == "expired"
+        for replicator in self.replicators {
+            replicators.append(try await whereabouts(of: id, in: name, found, with: replicator, isHere: row != nil, hasExpired: hasExpired))
+        }
         var listeners: [JSONValue] = []
         let unrouted = row != nil ? try await self.unrouted(id, access.collection, found) : nil
         for listener in self.listeners { listeners.append(try await whereabouts(of: id, in: name, database, with: listener, unrouted)) }
@@ -70,11 +73,11 @@ extension Agent {
     // MARK: - Replicators and listeners
 
     private nonisolated func whereabouts(
-        of id: DocumentID, in name: CollectionName, _ database: Database, with replicator: Replicator, isHere: Bool
+        of id: DocumentID, in name: CollectionName, _ database: Database, with replicator: Replicator, isHere: Bool, hasExpired: Bool
     ) async throws -> JSONValue {
         let configuration = replicator.configuration
         let words = ReplicatorWhereabouts(
-            replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped)
+            replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped, hasExpired: hasExpired)
         var members: [JSONObject.Member] = [
             .init(key: "name", value: .string(configuration.name)), .init(key: "target", value: .string(configuration.shownTarget)),
             .init(key: "type", value: .string(configuration.type.rawValue)), .init(key: "activity", value: .string(replicator.status.activity.rawValue)),
