@@ -88,6 +88,11 @@ struct WatermarkTests {
         let agent = try await AgentProcess.start(configuration("1MiB"), in: folder)
         let blob = try await agent.admin.post("/api/databases/main/blobs", String(repeating: "x", count: 1 << 20))
         #expect(blob.status == 507 && blob.text.contains("do not fit"), "\(blob)")
+        // One write that is too large is refused alone: the quota is not reached, and nobody is told so.
+        let many = (0..<30).map { "{\"_id\":\"bulk-\($0)\",\"pad\":\"\(Self.pad)\"}" }.joined(separator: ",")
+        let bulk = try await CouchHTTP(agent).send("POST", "/main/_bulk_docs", "{\"docs\":[\(many)]}", [("Content-Type", "application/json")])
+        #expect(bulk.status == 507 && bulk.text.contains("do not fit"), "\(bulk)")
+        #expect(try await agent.admin.get("/health").json["status"] == "ok")
         let held = try await fill(agent)
         #expect(try await agent.admin.get("/health").text.contains("quota_reached"))
         let databases = try await agent.admin.get("/api/status").json["databases"]?.asArray ?? []

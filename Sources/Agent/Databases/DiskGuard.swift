@@ -99,8 +99,10 @@ final class DiskGuard: Sendable {
         let view = place.view.withLock { $0 }
         if let state = view.state, state.refuses(write) { return state.reason }
         if let quota = place.quota {
-            if Self.isReached(quota, place) { return Self.sentence(0, of: quota, place) }
-            if bytes > quota - place.usage.heldBytes { return Self.sentence(bytes, of: quota, place) }
+            if Self.isReached(quota, place.usage.settledBytes) { return Self.sentence(0, of: quota, place) }
+            // One write of many documents does not fit, and smaller ones may.
+            let held = place.usage.heldBytes
+            if bytes > quota - held || Self.isReached(quota, held) { return Self.sentence(bytes, of: quota, place) }
         }
         return view.room?.refusal(of: write, bytes: bytes, written: place.usage.writtenBytes)
     }
@@ -136,7 +138,7 @@ final class DiskGuard: Sendable {
     }
 
     private func judge(_ place: Place, _ room: DiskRoom, _ before: State?) -> State? {
-        if let quota = place.quota, Self.isReached(quota, place) {
+        if let quota = place.quota, Self.isReached(quota, place.usage.settledBytes) {
             return State(
                 level: .readOnly, reason: Self.sentence(0, of: quota, place), isQuota: true,
                 since: before?.isQuota == true ? before?.since ?? time.wallSeconds() : time.wallSeconds())
@@ -145,7 +147,7 @@ final class DiskGuard: Sendable {
         return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
     }
 
-    private static func isReached(_ quota: Int, _ place: Place) -> Bool { place.usage.heldBytes >= quota - min(margin.bytes, quota / margin.part) }
+    private static func isReached(_ quota: Int, _ held: Int) -> Bool { held >= quota - min(margin.bytes, quota / margin.part) }
 
     private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
         let held = "database \(place.database) holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"

@@ -32,6 +32,8 @@ public final class StoreUsage: Sendable {
     public var incomingBytes: Int { max(0, incoming.load(ordering: .relaxed)) }
     /// What the database holds, and what was admitted to it.
     public var heldBytes: Int { documentBytes + open.load(ordering: .relaxed) + blobBytes + incomingBytes }
+    /// What the database holds without what was admitted and is not committed: that may yet be taken back.
+    public var settledBytes: Int { documentBytes + blobBytes + incomingBytes }
     /// Bytes that were admitted or written to the log since the database was opened: how much the disk may have changed since it was looked at.
     public var writtenBytes: Int { moved.load(ordering: .relaxed) }
 
