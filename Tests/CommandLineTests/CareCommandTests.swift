@@ -44,7 +44,8 @@ struct CareCommandTests {
         let replaced = try await other("restore", "copy", "--replace")
         #expect(replaced.status == 0 && replaced.output.contains("main.nightjar.before-"), "\(replaced)")
         #expect(try await !other("doc", "list", "main").output.contains("newer"))
-        #expect(try await other("restore", "copy", "--as", "second").status == 0)
+        let second = try await other("restore", "copy", "--as", "second")
+        #expect(second.status == 0 && second.output.contains("add second: {} under databases"), "\(second)")
         if place == .agent {
             let refused = try await documents.run("restore", "copy", "--as", "third")
             #expect(refused.status == 1 && refused.errors.contains("stop it first"), "\(refused)")

@@ -59,7 +59,7 @@ struct DeploymentTests {
         let text = try Self.example("deploy/configurations/\(name)")
         try folder.write(
             "nightjar.yaml", text.replacing("/var/lib/nightjar", with: folder.path("data")).replacing("/etc/nightjar", with: folder.path).replacing("../../plugins", with: folder.path("plugins")))
-        for secret in ["admin.token", "hub.secret", "pair.secret", "sync-gateway.secret"] { try folder.write(secret, "secret\n") }
+        for secret in ["hub.secret", "pair.secret", "sync-gateway.secret"] { try folder.write(secret, "secret\n") }
         folder.makeFolder("plugins")
         try folder.copy("\(NightjarExecutable.package())/plugins/password-file.lua", to: "plugins/password-file.lua")
         let hash = try await NightjarExecutable.run("password", folder: folder.path, input: .text("secret\n")).output

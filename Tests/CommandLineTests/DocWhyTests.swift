@@ -111,6 +111,23 @@ import Testing
         #expect(try await agent.command("doc", "why", "none", "a").status == 1)
     }
 
+    @Test func thatADocumentIsInNoChannelIsSaidWithoutAPeer() async throws {
+        let folder = try Self.folder()
+        try folder.write("plugins/place.lua", "return {\n  sync = function(doc)\n    if doc.broken then error('no') end\n    channel('north')\n  end\n}\n")
+        let agent = try await AgentProcess.start(
+            Configuration.plain.replacing("plant.readings ] }\n", with: "plant.readings ] }\n  other: {}\n")
+                .replacing("disable_tls: true }", with: "disable_tls: true, sync: place }\n  - { name: aside, databases: [ other ], port: 0, interface: 127.0.0.1, disable_tls: true }"),
+            in: folder)
+        for (id, body) in [("lost", #"{"broken":true}"#), ("fine", "{}")] { #expect(try await agent.put("main", id, body).status == 201) }
+        try await eventually("both were looked at") {
+            let lost = try await Self.why(agent, "lost")["listeners"]?.asArray ?? [], fine = try await Self.why(agent, "fine")["listeners"]?.asArray ?? []
+            return lost.first?["unrouted"]?["text"]?.asString?.contains("place.lua:3:") == true && fine.first?["unrouted"]?.isNull == true
+        }
+        let lost = try await agent.command("doc", "why", "main", "lost")
+        #expect(lost.output.contains("  unrouted: sync function place could not put it into channels: ") && !lost.output.contains("name main in its databases"), "\(lost)")
+        #expect(try await agent.command("doc", "why", "main", "fine").output.contains("name main in its databases"))
+    }
+
     @Test func aPulledDocumentAndThePeersOfAListener() async throws {
         let hubFolder = try Self.folder()
         try hubFolder.write(
@@ -140,6 +157,12 @@ import Testing
         #expect(bad["state"] == "rejected" && bad["plugin"] == "strict" && bad["rev"]?.isNull == false, "\(bad.text)")
         #expect(Self.way(try await Self.why(edge, "theirs"), "hub", "pull")["state"] == "not_given")
         #expect(Self.way(try await Self.why(edge, "ours"), "hub", "pull")["state"] == "known")
+
+        // What has expired is not looked for at the remote.
+        #expect(try await edge.put("main", "brief", #"{"_exp":1}"#).status == 201)
+        try await eventually("it expires") { try await Self.why(edge, "brief")["document"]?["state"] == "expired" }
+        let brief = Self.way(try await Self.why(edge, "brief"), "hub", "pull")
+        #expect(brief["state"] == "not_given" && brief["remedy"]?.isNull == true, "\(brief.text)")
 
         func peer(_ id: String) async throws -> JSONValue {
             try await Self.why(hub, id)["listeners"]?.asArray?.first?["peers"]?.asArray?.first ?? .null

@@ -19,7 +19,7 @@ import Testing
         #expect(blind.status == 1)
         #expect(blind.errors.contains("pump-1") && blind.errors.contains(revision), "\(blind)")
 
-        let second = try await documents.run("doc", "put", "main", "pump-1", input: .text("{\"_rev\":\"\(revision)\",\"n\":2}"))
+        let second = try await documents.run("doc", "put", "main", "pump-1", "-", input: .text("{\"_rev\":\"\(revision)\",\"n\":2}"))
         #expect(second.status == 0, "\(second)")
         #expect(second.output.hasPrefix("pump-1\t2-"))
 
@@ -119,6 +119,15 @@ import Testing
         let saved = try await documents.run("doc", "put", "main", "x", "{}")
         #expect(saved.errors.contains("created database"), "\(saved)")
         #expect(try await documents.run("doc", "put", "main", "y", "{}").errors.isEmpty)
+    }
+
+    @Test func aDatabaseThatTheConfigurationDoesNotNameIsNotMade() async throws {
+        let documents = try await Documents.at(.folder)
+        let slip = try await documents.run("doc", "put", "mian", "x", "{}")
+        #expect(slip.status == 1 && slip.errors.contains("has no database \"mian\"; did you mean \"main\"?"), "\(slip)")
+        let other = try await documents.run("import", "somewhere", input: .text("{}\n"))
+        #expect(other.status == 1 && other.errors.contains("has no database \"somewhere\"; it has: main"), "\(other)")
+        #expect(!documents.folder.exists("data/mian.nightjar") && !documents.folder.exists("data/somewhere.nightjar"))
     }
 
     @Test func wrongUsageIsStatus64() async throws {

@@ -8,7 +8,7 @@ import Testing
 struct ExplainTests {
     @Test("a code is found as the agent writes it, as people write it, and by the number that applications show", arguments: [
         ("documents_held", "documents_held"), ("documents held", "documents_held"), ("http/401", "http/401"), ("HTTP 401", "http/401"), ("http-418", "http/4xx"),
-        ("tls/8", "tls/8"), ("5002", "network/2"), ("5008", "tls/8"), ("10404", "http/404"), ("11006", "websocket/1006"), ("exit 78", "exit/78"), ("507", "http/507"),
+        ("tls/8", "tls/8"), ("5002", "network/2"), ("5008", "tls/8"), ("10404", "http/404"), ("11006", "websocket/1006"), ("exit 78", "exit/78"), ("not given", "not_given"), ("507", "http/507"),
     ])
     func found(_ text: String, _ code: String) async throws {
         let outcome = try await NightjarExecutable.run("explain", text)
@@ -67,6 +67,7 @@ private enum SourceCodes {
             let text = try text(file)
             codes.formUnion(numbers(text))
             for match in text.matches(of: /HTTPError\([^"\n]*"[^\n]*error: "([a-z_]+)"/) { codes.insert(String(match.1)) }
+            for match in text.matches(of: /WhereaboutsStatement\(\s*(?:isTheirs \? )?"([a-z_]+)"/) { codes.insert(String(match.1)) }
             for match in text.matches(of: /NamedLimit\("([a-z_]+)"/) { codes.insert(String(match.1)) }
             // `… (max_collections)`, `…; max_channels is \\(…)`, `more than selector_depth = \\(…)`
             for match in text.matches(of: /"[^"\n]*\((max_[a-z_]+|[a-z_]+_(?:bytes|time|attempts|documents|queue|states))\)[^"\n]*"/) { codes.insert(String(match.1)) }

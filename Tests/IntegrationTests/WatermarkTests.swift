@@ -88,8 +88,20 @@ struct WatermarkTests {
         let agent = try await AgentProcess.start(configuration("1MiB"), in: folder)
         let blob = try await agent.admin.post("/api/databases/main/blobs", String(repeating: "x", count: 1 << 20))
         #expect(blob.status == 507 && blob.text.contains("do not fit"), "\(blob)")
+        // One write that is too large is refused alone: the quota is not reached, and nobody is told so.
+        let many = (0..<30).map { "{\"_id\":\"bulk-\($0)\",\"pad\":\"\(Self.pad)\"}" }.joined(separator: ",")
+        let bulk = try await CouchHTTP(agent).send("POST", "/main/_bulk_docs", "{\"docs\":[\(many)]}", [("Content-Type", "application/json")])
+        #expect(bulk.status == 507 && bulk.text.contains("do not fit"), "\(bulk)")
+        #expect(try await agent.admin.get("/health").json["status"] == "ok")
         let held = try await fill(agent)
         #expect(try await agent.admin.get("/health").text.contains("quota_reached"))
+        let databases = try await agent.admin.get("/api/status").json["databases"]?.asArray ?? []
+        let full = databases.first { $0["name"] == "main" }
+        #expect(full?["quota_bytes"] == 1_048_576 && (900_000...1_200_000).contains(full?["held_bytes"]?.asInt64 ?? 0), "\(full?.text ?? "")")
+        #expect(databases.first { $0["name"] == "roomy" }?["quota_bytes"]?.isNull == true)
+        #expect(try await agent.admin.get("/metrics").text.contains("nightjar_database_quota_bytes{database=\"main\"} 1048576\n"))
+        let table = try await agent.command("status")
+        #expect(table.output.contains("OF QUOTA") && table.output.contains(" of 1.0 MiB"), "\(table)")
         let refused = try await agent.put("main", "after", "{}")
         #expect(refused.status == 507 && refused.text.contains("quota of 1024 KiB"), "\(refused)")
         // Documents that go make room, whatever the file's size is.

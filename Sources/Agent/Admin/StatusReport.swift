@@ -11,7 +11,7 @@ extension Agent {
         let attention = await attention()
         var databases: [JSONValue] = []
         for database in self.databases {
-            databases.append(await Self.report(database))
+            databases.append(await Self.report(database, disks.place(database.name)))
         }
         return JSONOutput.object([
             "version": .string(AgentVersion.number),
@@ -59,13 +59,17 @@ extension Agent {
             now: environment.time.wallSeconds(), attention: mine)
     }
 
-    private static func report(_ database: Database) async -> JSONValue {
+    private static func report(_ database: Database, _ place: DiskGuard.Place?) async -> JSONValue {
         let statistics = (try? await database.statistics()) ?? []
         let history = (try? await database.read { try $0.conflictHistoryCounts() }) ?? ConflictHistoryCounts()
+        let held: JSONValue = place.map { JSONOutput.number($0.usage.heldBytes) } ?? .null
+        let quota: JSONValue = place?.quota.map { JSONOutput.number($0) } ?? .null
         return JSONOutput.object([
             "name": .string(database.name),
             "folder": .string(database.folder),
             "size_bytes": JSONOutput.number(database.sizeBytes()),
+            // What counts for the quota: pages in use and blobs, not what the file could give back.
+            "held_bytes": held, "quota_bytes": quota,
             "collections": .array(
                 statistics.map { collection in
                     JSONOutput.object([

@@ -108,8 +108,10 @@ final class DiskGuard: Sendable {
         let view = place.view.withLock { $0 }
         if let state = view.state, state.refuses(write) { return state.reason }
         if let quota = place.quota {
-            if Self.isReached(quota, place) { return Self.sentence(0, of: quota, place) }
-            if bytes > quota - place.usage.heldBytes { return Self.sentence(bytes, of: quota, place) }
+            if Self.isReached(quota, place.usage.storedBytes) { return Self.sentence(0, of: quota, place) }
+            // One write of many documents does not fit, and smaller ones may.
+            let held = place.usage.heldBytes
+            if bytes > quota - held { return Self.sentence(bytes, of: quota, place) }
         }
         return view.room?.refusal(of: write, bytes: bytes, written: place.usage.writtenBytes)
     }
@@ -145,7 +147,7 @@ final class DiskGuard: Sendable {
     }
 
     private func judge(_ place: Place, _ room: DiskRoom, _ before: State?) -> State? {
-        if let quota = place.quota, Self.isReached(quota, place) {
+        if let quota = place.quota, Self.isReached(quota, place.usage.storedBytes) {
             return State(
                 level: .readOnly, reason: Self.sentence(0, of: quota, place), isQuota: true,
                 since: before?.isQuota == true ? before?.since ?? time.wallSeconds() : time.wallSeconds())
@@ -154,8 +156,7 @@ final class DiskGuard: Sendable {
         return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
     }
 
-    /// Not by blobs on their way: they may be given up, and one that fits is to have the margin too.
-    private static func isReached(_ quota: Int, _ place: Place) -> Bool { place.usage.storedBytes >= quota - min(margin.bytes, quota / margin.part) }
+    private static func isReached(_ quota: Int, _ held: Int) -> Bool { held >= quota - min(margin.bytes, quota / margin.part) }
 
     private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
         let held = "database \(place.database) holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"

@@ -12,7 +12,7 @@ extension Agent {
         text.add(.gauge, "process_resident_memory_bytes", "Resident memory.", [], System.residentBytes)
         text.add(.gauge, "nightjar_peer_memory_bytes", "Held for peers, of limits.memory.", [], memory.used)
         text.add(.gauge, "nightjar_peer_memory_limit_bytes", "limits.memory.", [], memory.limit)
-        for database in databases { await Self.add(database, to: &text) }
+        for database in databases { await Self.add(database, disks.place(database.name), to: &text) }
         for listener in listeners {
             let labels = [("listener", listener.settings.name.value)]
             let peers = listener.peers
@@ -51,8 +51,12 @@ extension Agent {
         return text.text
     }
 
-    private static func add(_ database: Database, to text: inout PrometheusText) async {
+    private static func add(_ database: Database, _ place: DiskGuard.Place?, to text: inout PrometheusText) async {
         text.add(.gauge, "nightjar_database_size_bytes", "The file and its log, without blobs.", [("database", database.name)], database.sizeBytes())
+        if let place {
+            text.add(.gauge, "nightjar_database_held_bytes", "Documents and blobs, as they count for the quota.", [("database", database.name)], place.usage.heldBytes)
+            if let quota = place.quota { text.add(.gauge, "nightjar_database_quota_bytes", "The quota, where it has one.", [("database", database.name)], quota) }
+        }
         if let space = DiskSpace(of: database.folder) {
             text.add(.gauge, "nightjar_disk_free_bytes", "Free on the disk of the database.", [("database", database.name)], space.free)
             text.add(.gauge, "nightjar_disk_size_bytes", "Size of the disk of the database.", [("database", database.name)], space.total)

@@ -22,7 +22,9 @@ extension Agent {
         }
         var reasons: [Expiry] = []
         if let own, !row.isDeleted {
-            reasons.append(Expiry(key: "_exp", time: own, words: "its _exp has it purged at \(Timestamp.format(own)), pushed or not"))
+            let (isDue, time) = (own <= environment.time.wallSeconds(), Timestamp.format(own))
+            let words = isDue ? "its _exp was due at \(time): it is about to be purged, pushed or not" : "its _exp has it purged at \(time), pushed or not"
+            reasons.append(Expiry(key: "_exp", time: own, words: words))
         }
         if let (key, seconds) = rule(of: collection.name, in: database.name, isDeleted: row.isDeleted) {
             // Changed since the last mark: it is at most as old as now.

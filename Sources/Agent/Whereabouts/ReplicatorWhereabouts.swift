@@ -9,6 +9,8 @@ struct ReplicatorWhereabouts: Sendable {
     let replicator: Replicator
     let collection: CollectionName
     let isKeptStopped: Bool
+    /// The document was here, and its time is over.
+    var hasExpired = false
 
     private var name: String { replicator.configuration.name }
     private var start: String { "nightjar replicator \(name) start" }
@@ -47,6 +49,8 @@ struct ReplicatorWhereabouts: Sendable {
         case .nothingHere: WhereaboutsStatement("nothing_here", "there is nothing here to push")
         case .there(let revision):
             WhereaboutsStatement("sent", "the remote has the current revision, \(revision.text)").with(["rev": .string(revision.text)])
+        case .thereBefore(let revision, let time):
+            pending("the remote had the current revision, \(revision.text), before it went back (noticed at \(Timestamp.format(time))); it is compared anew")
         case .rejected(let noted):
             WhereaboutsStatement(
                 "rejected", "push filter \(noted.plugin) (version \(noted.version)) said no",
@@ -125,6 +129,11 @@ struct ReplicatorWhereabouts: Sendable {
         case .inConflict(let conflict): return self.conflict(conflict)
         case .known(let revision):
             return WhereaboutsStatement("known", "the remote is known to have \(revision.text)").with(["rev": .string(revision.text)])
+        case .knownBefore(let revision, let time):
+            return WhereaboutsStatement(
+                "known_before", "the remote had \(revision.text), but it went back (noticed at \(Timestamp.format(time))), and may have lost it: it is not pushed",
+                remedy: "nightjar explain remote_went_back"
+            ).with(["rev": .string(revision.text), "remote_went_back_at": .string(Timestamp.format(time))])
         case .untold: return untold(isHere: isHere)
         }
     }
@@ -138,6 +147,8 @@ struct ReplicatorWhereabouts: Sendable {
         if wanted?.skipsDeletions == true { bounds.append("skip_deletions") }
         let text = "the remote has not given it"
         guard !isHere else { return WhereaboutsStatement("not_given", "\(text): it is known to be here only") }
+        // How it comes back is said with the document.
+        if hasExpired { return WhereaboutsStatement("not_given", "\(text) since it expired here") }
         guard connection == nil else { return WhereaboutsStatement("not_given", "\(text) so far") }
         return WhereaboutsStatement(
             "not_given", bounds.isEmpty ? text : "\(text), which asks for less than everything (\(bounds.joined(separator: "; ")))",

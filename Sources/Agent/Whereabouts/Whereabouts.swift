@@ -22,9 +22,13 @@ extension Agent {
             document = gone
         }
         var replicators: [JSONValue] = []
-        for replicator in self.replicators { replicators.append(try await whereabouts(of: id, in: name, found, with: replicator, isHere: row != nil)) }
+        let hasExpired = document.state == "expired"
+        for replicator in self.replicators {
+            replicators.append(try await whereabouts(of: id, in: name, found, with: replicator, isHere: row != nil, hasExpired: hasExpired))
+        }
         var listeners: [JSONValue] = []
-        for listener in self.listeners { listeners.append(try await whereabouts(of: id, in: name, database, with: listener)) }
+        let unrouted = row != nil ? try await self.unrouted(id, access.collection, found) : nil
+        for listener in self.listeners { listeners.append(try await whereabouts(of: id, in: name, database, with: listener, unrouted)) }
         return JSONOutput.object([
             "database": .string(database), "collection": .string(name.description), "id": .string(id.text), "document": document.json,
             "replicators": .array(replicators), "listeners": .array(listeners),
@@ -69,11 +73,11 @@ extension Agent {
     // MARK: - Replicators and listeners
 
     private nonisolated func whereabouts(
-        of id: DocumentID, in name: CollectionName, _ database: Database, with replicator: Replicator, isHere: Bool
+        of id: DocumentID, in name: CollectionName, _ database: Database, with replicator: Replicator, isHere: Bool, hasExpired: Bool
     ) async throws -> JSONValue {
         let configuration = replicator.configuration
         let words = ReplicatorWhereabouts(
-            replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped)
+            replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped, hasExpired: hasExpired)
         var members: [JSONObject.Member] = [
             .init(key: "name", value: .string(configuration.name)), .init(key: "target", value: .string(configuration.shownTarget)),
             .init(key: "type", value: .string(configuration.type.rawValue)), .init(key: "activity", value: .string(replicator.status.activity.rawValue)),
@@ -89,14 +93,32 @@ extension Agent {
         return .object(JSONObject(members))
     }
 
-    private nonisolated func whereabouts(of id: DocumentID, in name: CollectionName, _ database: String, with listener: PeerListener) async throws -> JSONValue {
+    /// That the sync function of its database has not put a document that is here into channels; nil where it has, or there is none.
+    private nonisolated func unrouted(_ id: DocumentID, _ collection: Collection, _ database: Database) async throws -> PeerStanding? {
+        guard listeners.contains(where: { $0.settings.sync != nil && $0.serves(database.name) }) else { return nil }
+        return try await database.read { transaction -> PeerStanding? in
+            let failed = try transaction.unassigned(collection, id)
+            guard failed == nil, try transaction.assignedChannels(collection, id) != nil else { return .unrouted(failed) }
+            return nil
+        }
+    }
+
+    private nonisolated func whereabouts(
+        of id: DocumentID, in name: CollectionName, _ database: String, with listener: PeerListener, _ unrouted: PeerStanding?
+    ) async throws -> JSONValue {
         let words = ListenerWhereabouts(listener: listener, collection: name, database: database)
+        let isServed = listener.serves(database)
+        var condition = words.condition
+        // No listener gives it to users then.
+        if !isServed, unrouted != nil { condition?.remedy = nil }
         let peers = try await listener.standings(of: id, in: name, database: database)
         let refusals = listener.refusedByPeers.refusals.filter { $0.key.database == database && $0.key.collection == name && $0.key.id == id }
         let pushed = listener.waiting.find(name, id, .pull)
         return JSONOutput.object([
             "name": .string(listener.settings.name.value), "activity": .string(listener.binding.condition.word),
-            "condition": words.condition?.json ?? .null,
+            "condition": condition?.json ?? .null,
+            // Whoever is connected.
+            "unrouted": isServed ? unrouted.map { words.statement($0).json } ?? .null : .null,
             "peers": .array(
                 peers.map { peer, standing in
                     let statement = words.refusal(by: peer, id) ?? words.statement(standing)

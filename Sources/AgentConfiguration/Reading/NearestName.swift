@@ -1,5 +1,5 @@
 /// Finding the name that somebody probably meant.
-enum NearestName {
+package enum NearestName {
     /// The candidate with the smallest edit distance, if it is close enough to be a slip of the fingers.
     static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.utf8.map(lowercased))
@@ -14,7 +14,7 @@ enum NearestName {
     }
 
     /// `; did you mean "port"?`, or else what there is to choose from.
-    static func hint(for name: String, among candidates: [String], otherwise label: String) -> String {
+    package static func hint(for name: String, among candidates: [String], otherwise label: String) -> String {
         if let nearest = nearest(to: name, among: candidates) { return "; did you mean \"\(nearest)\"?" }
         guard !candidates.isEmpty else { return "" }
         let listed = candidates.prefix(30).joined(separator: ", ")

@@ -31,9 +31,9 @@ public final class StoreUsage: Sendable {
     /// Bytes of blobs on their way, as far as they have come: what is announced only takes nobody's room, since it may never come.
     public var incomingBytes: Int { max(0, incoming.load(ordering: .relaxed)) }
     /// What the database holds, and what was admitted to it.
-    public var heldBytes: Int { storedBytes + incomingBytes }
-    /// The same without blobs on their way, which may be given up yet.
-    public var storedBytes: Int { documentBytes + open.load(ordering: .relaxed) + blobBytes }
+    public var heldBytes: Int { storedBytes + open.load(ordering: .relaxed) + incomingBytes }
+    /// The same without what may be taken back yet: what was admitted and is not committed, and blobs on their way.
+    public var storedBytes: Int { documentBytes + blobBytes }
     /// Bytes that were admitted or written to the log since the database was opened: how much the disk may have changed since it was looked at.
     public var writtenBytes: Int { moved.load(ordering: .relaxed) }
 

@@ -15,6 +15,8 @@ public struct DocumentStanding: Sendable {
         case nothingHere
         /// The remote has the current revision.
         case there(RevisionID)
+        /// The remote had the current revision before it went back (seconds since 1970), and the two are still compared.
+        case thereBefore(RevisionID, wentBackAt: Int64)
         case rejected(Exclusion)
         case held(Exclusion)
         case refused(Exclusion)
@@ -53,6 +55,8 @@ public struct DocumentStanding: Sendable {
         case inConflict(PendingConflict)
         /// The revision that the remote is known to have.
         case known(RevisionID)
+        /// The same, of a remote that went back since or before (seconds since 1970): what is not pushed may be gone there.
+        case knownBefore(RevisionID, wentBackAt: Int64)
         /// The remote has told of no such document.
         case untold
     }
@@ -86,8 +90,13 @@ extension Replicator {
             return DocumentStanding(push: type.pushes ? .notChosen : .onlyPulls, pull: type.pulls ? .notChosen : .onlyPushes)
         }
         let notes = try await notes(id, wanted, collection)
-        return DocumentStanding(
-            push: type.pushes ? try await push(id, wanted, notes) : .onlyPulls, pull: type.pulls ? pull(id, name, notes) : .onlyPushes)
+        let push = type.pushes ? try await push(id, wanted, notes) : .onlyPulls
+        var pull = type.pulls ? pull(id, name, notes) : .onlyPushes
+        if case .known(let revision) = pull, let wentBack = status.wentBack {
+            // What is pushed was compared anew, and was there.
+            if case .there = push {} else { pull = .knownBefore(revision, wentBackAt: wentBack.time) }
+        }
+        return DocumentStanding(push: push, pull: pull)
     }
 
     private nonisolated func notes(_ id: DocumentID, _ wanted: CollectionReplication, _ collection: Collection) async throws -> Notes {
@@ -110,7 +119,10 @@ extension Replicator {
 
     private nonisolated func push(_ id: DocumentID, _ wanted: CollectionReplication, _ notes: Notes) async throws -> DocumentStanding.Push {
         guard let row = notes.row else { return .nothingHere }
-        if row.remoteRevision == row.revision { return .there(row.revision) }
+        let isThere = row.remoteRevision == row.revision
+        // What was noted before the remote went back holds for what is pushed, once the two were compared.
+        let wentBack = status.wentBack
+        if isThere, wentBack == nil { return .there(row.revision) }
         if let blob = blobUnderWay(id, .push) { return .blobUnderWay(blob) }
         // What was noted of an earlier revision says nothing of one that is still to be looked at.
         if let noted = notes.push, noted.kind == .held || noted.revision.map({ $0 == row.revision }) ?? (row.sequence <= notes.checkpoint) {
@@ -135,6 +147,9 @@ extension Replicator {
             case .failed(let failure): return .willBeHeld(failure)
             case .pass, .replace, nil: break
             }
+        }
+        if isThere {
+            return wentBack.flatMap { $0.isComparing ? .thereBefore(row.revision, wentBackAt: $0.time) : nil } ?? .there(row.revision)
         }
         return row.sequence > notes.checkpoint ? .pending : .lookedAt(checkpoint: notes.checkpoint)
     }

@@ -89,7 +89,7 @@ struct RestoreCommand: AsyncParsableCommand {
         discussion: """
             No agent may run on the data folder. A database that is there already is left alone, unless --replace is given: then it is kept as \
             NAME.nightjar.before-TIME, to be removed by hand. For its peers the restored database is a new one: each looks at everything again once, \
-            so that what was written after the backup comes back from those that have it.
+            so that what was written after the backup comes back from those that have it and push it.
             """)
 
     @OptionGroup var location: LocationOptions
@@ -121,6 +121,9 @@ struct RestoreCommand: AsyncParsableCommand {
             }
             if json { return Output.json(DatabaseCare.report(facts)) }
             Output.line("restored \(Plural.count(facts.documents, "document")) and \(Plural.count(facts.blobs, "blob")), \(StatusText.bytes(DatabaseCare.report(facts)["bytes"])), to \(target)")
+            if self.name != nil {
+                Output.line("the agent opens it once the configuration has it: add \(name): {} under databases, and name it at the listeners that are to serve it")
+            }
             if let kept { Output.line("what was there before is \(kept): remove it when nothing is missed") }
         }
     }

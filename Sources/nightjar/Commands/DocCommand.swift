@@ -46,7 +46,7 @@ struct DocCommand: AsyncParsableCommand {
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
         @Argument(help: "The document's id.") var id: String
-        @Argument(help: "The document; from standard input if absent.") var document: String?
+        @Argument(help: "The document; from standard input if absent or -.") var document: String?
         @Option(help: ArgumentHelp(
             "Where the document is at another revision than _rev: resolve (the default), fail, overwrite (what is saved wins, whatever _rev says), or plugin:NAME.",
             valueName: "what"))
@@ -59,7 +59,7 @@ struct DocCommand: AsyncParsableCommand {
 
         func run() async throws {
             try await Failure.reporting {
-                let bytes = try document.map { Array($0.utf8) } ?? InputFile(nil).all(limit: DocCommand.maximumInput)
+                let bytes = try document.flatMap { $0 == "-" ? nil : Array($0.utf8) } ?? InputFile(nil).all(limit: DocCommand.maximumInput)
                 try await location.withDocuments(of: db, absence: .createsAndReports) { place in
                     DocCommand.show(try await place.put(id, bytes, onConflict: onConflict), json: json)
                 }

@@ -9,8 +9,8 @@ struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export", abstract: "Writes all documents of a collection, or of several, as JSON Lines, in the order of their last change.",
         discussion: """
-            With --collection or --all-collections each line names its collection (_collection), one collection after the other, and nightjar import \
-            puts each where it was. With --blobs the blobs that the documents name are written into a folder, each as a file named by the hexadecimal \
+            With --collection or --all-collections, and of DATABASE.SCOPE.COLLECTION, each line names its collection (_collection), one collection \
+            after the other, and nightjar import puts each where it was; lines without are of the default collection. With --blobs the blobs that the documents name are written into a folder, each as a file named by the hexadecimal \
             digits of its digest; those that are there already are left alone, so that an export can be repeated. Without it they are not in the \
             export: nightjar backup keeps them, and nightjar blob get writes one. Of a damaged database it writes all that can be read, names the rest \
             on standard error, and ends with status 1.
@@ -40,12 +40,14 @@ struct ExportCommand: AsyncParsableCommand {
                 let places = names.isEmpty ? [place] : try names.map { try place.place(of: $0) }
                 let folder = blobs.map { BlobFolder($0) }
                 let wanted = try folder?.wanted()
+                // Of another collection than the default one each line says so: an import of the database would put it there.
+                let namesCollection = try !names.isEmpty || !DocumentAccess.parse(db).collection.isDefault
                 let output = try OutputFile(file)
                 let progress = Progress()
                 let counts = ExportCounts()
                 do {
                     for place in places {
-                        try await export(place, namesCollection: !names.isEmpty, output, wanted, counts, progress)
+                        try await export(place, namesCollection: namesCollection, output, wanted, counts, progress)
                     }
                     try output.finish()
                     try await wanted?.write(from: place) { progress.show("\(Plural.count($0, "blob"))") }

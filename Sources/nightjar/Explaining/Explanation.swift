@@ -17,6 +17,7 @@ struct Explanation: Sendable, Equatable {
     enum Group: String, CaseIterable, Sendable {
         case attention = "What needs attention"
         case status = "Words of status"
+        case whereabouts = "Words of doc why"
         case replication = "Errors of replicators and documents"
         case plugin = "Failures of plugins"
         case answer = "Answers over HTTP"
@@ -27,6 +28,7 @@ struct Explanation: Sendable, Equatable {
             switch self {
             case .attention: Explanation.ofAttention
             case .status: Explanation.ofStatus
+            case .whereabouts: Explanation.ofWhereabouts
             case .replication: Explanation.ofReplication
             case .plugin: Explanation.ofPlugins
             case .answer: Explanation.ofAnswers

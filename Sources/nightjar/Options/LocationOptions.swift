@@ -42,9 +42,18 @@ struct LocationOptions: ParsableArguments, Sendable {
         let found = try place()
         // On a folder the collections and resolvers of the configuration count, an agent has them itself.
         let settings = try AgentClient.find(found, group: group) == nil ? try settings() : found
+        if case .creates = absence, let config, try AgentClient.find(found, group: group) == nil { try Self.check(name, config, settings) }
         let place = try await DocumentPlace.find(name, settings: settings, group: group, absence: absence)
         defer { place.close() }
         return try await work(place)
+    }
+
+    /// No agent would open a database that its configuration does not name: a slip of the fingers makes none.
+    private static func check(_ name: String, _ config: String, _ settings: AgentSettings) throws {
+        let database = try DocumentAccess.parse(name).database
+        guard settings.database(named: database) == nil, !DatabaseFolders.exists("\(settings.data.value)/\(database).nightjar") else { return }
+        let hint = NearestName.hint(for: database, among: settings.databases.map(\.name.value), otherwise: "it has")
+        throw AgentError(.notFound, "\(config) has no database \"\(database)\"\(hint)")
     }
 }
 

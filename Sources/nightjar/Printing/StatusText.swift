@@ -36,18 +36,28 @@ enum StatusText {
     }
 
     private static func databases(_ databases: [JSONValue]) -> String {
+        let hasQuota = databases.contains { $0["quota_bytes"]?.asInt64 != nil }
         var table = TextTable(
-            ["DATABASE", "COLLECTION", "DOCUMENTS", "DELETED", "SEQUENCE", "CONFLICTS", "HELD", "SIZE"], alignsRight: [2, 3, 4, 5, 6, 7])
+            ["DATABASE", "COLLECTION", "DOCUMENTS", "DELETED", "SEQUENCE", "CONFLICTS", "HELD", "SIZE"] + (hasQuota ? ["OF QUOTA"] : []),
+            alignsRight: hasQuota ? [2, 3, 4, 5, 6, 7, 8] : [2, 3, 4, 5, 6, 7])
         for database in databases {
             for (number, collection) in rows(database, "collections").enumerated() {
-                table.add([
+                var row = [
                     number == 0 ? string(database["name"]) : "", string(collection["name"]), string(collection["documents"]),
                     string(collection["deleted"]), string(collection["last_sequence"]), string(collection["conflicts_pending"]),
                     string(collection["held"]), number == 0 ? bytes(database["size_bytes"]) : "",
-                ])
+                ]
+                if hasQuota { row.append(number == 0 ? quota(database) : "") }
+                table.add(row)
             }
         }
         return section(table, "no databases")
+    }
+
+    /// How much of its quota a database holds.
+    private static func quota(_ database: JSONValue) -> String {
+        guard database["quota_bytes"]?.asInt64 != nil else { return "-" }
+        return "\(bytes(database["held_bytes"])) of \(bytes(database["quota_bytes"]))"
     }
 
     private static func listeners(_ listeners: [JSONValue]) -> String {

@@ -25,6 +25,7 @@ enum WhereaboutsText {
             let peers = listener["peers"]?.asArray ?? []
             lines.append("listener \(string(listener, "name")): \(Plural.count(peers.count, "peer")) of this database connected")
             if let condition = listener["condition"], !condition.isNull { statement(condition, "", to: &lines) }
+            if let unrouted = listener["unrouted"], !unrouted.isNull, !peers.contains(where: { $0["state"] == "unrouted" }) { statement(unrouted, "", to: &lines) }
             for peer in peers {
                 let user = peer["user"]?.asString.map { " (\(TextTable.printable($0)))" } ?? ""
                 statement(peer, "\(string(peer, "address"))\(user): ", to: &lines)

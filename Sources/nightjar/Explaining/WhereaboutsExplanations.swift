@@ -1,0 +1,71 @@
+extension Explanation {
+    /// What `nightjar doc why` says of a document; `waiting`, and what a connection does, are words of status too.
+    static let ofWhereabouts = [
+        Explanation("here", "The document is in this database.", "Nothing."),
+        Explanation("deleted", "The document is here as a tombstone, which tells peers of its deletion.", "Nothing. To have it back, save it again."),
+        Explanation("damaged", "What is stored of the document cannot be read.", "Save it anew on top of its current revision, delete it, or purge it."),
+        Explanation(
+            "unknown", "There is no such document here: it never came, or it was purged, which leaves nothing behind.",
+            "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand."),
+        Explanation(
+            "purged", "An operator removed the document here, and peers were not told.",
+            "A replicator brings it back when it changes there; at once with nightjar replicator NAME start --reset."),
+        Explanation(
+            "expired", "The document was purged here by its _exp, or by ttl or tombstone_age of its database; peers keep theirs.",
+            "To keep such documents for longer, change what is named. nightjar replicator NAME start --reset brings back what the remote has."),
+        Explanation("nothing_here", "There is no such document here that could be given to the peer.", "Nothing."),
+        Explanation(
+            "sent", "The peer has the current revision; of the peer of a listener: it was told of it, and took it, had it, or did not want it.", "Nothing."),
+        Explanation("known", "The remote is known to have the revision that is named.", "Nothing."),
+        Explanation(
+            "known_before", "The remote had the revision that is named, but went back since or before (remote_went_back), and may have lost it: the document is not pushed.",
+            "nightjar explain remote_went_back."),
+        Explanation(
+            "pending", "The document waits to be pushed, or the feed of a listener's peer has not come to it.",
+            "Where it stays, look at the connection: nightjar status. nightjar replicator NAME start --reset looks at every document again."),
+        Explanation("under_way", "The document was offered to the peer or sent, and the peer has not answered.", "Where it stays, look at the line and at the peer."),
+        Explanation(
+            "waiting_for_blobs", "A blob of the document is on its way, is not here, or cannot be taken.",
+            "The text names the blob. Where it names a limit, raise it and nightjar reload; nightjar blob put brings one here that is missing."),
+        Explanation(
+            "rejected", "A filter here said no to the document: push_filter or pull_filter.",
+            "Change the document or the filter. What a replicator's filter kept back is looked at again by itself."),
+        Explanation(
+            "held", "A filter failed on the document, so that nobody knows whether it may pass.",
+            "The text has the plugin's error. Mend the plugin; the document is tried again by itself."),
+        Explanation(
+            "refused", "The peer said no to the document.",
+            "Mend the reason there, or change the document; then nightjar replicator NAME retry-refused. A peer of a listener has to connect anew."),
+        Explanation(
+            "refused_here", "The remote gave the document, and this database did not take it.",
+            "Mend the reason in the text: what changes is given again; nightjar replicator NAME start --reset asks for everything again."),
+        Explanation(
+            "not_given", "The remote has not given the document: it does not have it, does not let this login read it, or has not come to it.",
+            "Look whether it is there, whether this login may read it, and whether channels, document_ids or a source_filter leave it out; nightjar replicator NAME "
+                + "start --reset asks for everything again."),
+        Explanation(
+            "orphaned", "The remote took the document away from this login, and it stayed here: enable_auto_purge is off, or the pull filter said no.",
+            "Give the login access to it again there, or purge it here."),
+        Explanation(
+            "in_conflict", "The document was edited on both sides, and that waits for its decision.",
+            "Mend the resolver, or decide by hand: nightjar conflicts list, nightjar conflicts resolve."),
+        Explanation(
+            "unrouted", "The sync function of a listener failed on the document or refused it, or has not come to it: it is in no channel, and no user gets it.",
+            "Mend the plugin; the document is tried again by itself. nightjar doc unrouted DB lists all of them, nightjar plugin retry has them tried now."),
+        Explanation(
+            "not_in_channels", "The document is in none of the channels that the peer gets.",
+            "Have the sync function put it into a channel of this user, or give the user one of its channels."),
+        Explanation(
+            "deletion_skipped", "The document is deleted, and the peer wants no deletions of what it never had (skip_deletions).",
+            "Set skip_deletions: false if the deletion should go there."),
+        Explanation("not_pushed", "The replicator pushes nothing.", "Set type: push_and_pull if it should."),
+        Explanation(
+            "not_pulled", "The replicator pulls nothing; or the peer of a listener has not asked for documents: it only pushes, or has just come.",
+            "Set type: push_and_pull on the side that should pull."),
+        Explanation("excluded", "The document is none of those that are replicated (document_ids).", "Add it to document_ids."),
+        Explanation(
+            "other_collection", "The replicator, or the peer of a listener, replicates other collections.", "Name the collection in its collections."),
+        Explanation(
+            "other_database", "The replicator or listener is of another database.", "Where it should be of this one, name it in the configuration."),
+    ]
+}
