@@ -119,14 +119,17 @@ struct CouchCall: Sendable {
 
     /// The body as a tree of values, whose memory the answer holds from here on: it may be sixty times as large as its text.
     ///
-    /// - Parameter isOptional: no bytes are an empty object.
+    /// - Parameters:
+    ///   - isOptional: no bytes are an empty object.
+    ///   - keysMayRepeat: of equal keys the last counts, as CouchDB has it.
     /// - Throws: ``HTTPError`` 415, 413, 400; 503 where there is no room.
-    func jsonObject(_ limit: NamedLimit = CouchCall.listLimit, isOptional: Bool = false) async throws -> JSONObject {
+    func jsonObject(_ limit: NamedLimit = CouchCall.listLimit, isOptional: Bool = false, keysMayRepeat: Bool = false) async throws -> JSONObject {
         let bytes = try await json(limit)
         if bytes.isEmpty, isOptional { return JSONObject() }
         let object = try await answer.asking(JSONTreeSize.bytes(of: bytes)) {
             do {
-                guard case .object(let object) = try JSONValue(parsing: bytes) else { throw CouchError.badRequest("Request body must be a JSON object") }
+                let value = keysMayRepeat ? try JSONValue(stored: bytes) : try JSONValue(parsing: bytes)
+                guard case .object(let object) = value else { throw CouchError.badRequest("Request body must be a JSON object") }
                 return object
             } catch let error as JSONError { throw CouchError.invalidJSON(error) }
         }

@@ -76,7 +76,10 @@ enum BulkRoutes {
 
     private static func asked(_ call: CouchCall) async throws -> [Asked] {
         var count = 0
-        return try await call.jsonObject().members.map { member in
+        // CouchDB's replicator names a document twice that changed twice while it gathered a batch.
+        var seen: Set<String> = []
+        let members = try await call.jsonObject(keysMayRepeat: true).members.reversed().filter { seen.insert($0.key).inserted }.reversed()
+        return try members.map { member in
             guard let list = member.value.asArray else { throw CouchError.badRequest("the revisions of \(member.key) must be an array") }
             count += list.count
             guard count <= CouchLimits.revisions else {

@@ -49,6 +49,9 @@ struct ClientBranchTests {
         // It has what ended, and offers it once more.
         let question = "{\"x\":[\"2-\(String(repeating: "a", count: 32))\",\"2-\(String(repeating: "b", count: 32))\"]}"
         #expect(try await couch.ok("POST", "/main/_revs_diff", question).asObject?.members.isEmpty == true)
+        // CouchDB's replicator names a document twice that changed twice while it gathered a batch.
+        let twice = try await couch.ok("POST", "/main/_revs_diff", "{\"new\":[\"1-aa\"],\"new\":[\"2-bb\"]}")
+        #expect(twice.asObject?.members.count == 1 && twice["new"]?["missing"]?.asArray == ["2-bb"])
         try await bring(couch, "x", ["a", "0"], 10)
         #expect(try await leaves(couch, "x").live == live)
         // Also behind a restart, with a client that comes first.
