@@ -14,7 +14,8 @@ extension Explanation {
         Explanation("listening", "A listener takes peers.", "Nothing."),
         Explanation(
             "remote_went_back", "The remote of a replicator was found behind where it was: it has lost the checkpoint that it kept, or has an older one, as after a restore from a backup.",
-            "Nothing: both sides are compared anew, and what the remote lost is pushed again. Where nobody restored it, ask whoever runs it what happened to its database."),
+            "Nothing: both sides are compared anew, and what the remote lost is pushed again. Where nobody restored it, ask whoever runs it what happened to its database. Where it goes back "
+                + "again within a day (times), it is connected to ever more seldom: remote_goes_back."),
         Explanation(
             "waiting", "A listener cannot have its port or interface yet and tries again; or a document waits, because the peer cannot take or give it for the moment.",
             "The text beside it names the reason. nightjar listener NAME start tries now; nightjar doc why DB ID says it of a document."),
