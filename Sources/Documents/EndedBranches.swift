@@ -8,6 +8,13 @@ extension RevisionTree {
 
     public func isEnd(_ leaf: RevisionID) -> Bool { parent(of: leaf).map { Self.end(of: $0) == leaf } ?? false }
 
+    /// The leaf that is read: the winner, but for the end of a branch that lost a decision, which says nothing of the document while another leaf is
+    /// there. nil for an empty tree.
+    public var current: Leaf? {
+        let leaves = self.leaves
+        return leaves.first { !$0.isDeleted || !isEnd($0.revision) } ?? leaves.first
+    }
+
     /// Ends a branch. Of those that have ended the newest `limit` stay.
     public mutating func endBranch(_ leaf: RevisionID, limit: Int) throws(RevisionTreeError) {
         try insert(Self.end(of: leaf), history: [leaf], isDeleted: true)

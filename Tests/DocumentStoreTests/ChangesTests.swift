@@ -157,4 +157,25 @@ import Testing
             .conflict(current: rev("2-bb")), .accept,
         ])
     }
+
+    /// A document of two tombstones: which of them is the current one differs between agents in a ring, and nobody has to ask again for that.
+    @Test func aDeletionThatIsHereBesideAnotherOneIsHere() async throws {
+        let store = try Store()
+        let c = try store.c
+        _ = try await store.insert("x", "2-bb", ["1-aa"], deleted: true)
+        _ = try await store.insert("x", "3-ee", ["2-ee", "1-ee"], deleted: true, .refuse)
+        var late = Proposal(id: doc("x"), revision: rev("1-cc"), parent: nil)
+        late.missesDeletion = true
+        let verdicts = try await store.database.read { [late] in
+            try $0.checkProposals(c, [
+                Proposal(id: doc("x"), revision: rev("2-bb"), parent: rev("1-aa")),
+                Proposal(id: doc("x"), revision: rev("1-aa"), parent: nil),
+                Proposal(id: doc("x"), revision: rev("2-dd"), parent: rev("1-aa")),
+                late,
+            ])
+        }
+        #expect(verdicts == [.have, .accept, .conflict(current: rev("3-ee")), .conflict(current: rev("3-ee"))])
+        #expect(try await store.insert("x", "2-bb", ["1-aa"], deleted: true, .refuse) == .alreadyPresent)
+        #expect(try await store.get("x")?.revision == rev("3-ee"))
+    }
 }

@@ -52,7 +52,7 @@ extension WriteTransaction {
             collection, id, row, &tree, new, remotes: remotes, record: rest, previous: record)
         // Its body is on top of the branch that survives, and so is what it said of its end.
         if resolution == .remoteWins, let new { try moveBranchPurge(collection, id, from: sides.remote.revision, to: new.revision) }
-        guard let winner = tree.winner else { throw session.damaged("document \(id) has no revisions") }
+        guard let winner = tree.current else { throw session.damaged("document \(id) has no revisions") }
         return SavedRevision(revision: winner.revision, sequence: sequence ?? SequenceNumber(row.sequence))
     }
 

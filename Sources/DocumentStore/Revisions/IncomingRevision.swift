@@ -27,6 +27,8 @@ public struct IncomingRevision: Sendable {
     public var deletion: Deletion = .document
     /// What the peer was known to have when it offered this revision.
     public var peerHad = PeerRevision.unknown
+    /// Its sender is about to hear that the document was deleted here, and made this without knowing: it follows no tombstone.
+    public var missesDeletion = false
     /// Its version vector knew versions of ours that were never made: what is here was not left for it, whatever its sender was known to have.
     var isDisputed = false
     /// What the peer had offered of the document before this revision, and what was still on its way then.
@@ -134,6 +136,8 @@ public struct Proposal: Sendable {
     public var parent: RevisionID?
     /// With the revision's version vector, as far as the peer names it.
     public var vector: VectorHistory?
+    /// The peer is about to hear that the document was deleted here, and made this without knowing: a conflict, also in its eyes.
+    public var missesDeletion = false
 
     public init(id: DocumentID, revision: RevisionID, parent: RevisionID?, vector: VectorHistory? = nil) {
         self.id = id

@@ -111,6 +111,8 @@ extension WriteTransaction {
         let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != new.revision }, to: vector) } ?? []
         let hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(new.revision, of: row.revision)
         if isHere, !hasWon {
+            // Both are deletions: there is nothing more to bring.
+            if conflicts == .refuse, row.isDeleted, tree.isTombstone(new.revision) { return .alreadyPresent }
             // It is beside what is current here since, and its sender does not know of that yet.
             if conflicts == .refuse, !tree.isAncestor(new.revision, of: row.revision) { return .conflict(current: row.revision) }
             guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),
@@ -128,7 +130,8 @@ extension WriteTransaction {
         // Somebody made it on top of a deletion, of which ours is but another one.
         let goesOn = row.isDeleted && !row.isConflicted && ancestor.map { tree.isTombstone($0) } == true
         // What a passive side takes without a resolver, it takes with one as well.
-        let fits = descends || goesOn || row.isDeleted && ancestor == nil || new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
+        let isAnew = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !new.isDeleted)
+        let fits = descends || goesOn || isAnew || new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
         if !fits && conflicts == .refuse { return .conflict(current: row.revision) }
         var remotes = row.remotes
         remotes.spellOut(row.revision)

@@ -74,7 +74,7 @@ extension WriteTransaction {
         // While a conflict with a remote waits for its resolver the local side stays the readable one, as in Couchbase
         // Lite; branches that came without a remote have no local side, there the deterministic winner is read.
         let local = record?.remoteID == nil ? nil : record?.sides(tree, remotes)?.local
-        guard let winner = local ?? leaves.first(where: { !$0.isDeleted || !tree.isEnd($0.revision) }) ?? leaves.first else {
+        guard let winner = local ?? tree.current else {
             throw .documentDamaged(id: id, detail: "its revision tree is empty")
         }
         guard leaves.count <= StoreLimits.maxBranches else {

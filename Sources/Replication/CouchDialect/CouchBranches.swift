@@ -92,7 +92,8 @@ extension CouchDialect {
         let trees = try await database.read { transaction in try ids.map { try transaction.tree(collection, $0) } }
         var decisions: [Decision] = []
         for case (let id, let tree?) in zip(ids, trees) {
-            guard let winner = tree.winner else { continue }
+            // Not the end of a branch that lost: its parent would be taken for an ancestor of the winner, and live on at the peer.
+            guard let winner = tree.current else { continue }
             let given = state.withLock { state in
                 (state.branches[id]?.leaves ?? [:]).filter { leaf, standing in
                     guard standing == .here || standing == .lost, leaf != winner.revision, !tree.isAncestor(leaf, of: winner.revision) else { return false }

@@ -77,7 +77,7 @@ extension ReplicationSession {
         case .offer(let list, let documents): dialect.offer(slot, list, documents)
         case .compare(let questions):
             read { transaction in
-                try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1)) }
+                try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1, historyLimit: historyLimit)) }
             } then: { $0.tell(slot, generation, push: .compared($1)) }
         case .announceCaughtUp: dialect.announceCaughtUp(slot)
         case .note(let batch):
@@ -263,15 +263,19 @@ extension ReplicationSession {
     }
 
     private func check(_ proposals: [Proposal], _ link: CollectionLink) {
-        let (slot, collection, naming) = (link.slot, link.collection, naming)
+        var proposals = proposals
+        for index in proposals.indices where proposals[index].parent == nil {
+            proposals[index].missesDeletion = link.push?.fetchedDeletions.take(proposals[index].id) ?? false
+        }
+        let (slot, collection, naming, asked) = (link.slot, link.collection, naming, proposals)
         guard channelPeer != nil || link.pushFilter != nil else {
-            return read { try $0.checkProposals(collection, proposals, naming: naming) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
+            return read { try $0.checkProposals(collection, asked, naming: naming) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
                 $0.tell($0.links[slot], pull: .listFailed($1))
             }
         }
         view(link) { session, view in
             session.ask { () async -> Result<[ProposalVerdict], any Error> in
-                do { return .success(try await view.check(proposals)) } catch { return .failure(error) }
+                do { return .success(try await view.check(asked)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
                 case .success(let verdicts): session.tell(session.links[slot], pull: .proposalsChecked(verdicts))

@@ -144,7 +144,7 @@ struct FeedSource: Sendable {
 
     /// How our revision of a document stands to the one that the peer named.
     func compare(
-        _ transaction: ReadTransaction, _ id: DocumentID, _ version: Version, with current: Version
+        _ transaction: ReadTransaction, _ id: DocumentID, _ version: Version, with current: Version, historyLimit: Int = DocumentLimits.historyRevisions
     ) throws(StoreError) -> Comparison {
         let stored: RevisionTree?
         do throws(StoreError) { stored = try transaction.tree(collection, id) } catch {
@@ -152,7 +152,7 @@ struct FeedSource: Sendable {
             return .unknown
         }
         guard let tree = stored else { return .older }
-        if naming != .trees { return compareVectors(tree, version, with: current, try transaction.row(collection, id)?.revision) }
+        if naming != .trees { return compareVectors(tree, version, with: current, try transaction.row(collection, id)?.revision, historyLimit) }
         // The end of a branch was offered to a peer that has left it already, or what is here became what the peer has meanwhile.
         if version != current, try transaction.row(collection, id)?.revision == current { return .same(current) }
         // It was changed since: the later revision is offered in its turn, and only that one's history is whole.
@@ -161,11 +161,11 @@ struct FeedSource: Sendable {
         if let at = ancestors.firstIndex(of: current) { return .newer(history: Array(ancestors[...at])) }
         if tree.ancestors(of: current).contains(version) { return .older }
         if try transaction.pendingConflict(collection, id) != nil { return .branches }
-        return end(tree, of: current, beside: version).map { .ended(by: $0.version, history: $0.history) } ?? .unknown
+        return end(tree, of: current, beside: version).map { .ended($0) } ?? .unknown
     }
 
     /// As `compare`, by the names of a peer that has version vectors.
-    private func compareVectors(_ tree: RevisionTree, _ version: Version, with current: Version, _ newest: Version?) -> Comparison {
+    private func compareVectors(_ tree: RevisionTree, _ version: Version, with current: Version, _ newest: Version?, _ historyLimit: Int) -> Comparison {
         guard let ours = tree.revision(named: version) else { return .older }
         if version != current, let newest, tree.name(of: newest, naming) == current { return .same(current) }
         guard tree.isLeaf(ours) else { return .older }
@@ -182,7 +182,9 @@ struct FeedSource: Sendable {
         }
         // It knows the peer's version, whose revision was pruned here or never came.
         if tree.vector(of: ours)?.knows(current.version ?? VectorVersion(standingFor: current)) == true { return .newer(history: [current]) }
-        return tree.leaves.contains { $0.revision != ours && tree.name(of: $0.revision, naming) == current } ? .branches : .unknown
+        if tree.leaves.contains(where: { $0.revision != ours && tree.name(of: $0.revision, naming) == current }) { return .branches }
+        let theirs = tree.revision(named: current)
+        return theirs.flatMap { end(tree, of: $0, beside: ours) }.map { .ended($0.named(tree, naming, historyLimit)) } ?? .unknown
     }
 
     /// How another branch than ours ended here; nil where the revision is of ours, or its branch goes on.

@@ -21,6 +21,8 @@ struct RevisionStoring: Sendable {
     var naming = RevisionNaming.trees
     /// Of a peer that may not see everything.
     var sender: SenderView?
+    /// Documents whose deletion the peer is being told while it sends these.
+    var deletionsUnderWay: Set<DocumentID> = []
     /// What there is no room for stays out by itself, and the others of the batch are stored, such as deletions.
     var takesWhatFits = false
 
@@ -47,6 +49,7 @@ struct RevisionStoring: Sendable {
             (incoming.peerLeaves, incoming.endedLeaves, incoming.deletion) = (branches.others, branches.ended, branches.deletion)
         }
         (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
+        incoming.missesDeletion = deletionsUnderWay.contains(revision.id)
         var conflicts = conflicts
         let isBlind = try sender?.isBlind(SenderView.Claim(revision), collection, transaction, &access) ?? false
         if isBlind, let row = try transaction.row(collection, revision.id) {
@@ -95,11 +98,14 @@ extension ReplicationSession {
         _ batch: BatchID, _ revisions: [StorableRevision], _ conflicts: ConflictHandling, settlesHeld: Bool, _ link: CollectionLink
     ) {
         let large = revisions.reduce(0) { $1.revision.body.count > RevisionChecking.smallBody ? $0 + 2 * $1.revision.body.count : $0 }
-        let storing = RevisionStoring(
+        var storing = RevisionStoring(
             collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: couch == nil, naming: naming,
             takesWhatFits: true)
+        for each in revisions where !each.revision.isDeleted && link.push?.fetchedDeletions.take(each.revision.id) == true {
+            storing.deletionsUnderWay.insert(each.revision.id)
+        }
         let slot = link.slot
-        look(at: revisions.map(\.revision), link) { session, sender in
+        look(at: revisions.map(\.revision), link) { [storing] session, sender in
             var bounded = storing
             bounded.sender = sender
             session.store(batch, revisions, bounded, slot, large: large)

@@ -13,6 +13,13 @@ struct BranchEnd: Sendable, Equatable {
     var history: [Version]
     /// For a peer that has version vectors.
     var vector: VectorHistory?
+
+    /// By the names of a peer that has version vectors.
+    func named(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) -> BranchEnd {
+        let vector = tree.vectorHistory(of: version, history, naming, historyLimit)
+        let names = vector == nil ? .trees : naming
+        return BranchEnd(version: tree.name(of: version, names), history: history.map { tree.name(of: $0, names) }, vector: vector)
+    }
 }
 
 /// One of our documents on its way to the peer.
@@ -95,36 +102,17 @@ extension OutgoingDocument {
 
     /// Everything by the names of a peer that has version vectors.
     mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {
-        func named(_ revision: Version, _ history: [Version]) -> VectorHistory? {
-            guard var vector = tree.vector(of: revision) ?? (naming == .versionsOnly ? VersionVector(VectorVersion(standingFor: revision)) : nil) else {
-                return nil
-            }
-            let ancestors = tree.unversionedAncestors(of: revision, limit: historyLimit)
-            // By whichever name the peer knows them.
-            if naming == .versionsOnly, tree.vector(of: revision) != nil, let nearest = ancestors.first {
-                vector.take(older: [VectorVersion(standingFor: nearest)])
-            }
-            var named = VectorHistory(vector, revisions: RevisionHistory(ancestors))
-            if tree.vector(of: revision) != nil { named.place = VectorHistory.TreePlace(revision: revision, history: RevisionHistory(history)) }
-            return named
-        }
-        self.vector = named(self.version, self.history)
+        self.vector = tree.vectorHistory(of: self.version, self.history, naming, historyLimit)
         if let end = self.peersEnd {
-            self.peersEnd?.vector = named(end.version, end.history)
             // The vector may say that its branch is over. It does not where both ended by themselves.
-            if let vector = self.vector, vector.vector.knows(tree.vector(of: end.version)?.current ?? VectorVersion(standingFor: end.version)) {
-                self.peersEnd = nil
-            }
+            let isSaid = self.vector?.vector.knows(tree.vector(of: end.version)?.current ?? VectorVersion(standingFor: end.version)) == true
+            self.peersEnd = isSaid ? nil : end.named(tree, naming, historyLimit)
         }
         // Versions may have come for ancestors of a revision that has only an id: the history of an id is read as ids.
         let names = self.vector == nil ? .trees : naming
         self.version = tree.name(of: self.version, names)
         self.history = self.history.map { tree.name(of: $0, names) }
         self.peerVersion = self.peerVersion.map { tree.name(of: $0, names) }
-        guard let end = self.peersEnd else { return }
-        let ends = end.vector == nil ? .trees : naming
-        self.peersEnd?.version = tree.name(of: end.version, ends)
-        self.peersEnd?.history = end.history.map { tree.name(of: $0, ends) }
     }
 
     /// Its place in the feed.
@@ -290,7 +278,23 @@ enum Comparison: Sendable, Equatable {
     /// Both are here as branches; the conflict is decided here.
     case branches
     /// The peer's is an ancestor of a branch that was deleted here, which is how the peer's ends too.
-    case ended(by: Version, history: [Version])
+    case ended(BranchEnd)
     /// The peer's revision is not here.
     case unknown
+}
+
+extension RevisionTree {
+    /// What a peer that has version vectors is told of the versions behind a revision; nil for one that it knows by its id.
+    ///
+    /// - Parameter history: its ancestors, as they go to the peer.
+    fileprivate func vectorHistory(of revision: Version, _ history: [Version], _ naming: RevisionNaming, _ limit: Int) -> VectorHistory? {
+        let own = vector(of: revision)
+        guard var vector = own ?? (naming == .versionsOnly ? VersionVector(VectorVersion(standingFor: revision)) : nil) else { return nil }
+        let ancestors = unversionedAncestors(of: revision, limit: limit)
+        // By whichever name the peer knows them.
+        if naming == .versionsOnly, own != nil, let nearest = ancestors.first { vector.take(older: [VectorVersion(standingFor: nearest)]) }
+        var named = VectorHistory(vector, revisions: RevisionHistory(ancestors))
+        if own != nil { named.place = VectorHistory.TreePlace(revision: revision, history: RevisionHistory(history)) }
+        return named
+    }
 }

@@ -17,6 +17,7 @@ struct PushMachine {
     var acknowledged = AcknowledgedVersions()
     var retry: RetryDelay
     var echoes: EchoMemory
+    var fetchedDeletions: FetchedDeletions
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
     var nextPage: PushPage?
@@ -40,6 +41,7 @@ struct PushMachine {
         lists = OfferedLists(generation: generation)
         ledger = PushLedger(from: position.sequence, settings.limits)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
+        fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
         review = KeptBackReview(isDue: settings.style == .propose)
         isPullComplete = !settings.pulls
@@ -329,6 +331,7 @@ struct PushMachine {
             switch answer {
             case .wanted(let known):
                 document.cutHistory(known)
+                if settings.style == .announce, document.isDeleted { fetchedDeletions.add(id) }
                 ledger.want(document)
             case .has: hold(document, &actions)
             case .declined: ledger.finish(id)

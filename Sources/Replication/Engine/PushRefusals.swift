@@ -68,7 +68,7 @@ extension PushMachine {
         // A decision makes a new revision, which is pushed in its turn.
         case .branches where settings.pulls: ledger.finish(id)
         // Nobody else would tell it: its branch would stay beside ours for good.
-        case .ended(let end, let history): offerAgain(document.endOfBranch(BranchEnd(version: end, history: history)))
+        case .ended(let end): offerAgain(document.endOfBranch(end))
         case .branches, .unknown: lose(document, to: nil, &actions)
         }
     }

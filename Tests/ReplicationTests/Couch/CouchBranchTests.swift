@@ -59,6 +59,7 @@ struct CouchBranchTests {
 
     private static let local = TestResolver { _ in .local }
     private static let remote = TestResolver { _ in .remote }
+    private static let deleting = TestResolver { _ in .delete }
     private static let merging = TestResolver { conflict in
         guard let here = conflict.local, let there = conflict.remote else { return .delete }
         let parts = [here, there].map { String(decoding: $0.body, as: UTF8.self).filter(\.isNumber) }
@@ -183,6 +184,27 @@ struct CouchBranchTests {
             try await a.put("x", "{\"n\":\"more\"}")
             try await run(a, target, .pushAndPull, Self.merging)
             #expect(live(server, "x").contains { self.body(server, "x", $0) == "{\"n\":\"more\"}" })
+        }
+    }
+
+    @Test("A branch that lost to a deletion ends at the peer, whichever of the two tombstones is the greater")
+    func lostToDeletion() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            let ids = (0..<12).map { "x\($0)" }
+            for id in ids { branches(server, id, 1) }
+            try await run(a, target, .pull)
+            for id in ids {
+                // Of the generation of the one that is deleted here.
+                let root = server.tree.documents[id].flatMap { $0.path($0.leaves[0]).last }
+                server.change { _ = $0.edit(id, "{\"n\":\"beside\"}", on: root) }
+                try await a.put(id, "{}", deleted: true)
+            }
+            for _ in 0..<2 { try await run(a, target, .pushAndPull, Self.deleting) }
+            for id in ids {
+                #expect(live(server, id).isEmpty, "\(id): \(server.tree.documents[id]?.leaves ?? [])")
+                #expect(try await a.get(id)?.isDeleted == true)
+            }
         }
     }
 

@@ -191,7 +191,7 @@ import Testing
     @Test func aPeerThatHasWhatIsCurrentHereIsToldOfNoEnd() {
         var (push, list) = offered(pulls: true)
         push.on(.answered(list, [.conflict(current: rev("1-x"))]))
-        push.on(.compared([(doc("a"), .ended(by: rev("2-y"), history: [rev("1-x")]))]))
+        push.on(.compared([(doc("a"), .ended(BranchEnd(version: rev("2-y"), history: [rev("1-x")])))]))
         guard case .offer(let second, _)? = push.last.first else { return }
         push.on(.answered(second, [.conflict(current: rev("2-a"))]))
         #expect(push.on(.compared([(doc("a"), .same(rev("2-a")))])) == ["tell pull a@2-a", "note a@2-a"])
@@ -201,7 +201,7 @@ import Testing
     @Test func thePeersBranchThatEndedHereEndsThereBeforeOursIsOffered() {
         var (push, list) = offered(pulls: true)
         push.on(.answered(list, [.conflict(current: rev("1-x"))]))
-        #expect(push.on(.compared([(doc("a"), .ended(by: rev("2-y"), history: [rev("1-x")]))])) == ["offer a@2-y"])
+        #expect(push.on(.compared([(doc("a"), .ended(BranchEnd(version: rev("2-y"), history: [rev("1-x")])))])) == ["offer a@2-y"])
         guard case .offer(let second, let documents)? = push.last.first else { return }
         #expect(documents[0].isDeleted && documents[0].peerVersion == rev("1-x") && documents[0].history == [rev("1-x")])
         push.on(.answered(second, [.wanted(known: [])]))
