@@ -158,24 +158,18 @@ import Testing
         ])
     }
 
-    /// A document of two tombstones: which of them is the current one differs between agents in a ring, and nobody has to ask again for that.
-    @Test func aDeletionThatIsHereBesideAnotherOneIsHere() async throws {
+    /// What a peer made while the deletion of a document of that name is on its way to it.
+    @Test func whatMissesADeletionIsAConflictWithIt() async throws {
         let store = try Store()
         let c = try store.c
         _ = try await store.insert("x", "2-bb", ["1-aa"], deleted: true)
-        _ = try await store.insert("x", "3-ee", ["2-ee", "1-ee"], deleted: true, .refuse)
         var late = Proposal(id: doc("x"), revision: rev("1-cc"), parent: nil)
         late.missesDeletion = true
-        let verdicts = try await store.database.read { [late] in
-            try $0.checkProposals(c, [
-                Proposal(id: doc("x"), revision: rev("2-bb"), parent: rev("1-aa")),
-                Proposal(id: doc("x"), revision: rev("1-aa"), parent: nil),
-                Proposal(id: doc("x"), revision: rev("2-dd"), parent: rev("1-aa")),
-                late,
-            ])
-        }
-        #expect(verdicts == [.have, .accept, .conflict(current: rev("3-ee")), .conflict(current: rev("3-ee"))])
-        #expect(try await store.insert("x", "2-bb", ["1-aa"], deleted: true, .refuse) == .alreadyPresent)
-        #expect(try await store.get("x")?.revision == rev("3-ee"))
+        let verdicts = try await store.database.read { [late] in try $0.checkProposals(c, [late, Proposal(id: doc("x"), revision: rev("1-cc"), parent: nil)]) }
+        #expect(verdicts == [.conflict(current: rev("2-bb")), .accept])
+        var revision = IncomingRevision(id: doc("x"), revision: rev("1-cc"), history: RevisionHistory(), body: Array("{}".utf8))
+        revision.missesDeletion = true
+        let outcome = try await store.database.write { [revision] in try $0.insert(revision, into: c, conflicts: .refuse) }
+        #expect(outcome == .conflict(current: rev("2-bb")))
     }
 }

@@ -74,7 +74,9 @@ final class Hub: TransportConnector, Sendable {
         }
         if let refusal { throw refusal }
         let (there, back) = faults(number)
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next(), faults: there, returnFaults: back, peerHasBothNames: peersHaveBothNames)
+        let (client, server) = InMemoryTransport.pair(
+            loops.next(), loops.next(), faults: there, returnFaults: back, subprotocol: configuration.subprotocol == .generation4 ? .generation4 : nil,
+            peerHasBothNames: peersHaveBothNames)
         take(server)
         return client
     }

@@ -215,13 +215,7 @@ extension ReadTransaction {
             }
             defer { find.reset() }
             switch naming {
-            case .trees:
-                var verdict = verdict(row, find)
-                // Which of two tombstones is the current one makes no difference to anybody.
-                if case .conflict = verdict, find.integer(2) & DocumentFlags.deleted != 0, try isTombstone(row, self.row(find, place, row.id), collection) {
-                    verdict = .have
-                }
-                verdicts.append(verdict)
+            case .trees: verdicts.append(verdict(row, find))
             case .vectors, .versionsOnly: verdicts.append(try verdict(row, self.row(find, place, row.id), collection, naming))
             }
         }
@@ -236,15 +230,6 @@ extension ReadTransaction {
             return .accept
         }
         return .conflict(current: RevisionID(stored: find.text(1)))
-    }
-
-    /// The proposal is a deletion that is here, beside another one.
-    private func isTombstone(_ proposal: Proposal, _ row: Row, _ collection: Collection) throws(StoreError) -> Bool {
-        guard row.tree != nil else { return false }
-        do throws(StoreError) { return try tree(collection, of: row, proposal.id).isTombstone(proposal.revision) } catch {
-            guard case .documentDamaged = error else { throw error }
-            return false
-        }
     }
 
     /// As Sync Gateway's `CheckProposedVersion` (replication.md section 7).
@@ -262,7 +247,6 @@ extension ReadTransaction {
         } else if row.isDeleted, !proposal.missesDeletion {
             return .accept
         }
-        if row.isDeleted, let here = tree.revision(named: proposal.revision), tree.isTombstone(here) { return .have }
         if let version = proposal.revision.version {
             if let vector = tree.vector(of: row.revision) {
                 if vector.knows(version) { return .have }

@@ -100,9 +100,9 @@ extension WriteTransaction {
         // A damaged document is repaired by what comes, unless that would give up a branch that waits for its resolver.
         var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
         // A peer with one branch goes on with what lost a decision here. One that keeps every branch has just not heard yet that it ended.
-        // What was deleted before it lost stays deleted.
+        // What was deleted before it lost stays deleted, and becomes the peer's once more if that tells each of its tombstones.
         if case .document = incoming.deletion, new.vector == nil, let end = tree.endOfBranch(of: new.revision), end != row.revision,
-            !tree.endsTombstone(end) {
+            !tree.endsTombstone(end) || new.isDeleted && row.isDeleted && conflicts == .store && incoming.remote != nil {
             tree.removeBranch(end)
         }
         let isHere = tree.contains(new.revision)
@@ -111,8 +111,6 @@ extension WriteTransaction {
         let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != new.revision }, to: vector) } ?? []
         let hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(new.revision, of: row.revision)
         if isHere, !hasWon {
-            // Both are deletions: there is nothing more to bring.
-            if conflicts == .refuse, row.isDeleted, tree.isTombstone(new.revision) { return .alreadyPresent }
             // It is beside what is current here since, and its sender does not know of that yet.
             if conflicts == .refuse, !tree.isAncestor(new.revision, of: row.revision) { return .conflict(current: row.revision) }
             guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),

@@ -21,6 +21,9 @@ struct FeedSource: Sendable {
     var naming = RevisionNaming.trees
     /// Nil: the peer may have everything.
     var channels: ChannelQuestion?
+    /// Of a deleted document the peer hears of each tombstone, the current one last: it may have what another one ended, and the current one already. Not
+    /// where it may not learn of every branch.
+    var tellsTombstones = false
     /// Which news of channels the peer is told, and how.
     var tells: @Sendable (OutgoingDocument) -> OutgoingDocument? = { $0 }
 
@@ -96,7 +99,7 @@ struct FeedSource: Sendable {
             }
             guard let change = found, !(skipsConflicts && change.hasConflict) else { continue }
             var peerVersion = change.sequence > trustsBehind ? change.remoteRevision : nil
-            if let known, let revision = try transaction.revision(named: known, collection, id) { peerVersion = revision }
+            if let known { peerVersion = try transaction.revision(named: known, collection, id) ?? (remote == nil ? known : peerVersion) }
             if let document = try document(transaction, change, peerVersion: peerVersion, historyLimit) {
                 documents.append(document)
                 bytes += document.heldBytes
@@ -161,6 +164,7 @@ struct FeedSource: Sendable {
         if let at = ancestors.firstIndex(of: current) { return .newer(history: Array(ancestors[...at])) }
         if tree.ancestors(of: current).contains(version) { return .older }
         if try transaction.pendingConflict(collection, id) != nil { return .branches }
+        if areTombstones(tree, version, current) { return .same(current) }
         return end(tree, of: current, beside: version).map { .ended($0) } ?? .unknown
     }
 
@@ -184,8 +188,12 @@ struct FeedSource: Sendable {
         if tree.vector(of: ours)?.knows(current.version ?? VectorVersion(standingFor: current)) == true { return .newer(history: [current]) }
         if tree.leaves.contains(where: { $0.revision != ours && tree.name(of: $0.revision, naming) == current }) { return .branches }
         let theirs = tree.revision(named: current)
+        if let theirs, areTombstones(tree, ours, theirs) { return .same(current) }
         return theirs.flatMap { end(tree, of: $0, beside: ours) }.map { .ended($0.named(tree, naming, historyLimit)) } ?? .unknown
     }
+
+    /// Both are deletions that are here: which of them is the current one makes no difference to anybody.
+    private func areTombstones(_ tree: RevisionTree, _ ours: Version, _ theirs: Version) -> Bool { tree.isTombstone(ours) && tree.isTombstone(theirs) }
 
     /// How another branch than ours ended here; nil where the revision is of ours, or its branch goes on.
     private func end(_ tree: RevisionTree, of revision: Version, beside ours: Version) -> BranchEnd? {
@@ -196,6 +204,16 @@ struct FeedSource: Sendable {
             if let at = ancestors.firstIndex(of: revision) { return BranchEnd(version: leaf.revision, history: Array(ancestors[...at])) }
         }
         return nil
+    }
+
+    /// The next tombstone beside ours that a peer hears of, in ascending order; what decisions ended follows from their results.
+    ///
+    /// - Parameter told: the one that it heard of last.
+    private func tombstone(_ tree: RevisionTree, after told: Version?, beside ours: Version, _ historyLimit: Int) -> BranchEnd? {
+        let others = tree.leaves.reversed().map(\.revision).filter { $0 != ours && !tree.isEnd($0) }
+        let next = told == nil ? 0 : told.flatMap { others.firstIndex(of: $0) }.map { $0 + 1 }
+        guard let next, next < others.count else { return nil }
+        return BranchEnd(version: others[next], history: tree.ancestors(of: others[next], limit: historyLimit))
     }
 
     /// Blobs that the peer has shown or may have anyway, where it brings another revision of the document: those of the current one, if
@@ -223,6 +241,9 @@ struct FeedSource: Sendable {
                 document.history = history(tree, of: change.revision, downTo: peerVersion, historyLimit)
                 document.hasOtherBranches = tree.hasSeveralLeaves
                 if document.hasOtherBranches, let peerVersion { document.peersEnd = end(tree, of: peerVersion, beside: change.revision) }
+                if document.hasOtherBranches, change.isDeleted, tellsTombstones {
+                    document.peersEnd = tombstone(tree, after: peerVersion, beside: change.revision, historyLimit)
+                }
                 if naming != .trees { document.takeNames(tree, naming, historyLimit) }
             } else if naming == .versionsOnly {
                 document.takeNames(try change.revisionTree(), naming, historyLimit)

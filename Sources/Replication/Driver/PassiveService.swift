@@ -282,6 +282,7 @@ extension ReplicationSession {
         let place = ChannelPlace(parsing: subscription.since)
         var position = FeedPosition(place.sequence)
         let peer = channelPeer
+        source.tellsTombstones = peer == nil && link.pushFilter == nil
         if let peer {
             position = FeedPosition(place.sequence, channels: place)
             source.channels = ChannelQuestion(

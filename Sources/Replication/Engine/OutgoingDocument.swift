@@ -271,7 +271,7 @@ enum OfferAnswer: Sendable, Equatable {
 enum Comparison: Sendable, Equatable {
     /// Ours descends from it; the history leads down to it.
     case newer(history: [Version])
-    /// It is the current one here: the peer has all that there is of the document.
+    /// It is the current one here, or both are deletions: the peer has all that there is of the document.
     case same(Version)
     /// Ours is an ancestor of it: it came here meanwhile, and is the one to look at.
     case older

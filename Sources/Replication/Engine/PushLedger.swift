@@ -103,6 +103,9 @@ struct PushLedger {
         }
     }
 
+    /// What the peer is being told first of some document. Looks at all that is under way.
+    var hasEndsOfBranches: Bool { entries.slots.contains { $0.phase.document?.isEndOfBranch == true } }
+
     private var entries = LedgerTable()
     private var tracker: LocalSequenceTracker
     /// Documents in phase `due`, in order.

@@ -128,7 +128,8 @@ struct PushMachine {
         judge(&actions)
         read(&actions)
         guard isCaughtUp else { return }
-        if settings.style == .announce, !announcedCaughtUp, lists.ready.isEmpty {
+        // The document itself follows the end of a branch.
+        if settings.style == .announce, !announcedCaughtUp, lists.ready.isEmpty, !ledger.hasEndsOfBranches {
             announcedCaughtUp = true
             actions.append(.announceCaughtUp)
         }
@@ -334,6 +335,7 @@ struct PushMachine {
                 if settings.style == .announce, document.isDeleted { fetchedDeletions.add(id) }
                 ledger.want(document)
             case .has: hold(document, &actions)
+            case .declined where document.isEndOfBranch: ledger.goOn(id, peerVersion: document.version)
             case .declined: ledger.finish(id)
             case .conflict(let current?) where document.offersBefore + 1 < settings.limits.offersPerDocument:
                 document.offersBefore += 1
@@ -376,6 +378,7 @@ struct PushMachine {
         if settings.style == .announce {
             // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
             if !error.isTransient { report(document, error, &actions) }
+            if document.isEndOfBranch { return ledger.goOn(id, peerVersion: document.version) }
             ledger.finish(id)
         } else if error.isConflict {
             lose(document, to: nil, &actions)
