@@ -183,8 +183,8 @@ let package = Package(
         .testTarget(name: "DigestsTests", dependencies: ["Digests", "Encodings"], swiftSettings: strict),
         .testTarget(name: "DocumentsTests", dependencies: ["TestRandomness", "Documents", "Digests"], swiftSettings: strict),
         .testTarget(name: "SelectorsTests", dependencies: ["TestRandomness", "Selectors", "Documents"], swiftSettings: strict),
-        .testTarget(name: "SQLiteTests", dependencies: ["SQLite"], swiftSettings: strict),
-        .testTarget(name: "DocumentStoreTests", dependencies: ["TestRandomness", "DocumentStore", "Documents", "Digests", "Selectors", "SQLite"], swiftSettings: strict),
+        .testTarget(name: "SQLiteTests", dependencies: ["SQLite", "TestSupport"], swiftSettings: strict),
+        .testTarget(name: "DocumentStoreTests", dependencies: ["TestRandomness", "TestSupport", "DocumentStore", "Documents", "Digests", "Selectors", "SQLite"], swiftSettings: strict),
         .testTarget(name: "BLIPTests", dependencies: ["TestRandomness", "BLIP", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
         .testTarget(name: "LuaRuntimeTests", dependencies: ["TestRandomness", "LuaRuntime", "Environment"], swiftSettings: strict),
         .testTarget(name: "DiscoveryTests", dependencies: ["TestRandomness", "Discovery"], swiftSettings: strict),
@@ -251,7 +251,7 @@ let package = Package(
 
         .testTarget(
             name: "AgentTests",
-            dependencies: ["Agent", "AgentConfiguration", "Documents", "DocumentStore", "Environment", "Encodings", "Interfaces", "Replication", "TLS", .product(name: "Logging", package: "swift-log")],
+            dependencies: ["Agent", "AgentConfiguration", "Documents", "DocumentStore", "Environment", "Encodings", "Interfaces", "Replication", "TLS", "TestSupport", .product(name: "Logging", package: "swift-log")],
             swiftSettings: strict),
         .testTarget(name: "HouseTests", dependencies: ["nightjar", "Documents", "TestSupport"], swiftSettings: strict),
 

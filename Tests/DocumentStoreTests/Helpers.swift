@@ -2,6 +2,7 @@ import DocumentStore
 import Documents
 import Glibc
 import SQLite
+import TestSupport
 import Testing
 
 /// A database in a folder of its own, and a few words less for each test.
@@ -89,11 +90,7 @@ func doc(_ id: String) -> DocumentID { DocumentID(stored: id) }
 func rev(_ text: String) -> RevisionID { RevisionID(stored: text) }
 func text(_ body: [UInt8]?) -> String? { body.map { String(decoding: $0, as: UTF8.self) } }
 
-func temporaryFolder() throws -> String {
-    var template = Array("/tmp/store-tests-XXXXXX".utf8CString)
-    let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap { mkdtemp($0) } }
-    return String(cString: try #require(made))
-}
+func temporaryFolder() throws -> String { try TemporaryFolder.untilTheEnd() }
 
 func writeFile(_ path: String, _ bytes: [UInt8]) throws {
     let descriptor = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0o600)

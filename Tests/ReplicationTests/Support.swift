@@ -5,6 +5,7 @@ import Glibc
 import Logging
 import NIOCore
 import NIOPosix
+import TestSupport
 import Testing
 import Transport
 
@@ -22,27 +23,24 @@ func text(_ bytes: [UInt8]?) -> String? { bytes.map { String(decoding: $0, as: U
 /// A database in a folder of its own, removed with it.
 final class TestDatabase: Sendable {
     let database: Database
-    private let folder: String
+    private let folder: TemporaryFolder
 
     init(
         _ name: String = "db", collections: [String] = [], environment: Environment = .system, _ change: (inout DatabaseOptions) -> Void = { _ in }
     ) throws {
-        var template = Array("/tmp/replication-tests-XXXXXX".utf8CString)
-        let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap { mkdtemp($0) } }
-        folder = String(cString: try #require(made))
+        folder = try TemporaryFolder()
         var options = DatabaseOptions()
         options.durability = .process
         change(&options)
-        database = try Database.open(folder: folder + "/\(name).nightjar", name: name, options: options, environment: environment)
+        database = try Database.open(folder: folder.path("\(name).nightjar"), name: name, options: options, environment: environment)
         for collection in collections { _ = try database.createCollection(CollectionName(parsing: collection)) }
     }
 
     deinit {
         database.close()
-        removeTree(folder)
     }
 
-    var blobsFolder: String { "\(folder)/\(database.name).nightjar/blobs" }
+    var blobsFolder: String { folder.path("\(database.name).nightjar/blobs") }
 
     func collection(_ name: String = "_default") throws -> Collection {
         try #require(database.collection(CollectionName(parsing: name)))
@@ -125,19 +123,4 @@ final class TestDatabase: Sendable {
             if try await holds(self) { return }
         }
     }
-}
-
-private func removeTree(_ path: String) {
-    guard let listing = opendir(path) else {
-        unlink(path)
-        return
-    }
-    while let entry = readdir(listing) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) {
-            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        }
-        if name != "." && name != ".." { removeTree(path + "/" + name) }
-    }
-    closedir(listing)
-    rmdir(path)
 }

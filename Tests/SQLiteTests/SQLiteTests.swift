@@ -1,13 +1,10 @@
 import Glibc
 import SQLite
+import TestSupport
 import Testing
 
 /// A new folder under the system's temporary one.
-func temporaryFolder() throws -> String {
-    var template = Array("/tmp/sqlite-tests-XXXXXX".utf8CString)
-    let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap { mkdtemp($0) } }
-    return String(cString: try #require(made))
-}
+func temporaryFolder() throws -> String { try TemporaryFolder.untilTheEnd() }
 
 @Suite struct SQLiteTests {
     let path: String

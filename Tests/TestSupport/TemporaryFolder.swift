@@ -1,6 +1,7 @@
 import Glibc
+import Synchronization
 
-/// A folder that is gone, with everything in it, when the last reference to it is.
+/// A folder that is gone, with everything in it, when the last reference to it is, or when the tests end.
 package final class TemporaryFolder: Sendable {
     /// Absolute, short enough for a socket in it.
     package let path: String
@@ -9,9 +10,33 @@ package final class TemporaryFolder: Sendable {
         var template = Array("/tmp/nightjar-test-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw SupportError("mkdtemp: \(String(cString: strerror(errno)))") }
         path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        Self.note(path)
     }
 
-    deinit { Self.remove(path) }
+    deinit {
+        Self.remove(path)
+        Self.present.withLock { _ = $0?.remove(path) }
+    }
+
+    /// The path of a folder that stays until the tests end.
+    package static func untilTheEnd() throws -> String {
+        let folder = try TemporaryFolder()
+        lasting.withLock { $0.append(folder) }
+        return folder.path
+    }
+
+    private static let lasting = Mutex<[TemporaryFolder]>([])
+    /// Those that are there; nil before the first. What a test leaves running holds its folder beyond the end.
+    private static let present = Mutex<Set<String>?>(nil)
+
+    private static func note(_ path: String) {
+        let isFirst = present.withLock { present in
+            defer { present = (present ?? []).union([path]) }
+            return present == nil
+        }
+        guard isFirst else { return }
+        atexit { for path in TemporaryFolder.present.withLock({ $0 ?? [] }) { TemporaryFolder.remove(path) } }
+    }
 
     /// The path of something in the folder.
     package func path(_ name: String) -> String { "\(path)/\(name)" }

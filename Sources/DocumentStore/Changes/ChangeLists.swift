@@ -247,6 +247,8 @@ extension ReadTransaction {
         } else if row.isDeleted, !proposal.missesDeletion {
             return .accept
         }
+        // It is told the other deletion, and has nothing more to bring.
+        if row.isDeleted, let here = tree.revision(named: proposal.revision), tree.isTombstone(here) { return .conflict(current: current) }
         if let version = proposal.revision.version {
             if let vector = tree.vector(of: row.revision) {
                 if vector.knows(version) { return .have }

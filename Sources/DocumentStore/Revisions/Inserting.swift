@@ -111,6 +111,8 @@ extension WriteTransaction {
         let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != new.revision }, to: vector) } ?? []
         let hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(new.revision, of: row.revision)
         if isHere, !hasWon {
+            // By versions a deletion beside ours is newer than what its sender knows of, and comes again and again.
+            if conflicts == .refuse, new.vector != nil, row.isDeleted, tree.isTombstone(new.revision) { return .alreadyPresent }
             // It is beside what is current here since, and its sender does not know of that yet.
             if conflicts == .refuse, !tree.isAncestor(new.revision, of: row.revision) { return .conflict(current: row.revision) }
             guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),

@@ -210,7 +210,8 @@ struct FeedSource: Sendable {
     ///
     /// - Parameter told: the one that it heard of last.
     private func tombstone(_ tree: RevisionTree, after told: Version?, beside ours: Version, _ historyLimit: Int) -> BranchEnd? {
-        let others = tree.leaves.reversed().map(\.revision).filter { $0 != ours && !tree.isEnd($0) }
+        // While a conflict waits for its decision, what lives may be beside the deletion that is read.
+        let others = tree.leaves.reversed().filter { $0.isDeleted && $0.revision != ours && !tree.isEnd($0.revision) }.map(\.revision)
         let next = told == nil ? 0 : told.flatMap { others.firstIndex(of: $0) }.map { $0 + 1 }
         guard let next, next < others.count else { return nil }
         return BranchEnd(version: others[next], history: tree.ancestors(of: others[next], limit: historyLimit))

@@ -2,6 +2,7 @@ import AgentConfiguration
 import Environment
 import Glibc
 import Logging
+import TestSupport
 import Testing
 
 @testable import Agent
@@ -11,10 +12,7 @@ import Testing
 @Suite struct DiskRoomTests {
     private let mebibyte = 1 << 20
 
-    private func folder() throws -> String {
-        var path = Array("/tmp/nightjar-disk-XXXXXX".utf8CString)
-        return try #require(mkdtemp(&path).map { String(cString: $0) })
-    }
+    private func folder() throws -> String { try TemporaryFolder.untilTheEnd() }
 
     /// Of 1,000 MiB.
     private func space(_ folder: String, free: Int) throws -> DiskSpace {
