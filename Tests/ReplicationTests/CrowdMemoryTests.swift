@@ -80,6 +80,63 @@ struct CrowdMemoryTests {
         #expect(answers[0] > 0 && answers[503] > 200 && answers[0] + answers[503] + answers[-1] == 400, "\(answers.all)")
     }
 
+    private func put(checkpoint id: String, bytes: Int, _ database: TestDatabase) async throws {
+        let body = Array("{\"text\":\"\(String(repeating: "x", count: bytes))\"}".utf8)
+        try await database.database.write {
+            _ = try $0.setPeerCheckpoint(
+                CheckpointOwner(user: nil, listener: "hub"), id: id, body: body, expectedRevision: nil, within: CheckpointBounds(count: 10, bytes: 2 << 20))
+        }
+    }
+
+    /// What is read for an answer is here before its connection has its turn.
+    @Test func anAnswerIsReadWhenThereIsRoomForIt() async throws {
+        let database = try TestDatabase("hub")
+        try await put(checkpoint: "large", bytes: 120_000, database)
+        try await put(checkpoint: "small", bytes: 100, database)
+        let memory = MemoryBudget(limit: 8 << 20)
+        let hub = MemoryHub(database: database, memory: memory)
+        let (greedy, honest) = (try await Peer(hub.connect()), try await Peer(hub.connect()))
+        #expect(await honest.ask("getCheckpoint", [("client", "small")])?.error == nil)
+        let others = memory.share { _ in }
+        _ = others.hold(memory.limit - memory.used - 100_000, owedByPeer: 0)
+        async let refused = greedy.ask("getCheckpoint", [("client", "large")])
+        #expect(await honest.ask("getCheckpoint", [("client", "small")])?.body.readableBytes ?? 0 > 100)
+        let error = await refused?.error
+        #expect(error?.code == 503 && error?.message.contains("limits.memory") == true, "\(String(describing: error))")
+        // The refusal ends nothing, and what waits goes on when there is room.
+        async let answered = greedy.ask("getCheckpoint", [("client", "large")])
+        #expect(await honest.ask("getCheckpoint", [("client", "small")])?.error == nil)
+        _ = others.hold(0, owedByPeer: 0)
+        #expect(await answered?.body.readableBytes ?? 0 > 120_000)
+        try await eventually("nothing is kept for it") { memory.reserved == 0 }
+        #expect(memory.highestReserved >= 120_000)
+    }
+
+    @Test func checkpointsThatAreAskedForAndNotRead() async throws {
+        let database = try TestDatabase("hub")
+        try await put(checkpoint: "large", bytes: 120_000, database)
+        try await put(checkpoint: "small", bytes: 100, database)
+        let memory = MemoryBudget(limit: 16 << 20)
+        let hub = MemoryHub(database: database, memory: memory)
+        let honest = try await Peer(hub.connect())
+        let gate = await Gate.readers(database)
+        var crowd: [Peer] = []
+        for _ in 0..<120 {
+            let transport = try await hub.connect()
+            let peer = Peer(transport)
+            transport.executionContext.execute { transport.setReading(false) }
+            for _ in 0..<5 { peer.send(peer.request("getCheckpoint", [("client", "large")])) }
+            crowd.append(peer)
+        }
+        gate.open()
+        try await eventually("answers are read") { memory.highestReserved > 120_000 }
+        #expect(await honest.ask("getCheckpoint", [("client", "small")])?.error == nil)
+        try await eventually("all are read, or refused") { memory.reserved == 0 }
+        // All of the first answers would hold 22 MB.
+        #expect(memory.highestReserved <= memory.workLimit && memory.takeHighest() <= memory.limit + memory.limit / 10)
+        for peer in crowd { peer.close() }
+    }
+
     /// Rows are twenty times their text.
     @Test func listsThatTheStoreIsAskedAbout() async throws {
         let database = try TestDatabase("hub")

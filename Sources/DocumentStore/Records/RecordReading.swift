@@ -23,6 +23,15 @@ extension ReadTransaction {
         return StoredCheckpoint(revision: "\(statement.integer(0))-cc", body: statement.blob(1))
     }
 
+    /// Bytes of a checkpoint that a peer of ours stored; `nil` if its owner has none under this id.
+    public final func peerCheckpointSize(_ owner: CheckpointOwner, id: String) throws(StoreError) -> Int? {
+        let statement = try active().cached("SELECT length(body) FROM peer_checkpoints WHERE owner = ?1 AND id = ?2")
+        statement.bind(1, owner.key)
+        statement.bind(2, id)
+        defer { statement.reset() }
+        return try session.step(statement) ? Int(statement.integer(0)) : nil
+    }
+
     /// A document that is never replicated; `nil` if there is none.
     public final func localDocument(_ collection: Collection, id: String) throws(StoreError) -> StoredCheckpoint? {
         let statement = try active().cached("SELECT rev, body FROM local_documents WHERE collection = ?1 AND id = ?2")

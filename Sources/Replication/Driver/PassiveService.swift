@@ -5,62 +5,6 @@ import Encodings
 import Environment
 import Interfaces
 
-/// A peer's questions about checkpoints and collections, which wait for their turn: each answer may be a megabyte for a few bytes of
-/// question.
-struct PassiveRequests {
-    enum Request: Sendable {
-        case checkpoint(AnswerHandle?, id: String)
-        case setCheckpoint(AnswerHandle?, id: String, body: [UInt8], expectedRevision: String?)
-        case collections(AnswerHandle?, ids: [String], found: [Bool])
-
-        /// What it holds while it waits.
-        var bytes: Int {
-            switch self {
-            case .checkpoint(_, let id): HeldBytes.request + HeldBytes.text(id)
-            case .setCheckpoint(_, let id, let body, let expected):
-                HeldBytes.request + HeldBytes.text(id) + body.count + (expected.map(HeldBytes.text) ?? 0)
-            case .collections(_, let ids, let found):
-                HeldBytes.request + found.count + ids.reduce(0) { $0 + MemoryLayout<String>.stride + HeldBytes.text($1) }
-            }
-        }
-    }
-
-    private var waiting: [Request] = []
-    /// Bytes of the checkpoints that the peer stored or was given last: what the next answer will come to.
-    private var lastAnswer = 0
-    /// Of the one that is being served; nil: none.
-    private var serving: Int?
-    /// What those that wait hold, and the one that is being served.
-    private(set) var bytes = 0
-
-    var isEmpty: Bool { waiting.isEmpty && serving == nil }
-    var count: Int { waiting.count }
-
-    mutating func append(_ request: Request) {
-        waiting.append(request)
-        bytes += request.bytes
-    }
-
-    /// One at a time.
-    mutating func next() -> Request? {
-        guard serving == nil, !waiting.isEmpty else { return nil }
-        let request = waiting.removeFirst()
-        var answer = lastAnswer
-        if case .setCheckpoint = request { answer = 0 }
-        serving = request.bytes + answer
-        // Many read at once, and what was read is here before its connection has its turn.
-        bytes += answer
-        return request
-    }
-
-    /// - Parameter answer: bytes of the checkpoints that were read or stored.
-    mutating func served(answer: Int? = nil) {
-        bytes -= serving ?? 0
-        serving = nil
-        if let answer { lastAnswer = answer }
-    }
-}
-
 /// What the listening side does for a peer beside push and pull: collections, subscriptions, and the peer's checkpoints, which are
 /// bytes in and bytes out.
 extension ReplicationSession {
@@ -200,57 +144,6 @@ extension ReplicationSession {
             touch(links[slot])
             dialect.reply(handle)
         }
-    }
-
-    /// Serves what waits, one by one, and no faster than the peer takes the answers.
-    ///
-    /// A peer that may not push may store checkpoints all the same: a refusal would stop Couchbase Lite for good, and without a
-    /// checkpoint each visit would pull everything anew. What it can store is bounded, and its own.
-    func servePassiveRequests() {
-        guard case .passive(let passive) = role, !passiveRequests.isEmpty else { return }
-        // While memory is short, a peer that has not read its replies gets no more of them.
-        let mayOwe = standing == .crowded || dialect.owedBytes > 0 && memory.isShort ? 0 : limits.owedReplyBytes
-        guard dialect.owedBytes <= mayOwe, let request = passiveRequests.next() else { return }
-        let owner = passive.checkpointOwner
-        switch request {
-        case .checkpoint(let handle, let id):
-            read { try $0.peerCheckpoint(owner, id: id) } then: { session, stored in
-                session.dialect.answer(handle, checkpoint: stored)
-                session.passiveRequests.served(answer: stored?.body.count)
-            } failed: { $0.storeFailed(handle, $1) }
-        case .setCheckpoint(let handle, let id, let body, let expected):
-            let bounds = passive.checkpointBounds
-            write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
-                $0.dialect.answer(handle, savedCheckpoint: $1)
-                $0.passiveRequests.served(answer: body.count)
-            } failed: { session, error in
-                guard case StoreError.checkpointConflict? = error as? StoreError else { return session.storeFailed(handle, error) }
-                session.dialect.refuse(handle, MessageError(code: 409, message: "the checkpoint was changed meanwhile"))
-                session.passiveRequests.served()
-            }
-        case .collections(let handle, let ids, let found):
-            let limit = limits.owedReplyBytes
-            read { transaction -> [StoredCheckpoint??] in
-                var bytes = 0
-                return try zip(ids, found).map { id, isFound -> StoredCheckpoint?? in
-                    guard isFound else { return .none }
-                    // One name may be asked for a thousand times; what is too much is answered as "none", which costs the peer time only.
-                    let stored = bytes < limit ? try transaction.peerCheckpoint(owner, id: id) : nil
-                    bytes += stored?.body.count ?? 0
-                    return .some(stored)
-                }
-            } then: { session, checkpoints in
-                session.dialect.answer(handle, collections: checkpoints)
-                session.passiveRequests.served(answer: checkpoints.reduce(0) { $0 + (($1 ?? nil)?.body.count ?? 0) })
-            } failed: { $0.storeFailed(handle, $1) }
-        }
-    }
-
-    /// The store could not answer a peer's question.
-    private func storeFailed(_ handle: AnswerHandle?, _ error: any Error) {
-        log(error)
-        dialect.refuse(handle, .busy)
-        passiveRequests.served()
     }
 
     // MARK: - Subscriptions

@@ -25,7 +25,11 @@ extension ReplicationSession {
         let held = passiveRequests.bytes + intake.bytes + bytesElsewhere + subscribedBytes
         // A quarter more is lost between pieces that come and go.
         let all = owedByPeer + tools + ((blobs.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
-        stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free)
+        let now = share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free
+        // What they were taken for is counted now.
+        let rooms = passiveRequests.takeRooms()
+        withExtendedLifetime(rooms) {}
+        stand(now)
     }
 
     /// Bytes of bodies that are read for a peer at once: many at a time only while there is room for as many more by others. To be asked

@@ -1,0 +1,197 @@
+import Documents
+import DocumentStore
+import Environment
+import Interfaces
+
+/// A peer's questions about checkpoints and collections, which wait for their turn: each answer may be a megabyte for a few bytes of
+/// question.
+struct PassiveRequests {
+    enum Request: Sendable {
+        case checkpoint(AnswerHandle?, id: String)
+        case setCheckpoint(AnswerHandle?, id: String, body: [UInt8], expectedRevision: String?)
+        case collections(AnswerHandle?, ids: [String], found: [Bool])
+
+        /// What it holds while it waits.
+        var bytes: Int {
+            switch self {
+            case .checkpoint(_, let id): HeldBytes.request + HeldBytes.text(id)
+            case .setCheckpoint(_, let id, let body, let expected):
+                HeldBytes.request + HeldBytes.text(id) + body.count + (expected.map(HeldBytes.text) ?? 0)
+            case .collections(_, let ids, let found):
+                HeldBytes.request + found.count + ids.reduce(0) { $0 + MemoryLayout<String>.stride + HeldBytes.text($1) }
+            }
+        }
+    }
+
+    private var waiting: [Request] = []
+    /// Of the one that is being served; nil: none.
+    private var serving: Int?
+    /// What those that wait hold, and the one that is being served.
+    private(set) var bytes = 0
+    /// Taken for answers that the session has not counted yet.
+    private var rooms: [MemoryBudget.Reservation] = []
+
+    var isEmpty: Bool { waiting.isEmpty && serving == nil }
+    var count: Int { waiting.count }
+
+    mutating func append(_ request: Request) {
+        waiting.append(request)
+        bytes += request.bytes
+    }
+
+    /// One at a time.
+    mutating func next() -> Request? {
+        guard serving == nil, !waiting.isEmpty else { return nil }
+        let request = waiting.removeFirst()
+        serving = request.bytes
+        return request
+    }
+
+    /// - Parameter room: what was taken for the answer: held until the answer is counted.
+    mutating func served(_ room: MemoryBudget.Reservation? = nil) {
+        bytes -= serving ?? 0
+        serving = nil
+        if let room { rooms.append(room) }
+    }
+
+    /// The answers are counted with what the session holds.
+    mutating func takeRooms() -> [MemoryBudget.Reservation] {
+        guard !rooms.isEmpty else { return [] }
+        defer { rooms = [] }
+        return rooms
+    }
+}
+
+/// Room for an answer that is about to be read.
+private struct AnswerRoom: Sendable {
+    var bytes: Int
+    var reservation: MemoryBudget.Reservation
+
+    init?(_ bytes: Int, _ memory: MemoryBudget) {
+        guard let reservation = memory.reserveNow(bytes) else { return nil }
+        (self.bytes, self.reservation) = (bytes, reservation)
+    }
+}
+
+/// What came of reading for an answer.
+private enum AnswerReading<T: Sendable>: Sendable {
+    case read(T, AnswerRoom?)
+    /// So many bytes have to be free.
+    case needs(Int)
+}
+
+/// Answers to them.
+extension ReplicationSession {
+    /// Serves what waits, one by one, and no faster than the peer takes the answers.
+    ///
+    /// A peer that may not push may store checkpoints all the same: a refusal would stop Couchbase Lite for good, and without a
+    /// checkpoint each visit would pull everything anew. What it can store is bounded, and its own.
+    func servePassiveRequests() {
+        guard case .passive(let passive) = role, !passiveRequests.isEmpty else { return }
+        // While memory is short, a peer that has not read its replies gets no more of them.
+        let mayOwe = standing == .crowded || dialect.owedBytes > 0 && memory.isShort ? 0 : limits.owedReplyBytes
+        guard dialect.owedBytes <= mayOwe, let request = passiveRequests.next() else { return }
+        serve(request, passive)
+    }
+
+    private func serve(_ request: PassiveRequests.Request, _ passive: PassiveConfiguration, _ room: AnswerRoom? = nil, looks: Int = 0) {
+        let owner = passive.checkpointOwner
+        switch request {
+        case .checkpoint(let handle, let id):
+            read(for: request, handle, room, looks) {
+                try $0.peerCheckpointSize(owner, id: id) ?? 0
+            } body: {
+                try $0.peerCheckpoint(owner, id: id)
+            } then: {
+                $0.dialect.answer(handle, checkpoint: $1)
+            }
+        case .setCheckpoint(let handle, let id, let body, let expected):
+            let bounds = passive.checkpointBounds
+            write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
+                $0.dialect.answer(handle, savedCheckpoint: $1)
+                $0.passiveRequests.served()
+            } failed: { session, error in
+                guard case StoreError.checkpointConflict? = error as? StoreError else { return session.storeFailed(handle, error) }
+                session.dialect.refuse(handle, MessageError(code: 409, message: "the checkpoint was changed meanwhile"))
+                session.passiveRequests.served()
+            }
+        case .collections(let handle, let ids, let found):
+            // One name may be asked for a thousand times; what is too much is answered as "none", which costs the peer time only.
+            let limit = limits.owedReplyBytes
+            read(for: request, handle, room, looks) { transaction in
+                var bytes = 0
+                for (id, isFound) in zip(ids, found) where isFound && bytes < limit {
+                    bytes += try transaction.peerCheckpointSize(owner, id: id) ?? 0
+                }
+                return bytes
+            } body: { transaction -> [StoredCheckpoint??] in
+                var bytes = 0
+                return try zip(ids, found).map { id, isFound -> StoredCheckpoint?? in
+                    guard isFound else { return .none }
+                    let stored = bytes < limit ? try transaction.peerCheckpoint(owner, id: id) : nil
+                    bytes += stored?.body.count ?? 0
+                    return .some(stored)
+                }
+            } then: {
+                $0.dialect.answer(handle, collections: $1)
+            }
+        }
+    }
+
+    /// Answers of this size are read in any case: all that replicators store of their own accord is far smaller.
+    private static let smallAnswerBytes = 4 << 10
+    /// Between two looks at whether there is room, and how often that is done: answers that others have not read end or have to go meanwhile.
+    private static let answerPatienceMilliseconds = 100
+    private static let answerLooks = 20
+
+    /// Reads for an answer. A thousand connections read theirs in the same moment, before any answer is counted: room for it is taken before it is
+    /// read, and kept until it is counted.
+    ///
+    /// - Parameter room: what was waited for.
+    /// - Parameter size: bytes of what will be read.
+    private func read<T: Sendable>(
+        for request: PassiveRequests.Request, _ handle: AnswerHandle?, _ room: AnswerRoom?, _ looks: Int,
+        size measure: @escaping @Sendable (ReadTransaction) throws -> Int, body: @escaping @Sendable (ReadTransaction) throws -> T,
+        then: @escaping @Sendable (isolated ReplicationSession, T) -> Void
+    ) {
+        let memory = memory
+        read { transaction -> AnswerReading<T> in
+            let size = try measure(transaction)
+            if size <= Self.smallAnswerBytes { return .read(try body(transaction), nil) }
+            // What was read, and the message that is made of it.
+            let needed = 2 * size
+            var room = room
+            if room.map({ $0.bytes < needed }) ?? true { room = AnswerRoom(needed, memory) }
+            guard let room else { return .needs(needed) }
+            return .read(try body(transaction), room)
+        } then: { session, reading in
+            switch reading {
+            case .read(let found, let room):
+                then(session, found)
+                session.passiveRequests.served(room?.reservation)
+            case .needs(let bytes): session.waitForRoom(bytes, request, handle, looks: looks)
+            }
+        } failed: { $0.storeFailed(handle, $1) }
+    }
+
+    /// Only this peer's requests wait meanwhile.
+    private func waitForRoom(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, looks: Int) {
+        guard looks < Self.answerLooks else {
+            let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(memory.limit)); come back later"
+            dialect.refuse(handle, MessageError(code: 503, message: message))
+            return passiveRequests.served()
+        }
+        later(milliseconds: Self.answerPatienceMilliseconds) { session in
+            guard case .passive(let passive) = session.role else { return }
+            guard let room = AnswerRoom(bytes, session.memory) else { return session.waitForRoom(bytes, request, handle, looks: looks + 1) }
+            session.serve(request, passive, room, looks: looks + 1)
+        }
+    }
+
+    /// The store could not answer a peer's question.
+    private func storeFailed(_ handle: AnswerHandle?, _ error: any Error) {
+        log(error)
+        dialect.refuse(handle, .busy)
+        passiveRequests.served()
+    }
+}
