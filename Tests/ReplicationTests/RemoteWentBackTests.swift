@@ -1,6 +1,13 @@
+import Documents
 import DocumentStore
-import Replication
+import Environment
+import Interfaces
+import Synchronization
 import Testing
+import TestSupport
+import Transport
+
+@testable import Replication
 
 /// A remote that is not where it was, which an operator hears of.
 @Suite(.timeLimit(.minutes(10)))
@@ -17,6 +24,49 @@ struct RemoteWentBackTests {
         #expect(!noticed.isComparing, "it is in step")
         #expect(try await other.contents() == edge.contents())
         #expect(await replicate(edge, Hub(other)).wentBack == nil, "both have a checkpoint again")
+    }
+
+    /// It takes everything and keeps the checkpoint, and has nothing the next time.
+    @Test("a remote that goes back at each connection is connected to ever more seldom, and its times are counted")
+    func again() async throws {
+        let (edge, hub, time) = (try TestDatabase("edge"), ForgetfulHub(), JumpingTime())
+        try await edge.fill(0..<20)
+        let replicator = Replicator(
+            ReplicatorConfiguration(edge, .push, continuous: true) { $0.limits.checkpointIntervalSeconds = 0 }, hub, environment: time.environment)
+        await replicator.start()
+        for number in 1...6 {
+            try await eventually("all is pushed to number \(number)") { hub.connections == number && replicator.status.activity == .idle }
+            #expect(replicator.status.wentBack?.times == (number == 1 ? nil : number - 1))
+            if number < 6 { await hub.cut() }
+        }
+        await replicator.stop()
+        // What broke the first and the second time may be the line.
+        #expect(time.sleeps == [2, 2, 4, 8, 16])
+        let back = try #require(replicator.status.wentBack)
+        #expect(back.isHabit(now: back.time) && !back.isHabit(now: back.time + RemoteWentBack.againSeconds) && !back.isComparing)
+        // So it is after a restart of the agent, and another accident a day later is one.
+        for (age, times) in [(Int64(60), 6), (RemoteWentBack.againSeconds + 60, 1)] {
+            var noted = back
+            noted.time = SystemTime().wallSeconds() - age
+            let next = Replicator(ReplicatorConfiguration(edge, .push), ForgetfulHub())
+            next.restore(.init(), lastSuccess: nil, wentBack: noted)
+            #expect(await next.run().wentBack?.times == times)
+        }
+    }
+
+    @Test("several collections that are lost at a time are one loss, and a line that breaks meanwhile makes no other of it")
+    func onceEach() async throws {
+        let edge = try TestDatabase("edge")
+        let replicator = Replicator(ReplicatorConfiguration(edge, .push), Hub(edge))
+        let (first, second) = (CollectionName.default, try CollectionName(parsing: "other"))
+        replicator.noteWentBack("lost", first)
+        replicator.noteWentBack("lost", second)
+        replicator.noteWentBack("lost", first)
+        #expect(replicator.status.wentBack?.times == 1)
+        // The next connection finds what the first did not come to.
+        replicator.noteSaved(first)
+        replicator.noteWentBack("lost", second)
+        #expect(replicator.status.wentBack?.times == 1)
     }
 
     @Test("a reset asks for it: nobody lost anything")
@@ -56,5 +106,23 @@ struct RemoteWentBackTests {
         #expect(status.error == nil && broken.connections > 3, "\(status)")
         #expect(try await other.contents() == edge.contents())
         #expect(status.wentBack?.isComparing == false)
+    }
+}
+
+/// Has a new database at each connection.
+private final class ForgetfulHub: TransportConnector, Sendable {
+    private let hubs = Mutex<[Hub]>([])
+
+    var connections: Int { hubs.withLock { $0.count } }
+
+    func connect() async throws -> any MessageTransport {
+        let hub = Hub(try TestDatabase("hub"))
+        hubs.withLock { $0.append(hub) }
+        return try await hub.connect()
+    }
+
+    func cut() async {
+        let last = hubs.withLock { $0.last }
+        await last?.cut()
     }
 }

@@ -57,6 +57,19 @@ struct RetryTests {
         #expect(machine.failed(refused) == .retry(afterMilliseconds: 2_000))
     }
 
+    /// Data flows each time, and is lost each time.
+    @Test func aRemoteThatGoesBackAgainAndAgainIsWaitedForLonger() {
+        var machine = RetryMachine(settings: .init(), isContinuous: true)
+        let delays = (1...12).map { times -> RetryMachine.Decision in
+            machine.flowed()
+            return machine.failed(refused, setbacks: times)
+        }
+        #expect(delays == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300].map { .retry(afterMilliseconds: $0 * 1_000) })
+        // A run that does not find that says nothing of it.
+        machine.flowed()
+        #expect(machine.failed(refused) == .retry(afterMilliseconds: 2_000))
+    }
+
     @Test func aFleetDoesNotComeBackAllAtOnce() {
         var delays: Set<Int> = []
         for chance in stride(from: UInt64(0), to: UInt64.max - 1 << 60, by: 1 << 60) {

@@ -250,6 +250,7 @@ extension Agent {
     static func report(_ wentBack: RemoteWentBack) -> JSONValue {
         JSONOutput.object([
             "at": .string(Timestamp.format(wentBack.time)), "message": .string(wentBack.message), "comparing": .bool(wentBack.isComparing),
+            "times": JSONOutput.number(Int64(wentBack.times)),
         ])
     }
 

@@ -26,6 +26,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case pullWaits = "pull_waits_for_room"
     case replicatorOffline = "replicator_offline"
     case replicatorInterrupted = "replicator_interrupted"
+    case remoteGoesBack = "remote_goes_back"
     case breakerOpen = "breaker_open"
     case authenticatorFailing = "authenticator_failing"
     case nobodyCanLogIn = "nobody_can_log_in"
@@ -55,7 +56,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .clocksDiffer, .versionsAhead, .clockUnset, .notAdvertised, .fleetRefused, .connectionsRefused:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .notAdvertised, .fleetRefused, .connectionsRefused:
             .attention
         }
     }

@@ -23,7 +23,7 @@ extension Agent {
     static func attention(of replicator: Replicator, isKeptStopped: Bool, startedAt: Int64, now: Int64) async -> [Attention] {
         let name = replicator.configuration.name
         let subject = "replicator \(name)"
-        var list = self.state(of: replicator, now: now)
+        var list = self.state(of: replicator, now: now) + goingBack(replicator, now: now)
         await replicator.reviewWaiting()
         list += replicator.waiting.summary().map { group in
             Attention(
@@ -124,6 +124,19 @@ extension Agent {
                 .replicatorInterrupted, "replicator \(replicator.configuration.name)", since: broken.since,
                 "\(Plural.count(broken.count, "connection")) broke before both sides were in step",
                 remedy: "look at the line to \(replicator.configuration.shownTarget), and in the log why they end; it goes on trying")
+        ]
+    }
+
+    /// Each time everything is compared and pushed anew, and to the last connection all seems well.
+    private static func goingBack(_ replicator: Replicator, now: Int64) -> [Attention] {
+        let status = replicator.status
+        guard status.activity != .stopped, let back = status.wentBack, back.isHabit(now: now) else { return [] }
+        return [
+            Attention(
+                .remoteGoesBack, "replicator \(replicator.configuration.name)", since: back.time,
+                "the remote has gone back \(back.times) times, each less than a day after the one before: \(back.message)",
+                remedy: "ask whoever runs \(replicator.configuration.shownTarget) why its database does not keep what it took; all is pushed again each time, ever more "
+                    + "seldom, up to max_attempt_wait_time")
         ]
     }
 

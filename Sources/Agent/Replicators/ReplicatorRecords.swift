@@ -35,7 +35,9 @@ struct ReplicatorRecord: Sendable, Equatable {
         lastSuccess = json["last_success"]?.asInt64
         autoPurge = json["enable_auto_purge"]?.asBool
         if let noted = json["remote_went_back"], let time = noted["time"]?.asInt64 {
-            wentBack = RemoteWentBack(time: time, message: noted["message"]?.asString ?? "", isComparing: noted["comparing"]?.asBool ?? false)
+            wentBack = RemoteWentBack(
+                time: time, message: noted["message"]?.asString ?? "", isComparing: noted["comparing"]?.asBool ?? false,
+                times: Int(clamping: max(1, noted["times"]?.asInt64 ?? 1)))
         }
         for (name, path) in Self.counters { counts[keyPath: path] = UInt64(clamping: json["counts"]?[name]?.asInt64 ?? 0) }
     }
@@ -45,7 +47,10 @@ struct ReplicatorRecord: Sendable, Equatable {
             "stopped": .bool(isStopped), "last_success": lastSuccess.map { JSONOutput.number($0) } ?? .null, "counts": Self.report(counts),
             "enable_auto_purge": autoPurge.map { .bool($0) } ?? .null,
             "remote_went_back": wentBack.map {
-                JSONOutput.object(["time": JSONOutput.number($0.time), "message": .string($0.message), "comparing": .bool($0.isComparing)])
+                JSONOutput.object([
+                    "time": JSONOutput.number($0.time), "message": .string($0.message), "comparing": .bool($0.isComparing),
+                    "times": JSONOutput.number(Int64($0.times)),
+                ])
             } ?? .null,
         ])
     }

@@ -145,7 +145,9 @@ public struct SessionObserver: Sendable {
     public var refusals: @Sendable (PeerRefusals) -> Void
     public var ended: @Sendable (SessionEnd) -> Void
     /// The peer is behind where it was, so that both sides are compared anew.
-    package var remoteWentBack: @Sendable (_ message: String) -> Void = { _ in }
+    package var remoteWentBack: @Sendable (_ message: String, CollectionName) -> Void = { _, _ in }
+    /// The peer keeps a checkpoint, and so do we.
+    package var checkpointSaved: @Sendable (CollectionName) -> Void = { _ in }
     /// A blob goes on at this offset, behind what an earlier connection has moved of it.
     package var blobResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void = { _, _ in }
 

@@ -45,7 +45,7 @@ extension ReplicationSession {
             }
         let message = what + "; it was restored from a backup or made anew, or removed what it kept of a replicator that it had not seen for long"
         logger.warning("\(message)")
-        observer.remoteWentBack(message)
+        observer.remoteWentBack(message, link.collection.name)
     }
 
     func report(_ event: DocumentEvent) {

@@ -61,8 +61,10 @@ public struct RetryMachine: Sendable {
 
     /// A run ended with an error.
     ///
+    /// - Parameter setbacks: how often in a row the remote was found behind where it was, the last time in this run: it is waited for as long as
+    ///   after so many failed attempts, although data flowed.
     /// - Parameter chance: random bits. They take up to half of the delay away, so that a fleet does not come back all at once.
-    public mutating func failed(_ error: ReplicationError, chance: UInt64 = .max) -> Decision {
+    public mutating func failed(_ error: ReplicationError, chance: UInt64 = .max, setbacks: Int = 0) -> Decision {
         guard error.isTransient || (isContinuous && !Self.isForGood(error)) else { return .stop }
         guard retries < maximumRetries else { return .stop }
         retries += 1
@@ -70,7 +72,7 @@ public struct RetryMachine: Sendable {
         let cap = settings.maximumWaitSeconds > 0 ? settings.maximumWaitSeconds : 300
         var delay: Int
         if error.isTransient {
-            delay = Self.doubled(1, retries, cap)
+            delay = Self.doubled(1, max(retries, setbacks), cap)
         } else {
             delay = Self.doubled(settings.blockedWaitSeconds, blockedRetries - 1, settings.maximumBlockedWaitSeconds)
         }

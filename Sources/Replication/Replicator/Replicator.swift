@@ -35,6 +35,7 @@ public actor Replicator {
         /// Of runs before the present start.
         var past = ReplicationCounts()
         var wentBack: RemoteWentBack?
+        var setback = Setback()
     }
 
     var runner: Task<Void, Never>?
@@ -62,7 +63,7 @@ public actor Replicator {
     public nonisolated var startedAt: Int64 { shared.withLock { $0.startedAt } }
 
     /// When the first of the attempts failed that have failed since data flowed (seconds since 1970).
-    private nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
+    nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
     nonisolated let brokenOff = Mutex<Interruptions?>(nil)
 
     public init(
@@ -263,7 +264,7 @@ public actor Replicator {
             let (now, chance) = (environment.time.wallSeconds(), environment.random.next())
             failingSince.withLock { $0 = ($0?.time ?? now, ($0?.attempts ?? 0) + 1) }
             brokenOff.withLock { $0 = Interruptions(since: $0?.since ?? now, count: ($0?.count ?? 0) + 1) }
-            switch retry.failed(error, chance: chance) {
+            switch retry.failed(error, chance: chance, setbacks: shared.withLock { $0.setback.count }) {
             case .stop:
                 runLogger.error("stopped: \(error.sentence)")
                 update { $0.error = error }
@@ -304,6 +305,7 @@ public actor Replicator {
 
     private func runOnce(resets: Bool) async -> SessionEnd {
         let transport: any MessageTransport
+        shared.withLock { $0.setback.count = 0 }
         do {
             transport = try await connector.connect()
         } catch let error as ReplicationError {
@@ -345,25 +347,9 @@ public actor Replicator {
         } refused: { [weak self] refusals in
             self?.update { $0.refusals = refusals }
         }
-        if shared.withLock({ $0.hasFlowed }) { retry.flowed() }
+        // What flows to a remote that loses it each time is no progress.
+        if shared.withLock({ $0.hasFlowed && $0.setback.count < 2 }) { retry.flowed() }
         return end
-    }
-
-    /// The connection did what it is for.
-    nonisolated func noteFlow() {
-        let isFirst = shared.withLock { shared in
-            defer { shared.hasFlowed = true }
-            return !shared.hasFlowed
-        }
-        guard isFirst else { return }
-        if let failing = failingSince.withLock({ failing in
-            defer { failing = nil }
-            return failing
-        }) {
-            let seconds = max(0, environment.time.wallSeconds() - failing.time)
-            runLogger.info("recovered after \(Plural.count(failing.attempts, "failed attempt")) in \(seconds) s")
-        }
-        update { $0.attempt = 0 }
     }
 
     /// One session, from its start to its end.
@@ -380,7 +366,8 @@ public actor Replicator {
                 continuation.finish()
             })
         observer.blobResumed = { [weak self] in self?.noteResumed($0, $1) }
-        observer.remoteWentBack = { [weak self] in self?.noteWentBack($0) }
+        observer.remoteWentBack = { [weak self] in self?.noteWentBack($0, $1) }
+        observer.checkpointSaved = { [weak self] in self?.noteSaved($0) }
         let session = ReplicationSession(
             transport: transport, role: .active(active), observer: observer, counters: counters, environment: environment,
             memory: memory, logger: logger(correlation))

@@ -90,6 +90,13 @@ extension Explanation {
             "replicator_interrupted", "A replicator gets connections, but for ten minutes each has broken before both sides were in step.",
             "Look at the line and at what stands between (a proxy that cuts long connections, a weak radio link); the log says why each ended. What was exchanged is kept, and it goes on trying."),
         Explanation(
+            "remote_goes_back",
+            "The remote of a replicator was found behind where it was three times or more, each less than a day after the one before: it acknowledges documents and a "
+                + "checkpoint, and has lost them the next time. Everything is compared and pushed anew each time.",
+            "Ask whoever runs the remote what becomes of its database: a disk that is not kept over restarts, a backup that is restored again and again, several servers "
+                + "behind one address that do not share a database. Until then the replicator connects ever more seldom, up to max_attempt_wait_time. A day after the last time "
+                + "this ends by itself."),
+        Explanation(
             "replicator_offline", "A replicator has had no connection for ten minutes.",
             "nightjar doctor tries each step from here: name, address, TLS, login. It goes on trying by itself."),
         Explanation(

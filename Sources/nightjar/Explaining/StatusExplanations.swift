@@ -16,7 +16,8 @@ extension Explanation {
             "remote_went_back", "The remote of a replicator was found behind where it was: it has lost the checkpoint that it kept, or has an older one, as after a restore from a backup.",
             "What the remote lost is pushed again by itself. What is not pushed is gone there and stays here only: what a push filter keeps back, and everything of a "
                 + "replicator that only pulls (type: pull). To bring it back, have the filter let it through, or set type: push_and_pull, reload and then "
-                + "nightjar replicator NAME start --reset. Where nobody restored it, ask whoever runs it what happened to its database."),
+                + "nightjar replicator NAME start --reset. Where nobody restored it, ask whoever runs it what happened to its database. Where it goes back again within "
+                + "a day (times), it is connected to ever more seldom: remote_goes_back."),
         Explanation(
             "waiting", "A listener cannot have its port or interface yet and tries again; or a document waits, because the peer cannot take or give it for the moment.",
             "The text beside it names the reason. nightjar listener NAME start tries now; nightjar doc why DB ID says it of a document."),

@@ -1,0 +1,21 @@
+import Encodings
+
+/// What a connection came to.
+extension Replicator {
+    /// The connection did what it is for.
+    nonisolated func noteFlow() {
+        let isFirst = shared.withLock { shared in
+            defer { shared.hasFlowed = true }
+            return !shared.hasFlowed
+        }
+        guard isFirst else { return }
+        if let failing = failingSince.withLock({ failing in
+            defer { failing = nil }
+            return failing
+        }) {
+            let seconds = max(0, environment.time.wallSeconds() - failing.time)
+            runLogger.info("recovered after \(Plural.count(failing.attempts, "failed attempt")) in \(seconds) s")
+        }
+        update { $0.attempt = 0 }
+    }
+}
