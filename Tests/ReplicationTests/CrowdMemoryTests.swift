@@ -185,6 +185,66 @@ struct CrowdMemoryTests {
         peer.close()
     }
 
+    /// A message holds a body and a history once more: all that a peer wants of a list, and does not read, would be made in one turn.
+    @Test func whileMemoryIsShortMessagesAreMadeAsThePeerTakesThem() async throws {
+        let database = try TestDatabase("hub")
+        // It does not compress well.
+        let text = (0..<1_200).map { _ in String(UInt64.random(in: 0 ... .max), radix: 36) }.joined()
+        for number in 0..<60 { try await database.put("doc-\(number)", "{\"text\":\"\(text)\",\"n\":\(number)}") }
+        let memory = MemoryBudget(limit: 64 << 20)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
+        await session.start()
+        let peer = Peer(client) { $0.profile == "changes" ? nil : OutgoingReply() }
+        #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
+        var list: UInt64?
+        for await request in peer.requests where request.profile == "changes" && request.body.readableBytes > 4 {
+            #expect(json(request.body)?.asArray?.count == 60)
+            list = request.number
+            break
+        }
+        let others = memory.share { _ in }
+        _ = others.hold(memory.limit - memory.used - (4 << 20), owedByPeer: 0)
+        #expect(memory.isShort)
+        client.executionContext.execute { client.setReading(false) }
+        peer.reply(to: try #require(list), OutgoingReply(json: "[" + Array(repeating: "[]", count: 60).joined(separator: ",") + "]"))
+        try await eventually("all are to be sent") { await session.revisionsOnTheirWay == 60 }
+        // What the socket takes is gone; of the rest there is one message at a time, not 900 KB of them.
+        #expect(await session.bytesOfMessagesMade < 40_000)
+        // The others are made as it reads, also while memory is short.
+        client.executionContext.execute { client.setReading(true) }
+        var arrived: Set<String> = []
+        for await request in peer.requests where request.profile == "rev" {
+            arrived.insert(request.properties["id"] ?? "")
+            if arrived.count == 60 { break }
+        }
+        #expect(arrived.count == 60)
+        try await eventually("all are acknowledged") { await session.revisionsOnTheirWay == 0 }
+        peer.close()
+    }
+
+    /// Another subscription takes the place of one whose documents were wanted.
+    @Test func whatWaitsForItsMessageGoesWithItsPush() {
+        var outgoing = OutgoingRevisions()
+        for number in 0..<6 {
+            outgoing.append(.init(slot: number % 2, generation: 1, document: outgoingDocument(number), delta: [UInt8](repeating: 0, count: 100)))
+        }
+        #expect(outgoing.bytes == 600 && outgoing.next()?.document.sequence == 0)
+        outgoing.remove(slot: 0)
+        #expect(outgoing.bytes == 300 && outgoing.count == 3)
+        #expect([1, 3, 5].allSatisfy { outgoing.next()?.document.sequence == $0 })
+        #expect(outgoing.next()?.document.sequence == nil && outgoing.bytes == 0 && outgoing.count == 0)
+        // Those that have gone take no room, however long it goes on.
+        for number in 0..<10_000 {
+            outgoing.append(.init(slot: 0, generation: 1, document: outgoingDocument(number), delta: nil))
+            if number > 0 { #expect(outgoing.next()?.document.sequence == SequenceNumber(number - 1)) }
+        }
+        #expect(outgoing.count == 1)
+    }
+
+    private func outgoingDocument(_ number: Int) -> OutgoingDocument { OutgoingDocument(sequence: SequenceNumber(number), id: doc("a"), version: rev("1-aa")) }
+
     /// What the socket has not taken would stay until time is up for CLOSE, and count nowhere.
     @Test func aPeerThatHasToGoAndReadsNothingIsDropped() async throws {
         let database = try TestDatabase("hub")
@@ -208,5 +268,7 @@ struct CrowdMemoryTests {
 }
 
 extension ReplicationSession {
+    fileprivate var revisionsOnTheirWay: Int { links.first?.push?.ledger.inFlight ?? 0 }
+    fileprivate var bytesOfMessagesMade: Int { dialect.queuedBytes }
     fileprivate var readsAPage: Bool { links.first?.push?.feed.reading == .feed }
 }

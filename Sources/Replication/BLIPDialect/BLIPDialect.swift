@@ -99,6 +99,8 @@ struct BLIPDialect: ~Copyable {
     mutating func allowCompression(_ isAllowed: Bool) { blip.allowsCompression = isAllowed }
     /// Bytes of our replies that the peer has not taken.
     var owedBytes: Int { blip.queuedReplyBytes }
+    /// Of messages of either kind that are not sent.
+    var queuedBytes: Int { blip.queuedBytes }
     /// Requests of ours that the peer has not answered.
     var awaitedReplies: Int { blip.awaitedReplies }
     /// A stream is consumed more slowly than it comes.

@@ -59,7 +59,7 @@ extension ReplicationSession {
         files.lent.lend(document.blobs, RevisionTrip(slot: link.slot, generation: link.generation, id: document.id))
         if document.news == .visible, !document.isDeleted, remembersExchanged(link) { link.exchanged.add(document.id, document.version) }
         guard document.hasBlobs, delta == nil, couch == nil, document.body.count > RevisionChecking.smallBody else {
-            return dialect.send(link.slot, document, delta: delta)
+            return outgoing.append(.init(slot: link.slot, generation: link.generation, document: document, delta: delta))
         }
         // The names of its blobs are put beside them, for which all of it is read: not where the connection runs.
         let (slot, generation, memory, knowsBlobs) = (link.slot, link.generation, memory, dialect.knowsBlobs(link.slot))
@@ -68,7 +68,9 @@ extension ReplicationSession {
             return withExtendedLifetime(reservation) { document.withAttachments(whereListed: knowsBlobs) }
         } then: { session, document in
             let link = session.links[slot]
-            if link.generation == generation, link.push != nil { session.dialect.send(slot, document, delta: Optional.none) }
+            if link.generation == generation, link.push != nil {
+                session.outgoing.append(.init(slot: slot, generation: generation, document: document, delta: Optional.none))
+            }
         }
     }
 

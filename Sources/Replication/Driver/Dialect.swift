@@ -28,6 +28,8 @@ protocol Dialect: ~Copyable {
     /// Where they are not allowed, what would take them is sent plain.
     mutating func allowCompression(_ isAllowed: Bool)
     var owedBytes: Int { get }
+    /// Of messages that are made and not sent, where they are made before they can be sent.
+    var queuedBytes: Int { get }
     var awaitedReplies: Int { get }
     var shouldPauseReading: Bool { get }
     /// Bytes of all messages so far, after inflation.
@@ -114,6 +116,7 @@ extension Dialect where Self: ~Copyable {
     var copiedBytes: Int { 0 }
     #endif
     var messageBytes: Int { bufferedBytes }
+    var queuedBytes: Int { 0 }
     var spareBytes: Int { 0 }
     var compressionBytes: Int { 0 }
     mutating func allowCompression(_ isAllowed: Bool) {}

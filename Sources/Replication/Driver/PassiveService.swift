@@ -210,6 +210,7 @@ extension ReplicationSession {
 
     private func endPush(_ link: CollectionLink) {
         link.endPush()
+        outgoing.remove(slot: link.slot)
         subscribedBytes -= link.subscribedBytes
         link.subscribedBytes = 0
         link.source.documentIDs = Optional.none

@@ -39,6 +39,7 @@ public actor ReplicationSession: MessageReceiver {
     var blobs: BlobMachine
     var files: BlobFiles
     var passiveRequests = PassiveRequests()
+    var outgoing = OutgoingRevisions()
     var intake = FrameIntake()
     /// What waits for its turn, in order.
     private var inbox: [Event?] = []
@@ -263,10 +264,10 @@ public actor ReplicationSession: MessageReceiver {
     /// Puts frames on the wire as far as the transport takes them.
     private func pump() {
         var events: [DialectEvent] = []
+        putRevisions()
         grantCompression()
         while !hasEnded, transport.isWritable {
-            var frames: [ByteBuffer] = []
-            var bytes = 0
+            var (frames, bytes) = ([ByteBuffer](), 0)
             while bytes < 64 << 10, let frame = dialect.nextFrame(into: &events) {
                 bytes += frame.readableBytes
                 frames.append(frame)
@@ -275,6 +276,7 @@ public actor ReplicationSession: MessageReceiver {
             for event in events { handle(event) }
             events.removeAll(keepingCapacity: true)
             if frames.isEmpty { break }
+            putRevisions()
         }
         servePassiveRequests()
         drain()
@@ -386,7 +388,7 @@ public actor ReplicationSession: MessageReceiver {
             link.countsSeen = link.counts
             link.end()
         }
-        (inbox, intake) = ([], FrameIntake())
+        (inbox, intake, outgoing) = ([], FrameIntake(), OutgoingRevisions())
         passiveRequests = PassiveRequests()
         flushDocumentEvents()
         observer.activityChanged(.stopped)

@@ -22,7 +22,7 @@ extension ReplicationSession {
             (dialect.messageBytes + unfinishedBytes) / 2 * 3 + unread + blobs.bytes + awaitedBytes + (blobs.isFetching ? bufferedBytes : 0)
             + outgoingBytes / 4 * 5
         let tools = dialect.bufferedBytes - dialect.messageBytes
-        let held = passiveRequests.bytes + intake.bytes + bytesElsewhere + subscribedBytes
+        let held = passiveRequests.bytes + intake.bytes + bytesElsewhere + subscribedBytes + outgoing.bytes
         // A quarter more is lost between pieces that come and go.
         let all = owedByPeer + tools + ((blobs.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
         let now = share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free
