@@ -158,8 +158,8 @@ extension ReplicationSession {
         read { transaction -> AnswerReading<T> in
             let size = try measure(transaction)
             if size <= Self.smallAnswerBytes { return .read(try body(transaction), nil) }
-            // What was read, and the message that is made of it.
-            let needed = 2 * size
+            // What was read, and the message that is made of it. One that could never have as much is read when it has all that work may have.
+            let needed = min(2 * size, memory.workLimit)
             var room = room
             if room.map({ $0.bytes < needed }) ?? true { room = AnswerRoom(needed, memory) }
             guard let room else { return .needs(needed) }

@@ -25,11 +25,9 @@ extension ReplicationSession {
         let held = passiveRequests.bytes + intake.bytes + bytesElsewhere + subscribedBytes + outgoing.bytes
         // A quarter more is lost between pieces that come and go.
         let all = owedByPeer + tools + ((blobs.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
-        let now = share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free
-        // What they were taken for is counted now.
-        let rooms = passiveRequests.takeRooms()
-        withExtendedLifetime(rooms) {}
-        stand(now)
+        // What they were taken for is counted next: counted twice, even for a moment, it would have a peer evicted that owes nothing of it.
+        _ = passiveRequests.takeRooms()
+        stand(share?.hold(all, owedByPeer: owedByPeer, spare: isBusy ? 0 : dialect.spareBytes) ?? .free)
     }
 
     /// Bytes of bodies that are read for a peer at once: many at a time only while there is room for as many more by others. To be asked
