@@ -113,6 +113,30 @@ import Testing
         #expect(try await self.vector(store, "c") == nil)
     }
 
+    @Test("two agents that spoke by ids gave one revision a version each: what is made on top of it is newer than both")
+    func twoVersions() async throws {
+        let (a, b) = (try Store(), try Store())
+        for store in [a, b] { _ = try await insert(store, "x", "5@\(Self.ann)", body: #"{"n":1}"#) }
+        let first = try #require(try await a.get("x")).revision
+        _ = try await insert(a, "x", "7@\(Self.ann)", body: #"{"n":2}"#)
+        let second = try #require(try await a.get("x")).revision
+        _ = try await b.insert("x", second.text, [first.text], body: #"{"n":2}"#)
+        let theirs = try #require(try await vector(b, "x")).current
+        #expect(theirs.description != "7@\(Self.ann)")
+        let edit = try await b.save("x", #"{"n":3}"#, parent: second).revision
+        var named = VectorHistory(try #require(try await vector(b, "x")))
+        named.place = VectorHistory.TreePlace(revision: edit, history: RevisionHistory([second, first]))
+        var incoming = IncomingRevision(id: doc("x"), revision: RevisionID(named.vector.current), history: [], body: Array(#"{"n":3}"#.utf8))
+        incoming.vector = named
+        let c = try a.c
+        let outcome = try await a.database.write { [incoming] in try $0.insert(incoming, into: c, conflicts: .refuse) }
+        guard case .inserted = outcome else { Issue.record("\(outcome)"); return }
+        #expect(try await a.get("x")?.revision == edit)
+        // Clients of either agent find it newer than what they have.
+        let known = try #require(try await vector(a, "x"))
+        #expect(try known.knows(VectorVersion("7@\(Self.ann)")) && known.knows(theirs))
+    }
+
     @Test("what is edited here on top of a version gets a version of this database; other documents stay as they are")
     func edits() async throws {
         let store = try Store()

@@ -21,6 +21,11 @@ struct VersionVectorTests {
         return Hub(configuration, owner: database, peersHaveBothNames: isOurs)
     }
 
+    /// For peers of revision trees.
+    private func treeHub(_ database: TestDatabase) -> Hub {
+        Hub(PassiveConfiguration(listener: "hub", database: database.database), owner: database, peersHaveBothNames: false)
+    }
+
     private func rev(_ id: String, _ revision: String, _ history: String = "", _ more: [(String, String)] = []) -> [(String, String)] {
         [("collection", "0"), ("id", id), ("rev", revision)] + (history.isEmpty ? [] : [("history", history)]) + more
     }
@@ -132,7 +137,7 @@ struct VersionVectorTests {
     @Test("a peer of revision trees and one of versions edit the same document in turns")
     func bothKinds() async throws {
         let database = try TestDatabase("v")
-        let versions = try await Peer(hub(database)), trees = try await Peer(Hub(database))
+        let versions = try await Peer(hub(database)), trees = try await Peer(treeHub(database))
         await versions.begin()
         await trees.begin()
         _ = await versions.ask("rev", rev("a", "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)
@@ -181,7 +186,7 @@ struct VersionVectorTests {
     func lies(_ seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let database = try TestDatabase("v")
-        let liars = [try await Peer(hub(database)), try await Peer(hub(database, isOurs: false)), try await Peer(Hub(database))]
+        let liars = [try await Peer(hub(database)), try await Peer(hub(database, isOurs: false)), try await Peer(treeHub(database))]
         for liar in liars { await liar.begin() }
         let ids = ["a", "b", "c"]
         let digests = ["aa", "bb", String(repeating: "cd", count: 20)]

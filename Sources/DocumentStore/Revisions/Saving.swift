@@ -117,13 +117,15 @@ extension WriteTransaction {
 
     func add(_ new: NewRevision, history: RevisionHistory, to tree: inout RevisionTree, _ id: DocumentID) throws(StoreError) {
         // What is made on top of a revision that has a version gets one as well: its peers have no other way to tell which is newer.
-        let below = new.vector == nil && tree.hasVectors ? history.first { tree.contains($0) }.flatMap { tree.nearestVector(of: $0) } : nil
+        let below = tree.hasVectors ? history.first { tree.contains($0) }.flatMap { tree.nearestVector(of: $0) } : nil
         do {
             try tree.insert(new.revision, history: history, isDeleted: new.isDeleted, depth: session.options.historyDepth)
         } catch {
             throw .historyInvalid(id: id, revision: new.revision, detail: "\(error)")
         }
-        if let vector = new.vector {
+        if var vector = new.vector {
+            // Its ancestor may have another version here than where it was made; whoever has that one has to find this one newer.
+            if let below, !vector.knows(below.current) { vector.take(older: [below.current] + below.others) }
             tree.setVector(vector, of: new.revision)
         } else if let below, tree.vector(of: new.revision) == nil {
             tree.setVector(below.edited(try nextVersion()), of: new.revision)

@@ -89,8 +89,8 @@ extension RevisionTree {
         return index.map(mentioned.ancestors.contains) ?? false || history.knows(VectorVersion(standingFor: revision))
     }
 
-    /// The revisions here that a history names by their ids, and what is above them: looked up once, since a peer may name a thousand in a
-    /// tree of thousands.
+    /// The revisions here that a history names by their ids, also as the place that the revision has in another tree, and what is above them: looked up
+    /// once, since a peer may name a thousand in a tree of thousands.
     private struct Mentioned {
         var itself: Set<Int> = []
         var ancestors: Set<Int> = []
@@ -98,11 +98,16 @@ extension RevisionTree {
 
     private func mentioned(in history: VectorHistory) -> Mentioned {
         var mentioned = Mentioned()
-        for revision in history.revisions {
-            guard let index = index(of: revision), mentioned.itself.insert(index).inserted else { continue }
-            var parent = Int(nodes[index].parent)
-            while parent >= 0, mentioned.ancestors.insert(parent).inserted { parent = Int(nodes[parent].parent) }
+        func add(_ revisions: RevisionHistory) {
+            for revision in revisions {
+                guard let index = index(of: revision), mentioned.itself.insert(index).inserted else { continue }
+                var parent = Int(nodes[index].parent)
+                while parent >= 0, mentioned.ancestors.insert(parent).inserted { parent = Int(nodes[parent].parent) }
+            }
         }
+        add(history.revisions)
+        // Which may have another version there: two agents that spoke by ids have each given it one.
+        if let place = history.place { add(place.history) }
         return mentioned
     }
 

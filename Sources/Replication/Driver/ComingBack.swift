@@ -19,6 +19,17 @@ extension ReplicationSession {
         finish(error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
 
+    /// By ids the two sides do not hear of each other's versions, and each gives one of its own to what the other made. Where the database has got versions since
+    /// the connection began, the next one speaks by them.
+    func renewForVersions() {
+        let message = "connecting anew: this database names revisions by versions from now on"
+        guard case .active(let active) = role else { return finish(error: nil, closeCode: 4001, reason: message) }
+        guard active.replicator.isContinuous else { return }
+        logger.notice("\(message)")
+        reconnects = true
+        finish(error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
+    }
+
     /// Sees after a while whether there is room for so much. Where room comes and goes, ever more seldom.
     func lookForRoom(_ bytes: Int, _ link: CollectionLink) {
         guard case .active(let active) = role, active.replicator.isContinuous else { return }

@@ -155,7 +155,15 @@ struct FeedSource: Sendable {
             return .unknown
         }
         guard let tree = stored else { return .older }
-        if naming != .trees { return compareVectors(tree, version, with: current, try transaction.row(collection, id)?.revision, historyLimit) }
+        if naming != .trees {
+            let row = try transaction.row(collection, id, remote: remote)
+            let comparison = compareVectors(tree, version, with: current, row?.revision, historyLimit)
+            // It has another version there: by its id, which both sides have.
+            guard naming == .vectors, case .unknown = comparison, let ours = tree.revision(named: version), let theirs = row?.remoteRevision,
+                tree.isAncestor(theirs, of: ours)
+            else { return comparison }
+            return .newer(history: [theirs])
+        }
         // The end of a branch was offered to a peer that has left it already, or what is here became what the peer has meanwhile.
         if version != current, try transaction.row(collection, id)?.revision == current { return .same(current) }
         // It was changed since: the later revision is offered in its turn, and only that one's history is whole.

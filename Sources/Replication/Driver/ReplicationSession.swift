@@ -77,6 +77,7 @@ public actor ReplicationSession: MessageReceiver {
     var comesBack = false
     /// The end was wanted here, for that; no error brought it about.
     var reconnects = false
+    private var mayGetVersions = false  // Of one of our own, that is spoken to by ids.
     private var activity = ActivityLevel.busy
     var documentEvents: [DocumentEvent] = []
     var refusals = PeerRefusals()
@@ -127,6 +128,7 @@ public actor ReplicationSession: MessageReceiver {
             // What others do is no reason to wait: an evicted connection ends in its own time, a relieved one goes on.
             self?.later { $0.stand(standing) }
         }
+        mayGetVersions = naming == .trees && transport.peerHasBothNames && !database.hasVersions
         transport.start(self)
         dialect.begin { [weak self] events in self?.later { session in for event in events { session.handle(event) } } }
         guard case .active(let active) = role else { return }
@@ -305,7 +307,13 @@ public actor ReplicationSession: MessageReceiver {
         guard !hasEnded else { return }
         adjustReading()
         let level: ActivityLevel = isBusy ? .busy : .idle
-        if level == .idle { flushDocumentEvents() }
+        if level == .idle {
+            flushDocumentEvents()
+            if mayGetVersions, database.hasVersions {
+                mayGetVersions = false
+                return renewForVersions()
+            }
+        }
         if level != activity {
             activity = level
             observer.activityChanged(level)
@@ -363,15 +371,6 @@ public actor ReplicationSession: MessageReceiver {
     }
 
     // MARK: - The end
-
-    /// Fails the run because of the store or the peer: the connection is closed with a code that says whether to come back.
-    func fail(_ error: any Error) {
-        let failure = error as? ReplicationError ?? ReplicationError(store: error)
-        log(error, "\(failure)")
-        // What is wrong with a listener's own store is no reason for its peers to stop for good, as they do after 4002.
-        let mayComeBack = failure.isTransient || isPassive && failure.domain == .store
-        finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.message)
-    }
 
     func finish(error: ReplicationError?, closeCode: UInt16?, reason: String) {
         guard !hasEnded else { return }

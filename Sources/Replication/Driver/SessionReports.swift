@@ -48,6 +48,15 @@ extension ReplicationSession {
         observer.remoteWentBack(message, link.collection.name)
     }
 
+    /// Fails the run because of the store or the peer: the connection is closed with a code that says whether to come back.
+    func fail(_ error: any Error) {
+        let failure = error as? ReplicationError ?? ReplicationError(store: error)
+        log(error, "\(failure)")
+        // What is wrong with a listener's own store is no reason for its peers to stop for good, as they do after 4002.
+        let mayComeBack = failure.isTransient || isPassive && failure.domain == .store
+        finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.message)
+    }
+
     func report(_ event: DocumentEvent) {
         documentEvents.append(noted(event))
         if documentEvents.count >= 100 { flushDocumentEvents() }

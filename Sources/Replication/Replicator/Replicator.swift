@@ -347,8 +347,7 @@ public actor Replicator {
         } refused: { [weak self] refusals in
             self?.update { $0.refusals = refusals }
         }
-        // What flows to a remote that loses it each time is no progress.
-        if shared.withLock({ $0.hasFlowed && $0.setback.count < 2 }) { retry.flowed() }
+        if shared.withLock({ $0.hasFlowed }) { retry.flowed() }
         return end
     }
 

@@ -1,0 +1,56 @@
+import Documents
+import DocumentStore
+import Interfaces
+import Replication
+import TestSupport
+import Testing
+
+/// A connection between two of our own that began before either had versions.
+@Suite(.timeLimit(.minutes(5)))
+struct VersionRenewalTests {
+    private func edit(_ database: TestDatabase) async throws {
+        let collection = try database.collection()
+        var incoming = IncomingRevision(id: doc("v"), revision: rev("1-aa"), history: RevisionHistory(), body: Array("{}".utf8))
+        incoming.vector = try VectorHistory("18e9000000000005@QUxJQ0VBTElDRUFMSUNFQQ", history: "")
+        incoming.revision = try RevisionID(named: "18e9000000000005@QUxJQ0VBTElDRUFMSUNFQQ")
+        _ = try await database.database.write { [incoming] in try $0.insert(incoming, into: collection, conflicts: .refuse) }
+    }
+
+    @Test("It is renewed once where one of them gets them, and goes on", arguments: [true, false])
+    func renewed(atHub: Bool) async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let hub = Hub(b)
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
+        await replicator.start()
+        try await b.put("first", "{}")
+        try await a.wait { try await $0.body("first") != nil }
+        #expect(hub.connections == 1)
+        try await edit(atHub ? b : a)
+        try await eventually("it connects anew") { hub.connections == 2 }
+        for (from, to, id) in [(a, b, "there"), (b, a, "here")] {
+            try await from.put(id, "{}")
+            try await to.wait { try await $0.body(id) != nil }
+        }
+        await replicator.wait { $0.activity == .idle }
+        #expect(hub.connections == 2)
+        await replicator.stop()
+    }
+
+    @Test("Others are left alone, and so is one that began with versions")
+    func leftAlone() async throws {
+        let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))
+        try await edit(a)
+        try await edit(b)
+        let hub = Hub(b)
+        let peers = Hub(PassiveConfiguration(listener: "hub", database: a.database), owner: a, peersHaveBothNames: false)
+        let replicators = [Replicator(ReplicatorConfiguration(a, continuous: true), hub), Replicator(ReplicatorConfiguration(c, continuous: true), peers)]
+        for replicator in replicators { await replicator.start() }
+        try await c.wait { try await $0.body("v") != nil }
+        try await edit(c)
+        try await a.put("last", "{}")
+        try await b.wait { try await $0.body("last") != nil }
+        for replicator in replicators { await replicator.wait { $0.activity == .idle } }
+        #expect(hub.connections == 1 && peers.connections == 1)
+        for replicator in replicators { await replicator.stop() }
+    }
+}
