@@ -71,14 +71,24 @@ package struct FileError: Error, Equatable, CustomStringConvertible {
     package let path: String
     /// The system's error number, as `ENOENT`.
     package let number: Int32
+    /// What is there where it is no regular file.
+    package let found: String?
 
     package init(path: String, number: Int32) {
         self.path = path
         self.number = number
+        found = nil
     }
 
-    /// The system's words for the number.
-    package var reason: String { String(cString: strerror(number)) }
+    /// Something else than a regular file is there.
+    package init(path: String, found: String) {
+        self.path = path
+        number = EINVAL
+        self.found = found
+    }
+
+    /// The system's words for the number, or what is there in place of a file.
+    package var reason: String { found.map { "is \($0), and a regular file is expected" } ?? String(cString: strerror(number)) }
 
     /// There is no such file.
     package var isMissing: Bool { number == ENOENT }

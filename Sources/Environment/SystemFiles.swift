@@ -70,10 +70,9 @@ private final class SystemFile: OpenFile {
         self.path = path
         descriptor =
             switch mode {
-            case .read: Glibc.open(path, O_RDONLY | O_CLOEXEC)
-            case .create: Glibc.open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+            case .read: try RegularFile.open(path, O_RDONLY)
+            case .create: try RegularFile.open(path, O_WRONLY | O_CREAT | O_EXCL)
             }
-        guard descriptor >= 0 else { throw .last(path) }
     }
 
     deinit { Glibc.close(descriptor) }

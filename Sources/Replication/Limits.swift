@@ -188,6 +188,8 @@ public struct ReplicationLimitValues: Sendable {
     public var roomLookSeconds = 3
     /// `max_room_look`: the longest such time, in seconds.
     public var maximumRoomLookSeconds = 60
+    /// `removal_wait`: seconds that a peer may let a removal wait, because it neither answers our edit of the document nor goes on with it.
+    public var removalWaitSeconds = 120
     /// `insertion_delay`: milliseconds that received revisions wait for company.
     public var insertionDelayMilliseconds = 5
     /// `logged_documents`: failed documents of one batch of events that the log names; the others are counted.

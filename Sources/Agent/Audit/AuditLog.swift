@@ -97,8 +97,7 @@ package final class AuditLog: Sendable {
     private func write(_ line: [UInt8], _ state: inout State) -> String? {
         if state.bytes + line.count > Self.maximumBytes { rotate(&state) }
         if state.descriptor < 0 {
-            state.descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-            guard state.descriptor >= 0 else { return String(cString: strerror(errno)) }
+            do { state.descriptor = try RegularFile.open(path, O_WRONLY | O_CREAT | O_APPEND) } catch { return error.reason }
             state.bytes = Int(max(0, lseek(state.descriptor, 0, SEEK_END)))
             if state.bytes + line.count > Self.maximumBytes {
                 rotate(&state)
@@ -134,13 +133,20 @@ package final class AuditLog: Sendable {
     }
 
     private static func read(_ path: String) throws(AgentError) -> [UInt8]? {
-        guard let file = fopen(path, "r") else {
-            if errno == ENOENT { return nil }
-            throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))")
+        let descriptor: Int32
+        do { descriptor = try RegularFile.open(path, O_RDONLY) } catch {
+            if error.isMissing { return nil }
+            throw AgentError(.failed, "\(error)")
         }
-        defer { fclose(file) }
+        defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: 2 * maximumBytes)
-        let count = fread(&bytes, 1, bytes.count, file)
+        var count = 0
+        while count < bytes.count {
+            let got = bytes.withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress?.advanced(by: count), $0.count - count) }
+            if got < 0, errno == EINTR { continue }
+            guard got > 0 else { break }
+            count += got
+        }
         return Array(bytes[..<count])
     }
 }

@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import Logging
 import Synchronization
@@ -72,8 +73,7 @@ final class DiskReserve: Sendable {
     }
 
     private func make(_ size: UInt64) -> Bool {
-        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard file >= 0 else { return false }
+        guard let file = try? RegularFile.open(path, O_WRONLY | O_CREAT | O_TRUNC) else { return false }
         defer { close(file) }
         // A hole would keep nothing.
         guard posix_fallocate(file, 0, off_t(clamping: size)) == 0 else {

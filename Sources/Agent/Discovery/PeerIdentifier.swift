@@ -11,16 +11,14 @@ enum PeerIdentifier {
         let path = "\(data)/peer.id"
         if let stored = read(path) { return stored }
         let made = Hex.encode(random.bytes(digits / 2))
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { return nil }
+        guard let descriptor = try? RegularFile.open(path, O_WRONLY | O_CREAT | O_TRUNC) else { return nil }
         defer { close(descriptor) }
         let line = Array("\(made)\n".utf8)
         return write(descriptor, line, line.count) == line.count ? made : nil
     }
 
     private static func read(_ path: String) -> String? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
+        guard let descriptor = try? RegularFile.open(path, O_RDONLY) else { return nil }
         defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: digits)
         guard Glibc.read(descriptor, &bytes, digits) == digits, Hex.decode(String(decoding: bytes, as: UTF8.self)) != nil else { return nil }

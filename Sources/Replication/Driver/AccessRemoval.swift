@@ -72,6 +72,19 @@ extension ReplicationSession {
         }
     }
 
+    /// Has the push look after a while at the removals that wait for the peer's answers. A long message on a slow line, or blobs that the peer fetches
+    /// before it answers, may take longer.
+    func watchRemovals(_ seconds: Int, _ link: CollectionLink) {
+        let (slot, generation, before) = (link.slot, link.generation, counters.snapshot)
+        later(milliseconds: max(1, seconds * 1_000)) { session in
+            let now = session.counters.snapshot
+            let hasMore = session.outgoing.count > 0 || session.dialect.hasPendingOutput || session.transport.waitingBytes > 0
+            // What the peer answered may lie in a connection that is not read for the moment.
+            let isMoving = session.readingIsPaused || now.blobBytesSent != before.blobBytesSent || hasMore && now.bytesSent != before.bytesSent
+            session.tell(slot, generation, push: .removalsWereWatched(isMoving: isMoving))
+        }
+    }
+
     /// One line for many: access is taken away by the thousand.
     private func log(_ taken: [TakenAway], orphans: Int, _ collection: CollectionName) {
         let purged = taken.count { if case .purged = $0.end { true } else { false } }

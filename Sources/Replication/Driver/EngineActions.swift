@@ -17,6 +17,7 @@ extension ReplicationSession {
         case .report(let event): report(event)
         case .tellPull(let id, let version): tell(link, pull: .pushed(id, version))
         case .takeAway(let removals): takeAway(removals, link)
+        case .watchRemovals(let seconds): watchRemovals(seconds, link)
         case .fail(let error): fail(error)
         default: performOnStore(action, link)
         }
@@ -93,7 +94,7 @@ extension ReplicationSession {
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
         case .awaitTime(let id, let time): awaitTime(of: id, time, link)
-        case .send, .withdraw, .report, .tellPull, .takeAway, .fail: break
+        case .send, .withdraw, .report, .tellPull, .takeAway, .watchRemovals, .fail: break
         }
     }
 

@@ -72,6 +72,8 @@ enum PushEvent: Sendable {
     case throttled(Bool)
     /// The peer does not let us have these documents any more.
     case takenAway([Removal])
+    /// Answers ``PushAction/watchRemovals(seconds:)``. `isMoving`: meanwhile something went to the peer that may be what it waits for.
+    case removalsWereWatched(isMoving: Bool)
 }
 
 /// Something to do for a push.
@@ -104,6 +106,8 @@ enum PushAction: Sendable {
     case tellPull(DocumentID, Version)
     /// No answer of the peer is waited for that would say more of these documents.
     case takeAway([Removal])
+    /// Removals wait for answers of the peer: to be looked at after this time.
+    case watchRemovals(seconds: Int)
     /// There is nothing left that this connection is for.
     case fail(ReplicationError)
 }

@@ -31,6 +31,7 @@ struct PushMachine {
     var barrier = PushBarrier()
     /// What the peer took away while it owes an answer about it.
     var removals: [Removal] = []
+    var removalWatch = RemovalWatch()
     private var isPullComplete: Bool
     private var isThrottled = false
 
@@ -109,6 +110,7 @@ struct PushMachine {
         case .retryIsDue: retryElapsed()
         case .timeHasCome(let ids): if !isOver { ledger.callBack(ids) }
         case .takenAway(let taken): removals += taken
+        case .removalsWereWatched(let isMoving): lookAtRemovals(isMoving: isMoving, &actions)
         }
         advance(&actions)
         takeAway(&actions)
@@ -327,6 +329,7 @@ struct PushMachine {
 
     private mutating func accept(_ answers: [OfferAnswer], to list: ListID, _ actions: inout [PushAction]) {
         var questions: [(OutgoingDocument, Version)] = []
+        removalWatch.answers += 1
         for (id, answer) in zip(lists.take(list), answers) {
             guard case .offered(var document)? = ledger.phase(of: id) else { continue }
             switch answer {
@@ -365,6 +368,7 @@ struct PushMachine {
 
     private mutating func acknowledge(_ id: DocumentID, _ actions: inout [PushAction]) {
         guard case .sent(let document)? = ledger.phase(of: id) else { return }
+        removalWatch.answers += 1
         ledger.count { $0.pushed += 1 }
         report(document, nil, &actions)
         hold(document, &actions)
@@ -374,6 +378,7 @@ struct PushMachine {
 
     private mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
         guard let document = ledger.phase(of: id)?.document else { return }
+        removalWatch.answers += 1
         if settings.isContinuous, error.isOfClock, let time = document.latestTime { actions.append(.awaitTime(id, time)) }
         if settings.style == .announce {
             // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.

@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 
 /// The environment of a running agent: what `${NAME}` and `${credential:NAME}` of its configuration mean. A supervisor gives it another one
@@ -22,8 +23,7 @@ enum AgentEnvironment {
 
     /// The process that holds the lock; one that has ended left only its number.
     private static func owner(of path: String) -> pid_t? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
+        guard let descriptor = try? RegularFile.open(path, O_RDONLY) else { return nil }
         defer { close(descriptor) }
         guard flock(descriptor, LOCK_SH | LOCK_NB) != 0, errno == EWOULDBLOCK else { return nil }
         var bytes = [UInt8](repeating: 0, count: 16)

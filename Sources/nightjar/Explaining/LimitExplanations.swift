@@ -85,6 +85,9 @@ extension Explanation {
         Explanation("earliest_time", "The clock says a time before 2026, which it cannot be.", "Set the clock, and have it kept right: nightjar explain clock_unset."),
         Explanation(
             "resolve_attempts", "A document changed during each of 10 decisions about it.", "It is tried again by itself. Look what writes it so often."),
+        Explanation(
+            "removal_wait", "A peer took a document away while an edit of it was on its way there, and did not answer that edit for 120 seconds.",
+            "The replicator connects anew, and both are told once more. Look into the peer's log for what becomes of the document where it happens again."),
         Explanation("shadow_queue", "1,000 conflicts waited for a shadow resolver; those beyond were decided without asking it.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),
         Explanation("shadow_queue_bytes", "As many bytes of conflicts as may waited for a shadow resolver; those beyond were decided without asking it.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),
         Explanation("max_rehearsal_states", "A resolver keeps more than 10,000 keys of nightjar.state in a rehearsal.", "Rehearse on fewer conflicts: conflicts replay --last N."),

@@ -1,4 +1,5 @@
 import Agent
+import Environment
 import Glibc
 import NIOCore
 
@@ -11,18 +12,63 @@ struct InputFile: Sendable {
 
     static let pieceBytes = 128 << 10
 
+    /// What a shell calls standard input: read as it is, since opened by that name a pipe of `mkfifo` would be another one.
+    private static let standardNames: Set<String> = ["/dev/stdin", "/dev/fd/0"]
+
     /// - Parameter path: nil or "-" for standard input.
     init(_ path: String?) throws {
         if let path, path != "-" {
             name = path
-            descriptor = open(path, O_RDONLY | O_CLOEXEC)
-            guard descriptor >= 0 else { throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))") }
+            descriptor = Self.standardNames.contains(path) ? 0 : try Self.open(path)
         } else {
             name = "standard input"
             descriptor = 0
         }
         var facts = stat()
         size = fstat(descriptor, &facts) == 0 && facts.st_mode & S_IFMT == S_IFREG ? Int(facts.st_size) : nil
+    }
+
+    /// A file that nobody has named: nothing else than a regular one will do.
+    ///
+    /// - Throws: ``FileError``.
+    init(regular path: String) throws {
+        name = path
+        descriptor = try RegularFile.open(path, O_RDONLY)
+        var facts = stat()
+        size = fstat(descriptor, &facts) == 0 ? Int(facts.st_size) : nil
+    }
+
+    /// Regular files, pipes of a shell such as `<(…)`, terminals and /dev/null.
+    private static func open(_ path: String) throws -> Int32 {
+        var facts = stat()
+        // Without waiting: a pipe that nobody writes would be waited for, for good.
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+        guard descriptor >= 0 else {
+            let number = errno
+            let isSocket = number == ENXIO && stat(path, &facts) == 0
+            throw AgentError(.failed, isSocket ? "\(path) is \(FileKind.words(facts.st_mode)), and no file" : "\(path): \(String(cString: strerror(number)))")
+        }
+        guard fstat(descriptor, &facts) == 0 else {
+            let number = errno
+            Glibc.close(descriptor)
+            throw AgentError(.failed, "\(path): \(String(cString: strerror(number)))")
+        }
+        let (mode, device) = (facts.st_mode, facts.st_rdev)
+        let isFit =
+            switch mode & S_IFMT {
+            case S_IFREG: true
+            case S_IFIFO: !FileKind.isNamedPipe(descriptor)
+            case S_IFCHR: isatty(descriptor) == 1 || stat("/dev/null", &facts) == 0 && facts.st_rdev == device
+            default: false
+            }
+        guard isFit else {
+            Glibc.close(descriptor)
+            let advice = mode & S_IFMT == S_IFDIR ? "" : "; what it brings is read from standard input: give - and < \(path)"
+            throw AgentError(.failed, "\(path) is \(FileKind.words(mode)), and a file is expected\(advice)")
+        }
+        // From here on what is to come is waited for.
+        _ = fcntl(descriptor, F_SETFL, O_RDONLY)
+        return descriptor
     }
 
     /// The next piece, nil at the end.

@@ -160,7 +160,7 @@ final class BlobFolder: Sendable {
         // One that no document names yet may be collected before these do; stored again, it stays.
         guard known?["referenced"]?.asBool != true else { return }
         let input: InputFile
-        do { input = try InputFile(file(digest)) } catch {
+        do { input = try InputFile(regular: file(digest)) } catch {
             if known == nil { note(digest, "\(error)") }
             return
         }

@@ -1,4 +1,5 @@
 import Agent
+import Environment
 import Glibc
 import NIOCore
 
@@ -22,8 +23,26 @@ struct OutputFile: Sendable {
         let isDirect = stat(path, &facts) == 0 && facts.st_mode & S_IFMT != S_IFREG
         let name = isDirect ? path : "\(path).\(getpid()).part"
         temporary = isDirect ? nil : name
-        descriptor = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-        guard descriptor >= 0 else { throw AgentError(.failed, "\(name): \(String(cString: strerror(errno)))") }
+        if isDirect {
+            descriptor = try Self.open(path, facts.st_mode)
+        } else {
+            do { descriptor = try RegularFile.open(name, O_WRONLY | O_CREAT | O_TRUNC, permissions: 0o644) } catch { throw AgentError(.failed, "\(error)") }
+        }
+    }
+
+    private static func open(_ path: String, _ mode: mode_t) throws -> Int32 {
+        guard mode & S_IFMT != S_IFDIR else { throw AgentError(.failed, "\(path) is a folder; name a file in it") }
+        // Without waiting: a pipe that nobody reads would be waited for, for good.
+        let descriptor = Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+        guard descriptor >= 0 else {
+            let number = errno
+            let isUnread = number == ENXIO && mode & S_IFMT == S_IFIFO
+            throw AgentError(
+                .failed, isUnread ? "\(path) is a pipe that nobody reads: start its reader first, or name a file" : "\(path): \(String(cString: strerror(number)))")
+        }
+        // From here on the reader is waited for.
+        _ = fcntl(descriptor, F_SETFL, O_WRONLY)
+        return descriptor
     }
 
     func write(_ buffer: ByteBuffer) throws {

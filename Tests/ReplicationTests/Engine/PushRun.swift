@@ -74,6 +74,7 @@ extension PushAction {
         case .note(let batch): "note \(batch.marks.map { "\($0.id)@\($0.version)" }.joined(separator: " "))"
         case .tellPull(let id, let version): "tell pull \(id)@\(version)"
         case .takeAway(let removals): "take away \(removals.map(\.id.text).joined(separator: " "))"
+        case .watchRemovals(let seconds): "watch removals \(seconds)"
         case .startRetryTimer(let seconds): "timer \(seconds)"
         case .awaitTime(let id, let time): "await \(id) \(time)"
         case .fail(let error): "fail \(error.code)"

@@ -24,7 +24,7 @@ import Testing
         let (begun, list) = offered()
         var push = begun
         push.on(.answered(list, [.wanted(known: []), .declined]))
-        #expect(push.on(.takenAway([Self.removal])) == [])
+        #expect(push.on(.takenAway([Self.removal])) == ["watch removals 120"])
         return push
     }
 
@@ -53,7 +53,7 @@ import Testing
     @Test func itWaitsFromTheQuestionOn() {
         let (begun, list) = offered()
         var push = begun
-        #expect(push.on(.takenAway([Self.removal])) == [])
+        #expect(push.on(.takenAway([Self.removal])) == ["watch removals 120"])
         #expect(push.on(.answered(list, [.conflict(current: rev("2-x")), .declined])) == ["compare a 1-a 2-x"])
         // What the pull has to bring may be the removal itself.
         #expect(push.on(.compared([(doc("a"), .unknown)])).contains("take away a"))
@@ -62,6 +62,46 @@ import Testing
     @Test func whenNothingIsTakenAtAllItWaitsNoLonger() {
         var push = waiting()
         #expect(push.on(.forbidden(nil, [doc("a")], http(403))).contains("take away a"))
+    }
+
+    @Test func whereThePeerDoesNotAnswerTheConnectionEnds() throws {
+        var push = waiting()
+        #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
+        guard case .fail(let error)? = push.last.first else { return }
+        #expect(error.isTransient && error.message.contains("\"a\"") && error.message.contains("sent") && error.message.contains("removal_wait = 120 seconds"))
+        // What it was taken away for is not decided.
+        #expect(push.machine.removals.map(\.id) == [doc("a")])
+    }
+
+    @Test func whereItIsAskedAndDoesNotAnswerTheConnectionEndsToo() {
+        var push = offered().push
+        #expect(push.on(.takenAway([Self.removal])) == ["watch removals 120"])
+        #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
+    }
+
+    /// The document is large, or has blobs, and the line is slow; or the document went on; or it was taken away only just now.
+    @Test func whatGoesOnIsWaitedFor() {
+        var push = waiting()
+        #expect(push.on(.removalsWereWatched(isMoving: true)) == ["watch removals 120"])
+        #expect(push.on(.acknowledged(doc("a"))).last == "take away a")
+        #expect(push.on(.removalsWereWatched(isMoving: false)) == [])
+
+        let (begun, list) = offered()
+        push = begun
+        push.on(.takenAway([Self.removal]))
+        push.on(.answered(list, [.wanted(known: []), .declined]))
+        #expect(push.on(.removalsWereWatched(isMoving: false)) == ["watch removals 120"])
+        #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
+    }
+
+    /// Answers about others are none about this one.
+    @Test func answersAboutOthersDoNotMakeItWaitForEver() {
+        let (begun, list) = offered()
+        var push = begun
+        push.on(.answered(list, [.wanted(known: []), .wanted(known: [])]))
+        #expect(push.on(.takenAway([Self.removal])) == ["watch removals 120"])
+        push.on(.acknowledged(doc("b")))
+        #expect(push.on(.removalsWereWatched(isMoving: false)) == ["fail 3"])
     }
 
     /// The pull's side of it.

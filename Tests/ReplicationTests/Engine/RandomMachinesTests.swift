@@ -226,7 +226,7 @@ import Testing
                     if sent.contains(each.id) { failure = "\(each.id) is taken away while the peer owes an answer about it" }
                 }
                 due.append(.pull(.takenAway(removals.map { TakenAway(removal: $0, end: .purged) })))
-            case .unlist, .unlistSettled, .announceCaughtUp, .report: break
+            case .unlist, .unlistSettled, .announceCaughtUp, .watchRemovals, .report: break
             case .fail(let error): failure = "the push ends with \(error)"
             }
         }
