@@ -27,7 +27,9 @@ extension Agent {
         await replicator.reviewWaiting()
         list += replicator.waiting.summary().map { group in
             Attention(
-                .documentsWaiting, subject, since: group.since, group.text, remedy: "they are tried again; nightjar replicator \(name) pending lists them")
+                .documentsWaiting, subject, since: group.since, group.text,
+                remedy: (group.isHere ? "what is in the way is here and not at the peer: nightjar doctor says what; " : "")
+                    + "they are tried again; nightjar replicator \(name) pending lists them")
         }
         list += await held(by: replicator)
         if let refused = try? await replicator.refused(), refused.count > 0 {

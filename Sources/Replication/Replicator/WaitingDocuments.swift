@@ -113,6 +113,8 @@ public final class WaitingDocuments: Sendable {
         /// The first of them (seconds since 1970).
         public var since: Int64
         public var count: Int
+        /// What is in the way is on this side: the store.
+        public var isHere: Bool
     }
 
     /// A sentence for each kind of error, with how many documents it concerns and one of them.
@@ -126,7 +128,7 @@ public final class WaitingDocuments: Sendable {
                 let way = first.direction == .push ? "pushed" : "pulled"
                 return Group(
                     text: "\(count) cannot be \(way) for the moment, such as \(first.id): \(first.error)",
-                    since: waiting.map(\.since).min() ?? first.since, count: waiting.count)
+                    since: waiting.map(\.since).min() ?? first.since, count: waiting.count, isHere: first.error.domain == .store)
             }
     }
 }

@@ -56,8 +56,10 @@ extension Explanation {
             "nightjar replicator NAME held says which, and why: the line of the plugin that failed, or the blob with its size and the limit. Mend the plugin and save "
                 + "it, or raise the limit and nightjar reload: they go on by themselves."),
         Explanation(
-            "documents_waiting", "The peer cannot take or give documents for the moment, such as one whose blob it has not got.",
-            "They are tried again. Where it lasts, the text names what the peer said: mend that at the peer."),
+            "documents_waiting",
+            "Documents cannot be exchanged for the moment: the peer cannot take or give them, such as one whose blob it has not got, or there is no room for them here.",
+            "They are tried again. Where it lasts, the text names what the peer said: mend that at the peer. Where it is an error of the store (store/…), it is on this side: "
+                + "nightjar doctor says what is in the way."),
         Explanation(
             "documents_pending", "Changes have waited for over an hour to be pushed.",
             "Look at the replicator's own entry in nightjar status: it is not connected, or the peer is slow."),
