@@ -136,7 +136,7 @@ extension Agent {
         return [
             Attention(
                 .remoteGoesBack, "replicator \(replicator.configuration.name)", since: back.time,
-                "the remote has gone back \(back.times) times, each less than a day after the one before: \(back.message)",
+                "the remote has gone back \(Plural.count(back.times, "time")), each less than a day after the one before: \(back.message)",
                 remedy: "ask whoever runs \(replicator.configuration.shownTarget) why its database does not keep what it took; all is pushed again each time, ever more "
                     + "seldom, up to max_attempt_wait_time")
         ]
