@@ -59,7 +59,6 @@ struct CouchBranchTests {
 
     private static let local = TestResolver { _ in .local }
     private static let remote = TestResolver { _ in .remote }
-    private static let deleting = TestResolver { _ in .delete }
     private static let merging = TestResolver { conflict in
         guard let here = conflict.local, let there = conflict.remote else { return .delete }
         let parts = [here, there].map { String(decoding: $0.body, as: UTF8.self).filter(\.isNumber) }
@@ -187,20 +186,27 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("A branch that lost to a deletion ends at the peer, whichever of the two tombstones is the greater")
-    func lostToDeletion() async throws {
+    @Test("A branch that was given up here stays so when what won is deleted, whichever of the two tombstones is the greater")
+    func winnerIsDeleted() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
             let ids = (0..<12).map { "x\($0)" }
-            for id in ids { branches(server, id, 1) }
-            try await run(a, target, .pull)
-            for id in ids {
-                // Of the generation of the one that is deleted here.
-                let root = server.tree.documents[id].flatMap { $0.path($0.leaves[0]).last }
-                server.change { _ = $0.edit(id, "{\"n\":\"beside\"}", on: root) }
-                try await a.put(id, "{}", deleted: true)
+            for id in ids { branches(server, id, 2) }
+            let configuration = ReplicatorConfiguration(a, to: target, continuous: true) { $0.only { $0.resolver = Self.local } }
+            // The losing branch cannot end for now.
+            server.trouble { request, body in
+                guard request.path == "/db/_bulk_docs", String(decoding: body, as: UTF8.self).contains("\"_deleted\":true") else { return nil }
+                return .json(status: 201, "[{\"id\":\"x\",\"error\":\"forbidden\",\"reason\":\"no\"}]")
             }
-            for _ in 0..<2 { try await run(a, target, .pushAndPull, Self.deleting) }
+            let replicator = Replicator(configuration, try DatabaseClient(target))
+            await replicator.start()
+            for id in ids { try await a.wait { try await $0.body(id) != nil } }
+            await replicator.wait { $0.activity == .idle && $0.counts.resolved == 12 }
+            server.trouble { _, _ in nil }
+            for id in ids { try await a.put(id, "{}", deleted: true) }
+            for id in ids { await replicator.wait { _ in server.tree.documents[id].map { $0.leaves.contains { CouchTree.generation($0) > 2 } } == true } }
+            await replicator.stop()
+            for _ in 0..<2 { try await run(a, target) }
             for id in ids {
                 #expect(live(server, id).isEmpty, "\(id): \(server.tree.documents[id]?.leaves ?? [])")
                 #expect(try await a.get(id)?.isDeleted == true)
