@@ -1,5 +1,4 @@
 import AgentConfiguration
-import Glibc
 import Testing
 
 @Suite("The sample of the reference")
@@ -171,27 +170,6 @@ struct SampleTests {
         #expect(error?.description == "/nonexistent/nightjar.yaml: cannot be read: No such file or directory")
         let folder = #expect(throws: ConfigurationProblems.self) { try AgentSettings.load(path: "/tmp") }
         #expect(folder?.description == "/tmp: cannot be read: Is a directory")
-    }
-
-    /// A pipe that nobody writes would be waited for, for good; one of a shell, as of `<(…)`, is read.
-    @Test func aPipeWithANameIsAProblem() throws {
-        let folder = try TemporaryFolder()
-        let path = "\(folder.path)/nightjar.yaml"
-        try #require(mkfifo(path, 0o600) == 0)
-        let error = #expect(throws: ConfigurationProblems.self) { try AgentSettings.load(path: path) }
-        #expect(error?.description == "\(path): cannot be read: a pipe, not a regular file")
-        let secret = #expect(throws: ConfigurationProblems.self) {
-            try AgentSettings.parse(Array("data: ${file:nightjar.yaml}\n".utf8), file: "x.yaml", folder: folder.path)
-        }
-        #expect(secret?.description.contains("a pipe, not a regular file") == true)
-
-        var ends: [Int32] = [-1, -1]
-        try #require(pipe(&ends) == 0)
-        defer { close(ends[0]) }
-        let text = Array("data: /srv/store\n".utf8)
-        #expect(write(ends[1], text, text.count) == text.count)
-        close(ends[1])
-        #expect(try AgentSettings.load(path: "/dev/fd/\(ends[0])").data.value == "/srv/store")
     }
 
     @Test func theEmbeddedDefault() throws {

@@ -37,35 +37,26 @@ enum Paths {
 enum SmallFile {
     enum Failure: Error {
         case system(Int32)
-        /// What is there.
-        case notRegular(String)
+        case notRegular
         case tooLarge
 
         func text(limit: Int) -> String {
             switch self {
             case .system(let code): String(cString: strerror(code))
-            case .notRegular(let found): "\(found), not a regular file"
+            case .notRegular: "not a regular file"
             case .tooLarge: "larger than \(limit) bytes"
             }
         }
     }
 
-    /// - Parameter regularOnly: refuse pipes and devices, which may block or never end. Else those of a shell are read, such as `<(…)`, which have
-    ///   somebody at their other end; a pipe of `mkfifo` may have nobody there.
+    /// - Parameter regularOnly: refuse pipes and devices, which may block or never end.
     static func read(_ path: String, limit: Int, regularOnly: Bool) throws(Failure) -> [UInt8] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | (regularOnly ? O_NONBLOCK : 0))
         guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { throw .system(errno) }
-        switch information.st_mode & S_IFMT {
-        case S_IFREG: break
-        case S_IFDIR: if regularOnly { throw .notRegular("a folder") } else { throw .system(EISDIR) }
-        case S_IFIFO where regularOnly || isNamedPipe(descriptor): throw .notRegular("a pipe")
-        case _ where regularOnly: throw .notRegular("a device or a socket")
-        // What is to come is waited for.
-        default: _ = fcntl(descriptor, F_SETFL, O_RDONLY)
-        }
+        if regularOnly, information.st_mode & S_IFMT != S_IFREG { throw .notRegular }
 
         var bytes: [UInt8] = []
         while true {
@@ -82,12 +73,5 @@ enum SmallFile {
             bytes += chunk
             if bytes.count > limit { throw .tooLarge }
         }
-    }
-
-    /// Whether a pipe has a name in a folder.
-    private static func isNamedPipe(_ descriptor: Int32) -> Bool {
-        var target = [CChar](repeating: 0, count: 64)
-        let count = readlink("/proc/self/fd/\(descriptor)", &target, target.count)
-        return !target.prefix(max(0, count)).starts(with: "pipe:".utf8CString.dropLast())
     }
 }
