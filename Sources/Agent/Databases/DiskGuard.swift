@@ -43,28 +43,12 @@ final class DiskGuard: Sendable {
 
     struct View: Sendable {
         var state: State?
-        /// What did not fit last, although smaller writes do.
-        var refusal: Refusal?
         /// Nil before the first look.
         var room: DiskRoom?
         /// When room may next be made (monotonic nanoseconds).
         var nextRelief: UInt64 = 0
     }
 
-    /// Writes that did not fit, one soon after the other.
-    struct Refusal: Sendable {
-        var reason: String
-        var isQuota: Bool
-        /// What did not fit.
-        var write: StoreWrite
-        var bytes: Int
-        /// The first and the last of them, seconds since 1970.
-        var since: Int64
-        var last: Int64
-    }
-
-    /// `disk_refusal_time`: seconds for which a write that did not fit needs attention.
-    private static let refusalSeconds: Int64 = 600
     /// `disk_look_bytes`: after so many the disk is looked at again, or after a quarter of its room, but not after less than the second.
     private static let lookBytes = (most: 4 << 20, least: 64 << 10)
     /// `disk_look_time`: nanoseconds after which the next write has it looked at.
@@ -112,27 +96,12 @@ final class DiskGuard: Sendable {
 
     func state(_ database: String) -> State? { place(database)?.view.withLock { $0.state } }
 
-    /// That a write was refused a short time ago and would still be, where others are taken.
-    func recentRefusal(_ database: String) -> Refusal? {
-        guard let place = place(database), let refusal = place.view.withLock({ $0.refusal }), time.wallSeconds() - refusal.last < Self.refusalSeconds,
-            opinion(refusal.write, refusal.bytes, place) != nil
-        else { return nil }
-        return refusal
-    }
-
     /// - Returns: why a write of so many bytes is refused; nil where it is not.
     func refusal(of write: StoreWrite, bytes: Int, at place: Place) -> String? {
         guard opinion(write, bytes, place) != nil || isOutOfDate(place) else { return nil }
         // Room may have been made meanwhile, or taken by others.
         look(place)
-        guard let reason = opinion(write, bytes, place) else { return nil }
-        let now = time.wallSeconds()
-        let isQuota = place.quota.map { bytes > $0 - place.usage.heldBytes } ?? false
-        place.view.withLock { view in
-            let before = view.refusal.flatMap { now - $0.last < Self.refusalSeconds ? $0.since : nil }
-            view.refusal = Refusal(reason: reason, isQuota: isQuota, write: write, bytes: bytes, since: before ?? now, last: now)
-        }
-        return reason
+        return opinion(write, bytes, place)
     }
 
     private func opinion(_ write: StoreWrite, _ bytes: Int, _ place: Place) -> String? {

@@ -32,15 +32,8 @@ extension Agent {
     }
 
     nonisolated func fullness(of database: Database) -> [Attention] {
+        guard let state = disks.state(database.name) else { return [] }
         let subject = "database \(database.name)"
-        guard let state = disks.state(database.name) else {
-            guard let refusal = disks.recentRefusal(database.name) else { return [] }
-            return [
-                Attention(
-                    refusal.isQuota ? .quotaReached : .writesRefused, subject, since: refusal.since, "what does not fit is refused: \(refusal.reason)",
-                    remedy: "it ends by itself once that would fit, or when nothing was refused for ten minutes")
-            ]
-        }
         if state.isQuota {
             return [Attention(.quotaReached, subject, since: state.since, state.reason, remedy: "")]
         }

@@ -28,13 +28,13 @@ extension Explanation {
             "disk_nearly_full", "Less than a tenth and less than 1 GiB of the disk is free.",
             "Make room: remove what is not the agent's, then nightjar compact, or a shorter history and delta_sync.max_bytes."),
         Explanation(
-            "writes_refused", "The disk is so full (disk.refuse_writes, 90 %) that writes made here are refused with 507. What peers bring is still taken. Or a write that did not fit was refused a short time ago.",
+            "writes_refused", "The disk is so full (disk.refuse_writes, 90 %) that writes made here are refused with 507. What peers bring is still taken.",
             "Make room: remove what is not the agent's, delete or purge documents, then nightjar compact. It ends by itself."),
         Explanation(
             "database_read_only", "The disk is so full (disk.read_only, 95 %) that nothing but deletions is taken, from peers neither: they keep theirs and come again.",
             "Make room: remove what is not the agent's, delete or purge documents, then nightjar compact. It ends by itself."),
         Explanation(
-            "quota_reached", "The database has reached its quota: nothing but deletions is taken; or a write that did not fit into the rest of it was refused a short time ago.",
+            "quota_reached", "The database has reached its quota: nothing but deletions is taken.",
             "Delete or purge documents: what they leave is room at once, and blobs that no document names any more go by themselves within the hour. Or raise the "
                 + "database's quota and nightjar reload."),
         Explanation(

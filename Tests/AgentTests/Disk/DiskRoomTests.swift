@@ -87,13 +87,8 @@ import Testing
         wanted.quota = mebibyte
         guardian.watch(wanted, folder: "/", &options)
         options.usage.countedBlobs(900_000)
-        #expect(options.refusal(.local, 100_000) == nil && guardian.recentRefusal(wanted.name.value) == nil)
+        #expect(options.refusal(.local, 100_000) == nil)
         #expect(options.refusal(.local, 200_000)?.contains("quota of 1024 KiB") == true && guardian.state(wanted.name.value) == nil)
-        // Smaller ones are taken, but somebody was refused.
-        #expect(guardian.recentRefusal(wanted.name.value)?.isQuota == true)
-        options.usage.countedBlobs(100_000)
-        #expect(guardian.recentRefusal(wanted.name.value) == nil)
-        options.usage.countedBlobs(900_000)
         // Nothing is kept for deltas.
         options.usage.changedBlobs(by: 40_000)
         #expect(options.refusal(.peers, 200_000) != nil && guardian.state(wanted.name.value) == nil && options.usage.isShort)
