@@ -133,7 +133,7 @@ extension ReadTransaction {
             let row = try row(find, place, offer.id)
             switch naming {
             case .trees: needs.append(try need(collection, offer, row, maxAncestors, peer, hasOne, isBounded))
-            case .vectors, .versionsOnly: needs.append(try need(collection, offer, row, peer, isBounded, naming))
+            case .vectors, .versionsOnly: needs.append(try need(collection, offer, row, peer, hasOne, isBounded, naming))
             }
         }
         return needs
@@ -178,7 +178,7 @@ extension ReadTransaction {
 
     /// For a peer of version vectors. It is named one revision at most: the current one, the best base.
     private func need(
-        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ peer: RemoteID?, _ isBounded: Bool, _ naming: RevisionNaming
+        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ peer: RemoteID?, _ hasOne: Bool, _ isBounded: Bool, _ naming: RevisionNaming
     ) throws(StoreError) -> RevisionNeed {
         let known = peer.flatMap { row.remotes.revision($0, current: row.revision) }
         let state = peer == nil ? PeerRevision.unknown : PeerRevision(known)
@@ -189,7 +189,11 @@ extension ReadTransaction {
             return .need(ancestors: [], known: state)
         }
         if let version = offer.revision.version {
-            if tree.revision(named: offer.revision) != nil { return .have }
+            if let here = tree.revision(named: offer.revision) {
+                // It has come back to what we have, and is the one who knows: what we took for its current revision is none any more.
+                if hasOne, let peer, row.isLeft(by: peer, for: here, in: tree) { return .need(ancestors: [], known: state) }
+                return .have
+            }
             if tree.leaves.contains(where: { tree.vector(of: $0.revision)?.knows(version) == true }) { return .have }
         } else {
             let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == offer.revision }
@@ -252,7 +256,7 @@ extension ReadTransaction {
         if let version = proposal.revision.version {
             if let vector = tree.vector(of: row.revision) {
                 if vector.knows(version) { return .have }
-                if vector.current.source == version.source { return .accept }
+                if version.isLater(than: vector.current) { return .accept }
             }
             if let vector = proposal.vector, tree.place(of: vector, current: row.revision) == .below(row.revision) { return .accept }
         }

@@ -69,7 +69,8 @@ extension WriteTransaction {
             vector.absorb(sides.loser)
             tree.setVector(vector, of: result)
         } else {
-            tree.setVector(.merge(try nextVersion(), [sides.survivor, sides.loser]), of: result)
+            let version = try version(for: result, knowing: [sides.survivor, sides.loser], in: tree)
+            tree.setVector(.merge(version, [sides.survivor, sides.loser]), of: result)
         }
     }
 

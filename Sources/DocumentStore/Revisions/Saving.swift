@@ -128,9 +128,9 @@ extension WriteTransaction {
             if let below, !vector.knows(below.current) { vector.take(older: [below.current] + below.others) }
             tree.setVector(vector, of: new.revision)
         } else if let below, tree.vector(of: new.revision) == nil {
-            tree.setVector(below.edited(try nextVersion()), of: new.revision)
+            tree.setVector(below.edited(try version(for: new.revision, knowing: [below], in: tree)), of: new.revision)
         } else if new.isOurs, session.options.versionsEdits, tree.vector(of: new.revision) == nil {
-            tree.setVector(VersionVector(try nextVersion()), of: new.revision)
+            tree.setVector(VersionVector(try version(for: new.revision, knowing: [], in: tree)), of: new.revision)
         }
     }
 }

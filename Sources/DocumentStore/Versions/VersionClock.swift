@@ -57,6 +57,25 @@ extension WriteTransaction {
         return VectorVersion(time: time, source: source)
     }
 
+    /// The version of an edit or a decision on a document that may have several branches.
+    ///
+    /// A version of ours claims all earlier ones of ours. Beside another live branch that has one of them, which the new revision does not
+    /// descend from, that would be untrue: peers would take that branch for known, and drop it. Such a revision is compared as one of a tree.
+    /// - Parameter known: the vectors of what it descends from.
+    func version(for revision: RevisionID, knowing known: [VersionVector], in tree: RevisionTree) throws(StoreError) -> VectorVersion {
+        if tree.hasVectors, tree.leaves.count > 1 {
+            let source = try versionSource()
+            let isUntrue = tree.leaves.contains { (leaf) in
+                guard !leaf.isDeleted, leaf.revision != revision, let vector = tree.nearestVector(of: leaf.revision) else { return false }
+                return ([vector.current] + vector.others).contains { version in
+                    version.source == source && !known.contains { $0.knows(version) }
+                }
+            }
+            if isUntrue { return VectorVersion(standingFor: revision) }
+        }
+        return try nextVersion()
+    }
+
     /// The machine's clock was set back: versions are made under another name from here on, so that none is of a time to come and none is made
     /// twice. How far the old name came is remembered until that time is there. All of it is durable with the first version of the new name,
     /// or undone with it.

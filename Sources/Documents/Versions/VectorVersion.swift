@@ -50,7 +50,7 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
     }
 
     /// A later version of the same author.
-    func isLater(than other: VectorVersion) -> Bool { source == other.source && source != .revisionTree && time > other.time }
+    public func isLater(than other: VectorVersion) -> Bool { source == other.source && source != .revisionTree && time > other.time }
 
     public var description: String {
         let digits = max(1, (67 - time.leadingZeroBitCount) / 4)
