@@ -245,7 +245,7 @@ package actor Agent {
         options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
         let folder = "\(settings.data.value)/\(wanted.name.value).nightjar"
         disks.watch(wanted, folder: folder, &options)
-        let database = try Database.open(folder: folder, name: wanted.name.value, options: options)
+        let database = try Database.open(folder: folder, name: wanted.name.value, options: options, environment: environment)
         do {
             if wanted.quota != nil { try database.blobs.count() }
             for collection in wanted.collections { _ = try database.createCollection(CollectionName(collection.value)) }
