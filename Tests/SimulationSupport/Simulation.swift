@@ -47,6 +47,7 @@ package final class Simulation: @unchecked Sendable {
             agent.problemMet = { [unowned self, unowned agent] in damageWasNamed(agent, $0) }
             agent.conflictDecided = { [unowned self, number = agent.number] event in
                 record.decided.insert(event.id)
+                if case .decided = event.kind { record.decisions[number, default: 0] += 1 }
                 scheduler.say("machine \(number): the conflict of \(event.id): \(event.kind)")
             }
         }

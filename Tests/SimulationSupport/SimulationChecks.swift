@@ -168,6 +168,7 @@ extension Simulation {
         }
         checkConvergence()
         if plan.hasChannels { checkChannels() }
+        checkAccounts()
         for link in plan.links { checkCheckpoint(agents[link.from], agents[link.to]) }
         checkTraffic()
     }

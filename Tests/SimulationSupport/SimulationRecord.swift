@@ -20,6 +20,8 @@ package final class SimulationRecord: @unchecked Sendable {
     var purged: Set<DocumentID> = []
     /// Documents that had a conflict: its losing branch was dropped somewhere, so a machine may lack a revision that it had.
     var decided: Set<DocumentID> = []
+    /// By machine: conflicts that were decided there.
+    var decisions: [Int: Int] = [:]
     /// Writes by machine that were answered, and writes that were not yet.
     package var commits = 0
     package var failures = 0
