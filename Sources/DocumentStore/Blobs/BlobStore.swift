@@ -162,8 +162,11 @@ public final class BlobStore: Sendable {
         try BlobReader(path: path(digest), digest: digest, files, place, environment.time) { [problems] in problems.note(digest, $0) }
     }
 
-    /// The blob was written anew.
+    /// The blob was written anew, or read.
     func isRight(_ digest: BlobDigest) { problems.note(digest, nil) }
+
+    /// Who read the blob has found other bytes.
+    func isAltered(_ digest: BlobDigest) { problems.note(digest, .blobAltered(digest: digest.text, path: path(digest))) }
 
     // MARK: writing
 
