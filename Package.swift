@@ -206,7 +206,8 @@ let package = Package(
         .testTarget(
             name: "CouchDBServerTests",
             dependencies: [
-                "CouchDBServer", "Documents", "Environment", "HTTPServer", "Selectors", .product(name: "NIOCore", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
+                "CouchDBServer", "Documents", "DocumentStore", "Environment", "HTTPServer", "Replication", "Selectors", "TestSupport",
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

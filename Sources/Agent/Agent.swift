@@ -247,7 +247,7 @@ package actor Agent {
         disks.watch(wanted, folder: folder, &options)
         let database = try Database.open(folder: folder, name: wanted.name.value, options: options, environment: environment)
         do {
-            if wanted.quota != nil { try database.blobs.count() }
+            if wanted.quota != nil { try database.blobs.count() } else { countBlobs(of: database) }
             for collection in wanted.collections { _ = try database.createCollection(CollectionName(collection.value)) }
         } catch {
             database.close()
@@ -255,6 +255,15 @@ package actor Agent {
         }
         log.info("database open", metadata: ["database": "\(wanted.name.value)", "folder": "\(database.folder)"])
         return database
+    }
+
+    /// Nothing is refused by it, so that nobody waits for it.
+    private nonisolated func countBlobs(of database: Database) {
+        Task { [log] in
+            do { try await database.blobs.countMeanwhile() } catch StoreError.closed {
+                // It is counted when it is opened again.
+            } catch { log.error("database \(database.name): its blobs could not be counted: \(error)") }
+        }
     }
 
     private func loadPlugins(_ settings: AgentSettings) async throws {

@@ -25,6 +25,8 @@ package struct CouchHost: Sendable {
     package var logger: Logger
     package var access = PeerAccess()
     package var memory: AnswerMemory
+    /// Told of documents that were stored, and of those that are too large (413).
+    package var documents: @Sendable (_ events: [DocumentEvent], _ peer: PassiveConfiguration, _ remote: String) -> Void = { _, _, _ in }
     /// The databases that the listener serves.
     package var databases: [String]
     /// Who sends the request, and what it may do in a database. Throws ``HTTPError`` 401, 404, 503.
@@ -70,6 +72,21 @@ struct CouchCall: Sendable {
     /// Whether the client said that it holds what has this tag. Nothing is weaker here than it seems, so that weak tags are as good.
     func holds(_ tag: String) -> Bool {
         request.headers.list("If-None-Match").contains { $0 == tag || $0 == "W/\(tag)" || $0 == "*" }
+    }
+
+    /// Tells the listener what became of documents: they were stored, or are too large, and the client may give them up.
+    func tell(_ ids: [DocumentID], _ error: HTTPError? = nil) {
+        guard !ids.isEmpty, error.map({ $0.status == 413 }) ?? true else { return }
+        let failure = error.map { ReplicationError(domain: .http, code: $0.status, message: $0.reason) }
+        host.documents(ids.map { DocumentEvent(id: $0, collection: collection.name, direction: .pull, error: failure) }, peer, remote)
+    }
+
+    /// Writes a document, and has the listener told where it is too large.
+    func telling<Value>(_ id: String?, _ write: () async throws -> Value) async throws -> Value {
+        do { return try await write() } catch {
+            if case .document(let id)? = id.flatMap({ try? CouchID($0) }) { tell([id], HTTPError(couch: error)) }
+            throw error
+        }
     }
 
     /// Where a document is for the client; nil where it did not say how it calls this server.

@@ -140,11 +140,11 @@ package struct CouchServer: Sendable {
                 })
         }
         document("GET") { try await DocumentRoutes.get($0, $1) }
-        document("PUT") { try await DocumentRoutes.put($0, $1) }
+        document("PUT") { call, id in try await call.telling(id) { try await DocumentRoutes.put(call, id) } }
         document("DELETE") { try await DocumentRoutes.delete($0, $1) }
         document("COPY") { try await DocumentRoutes.copy($0, $1) }
         attached("GET") { try await AttachmentRoutes.get($0, $1, $2) }
-        attached("PUT") { try await AttachmentRoutes.put($0, $1, $2) }
+        attached("PUT") { call, id, name in try await call.telling(id) { try await AttachmentRoutes.put(call, id, name) } }
         attached("DELETE") { try await AttachmentRoutes.delete($0, $1, $2) }
         for method in ["GET", "POST", "PUT", "DELETE"] {
             routes.append(

@@ -85,6 +85,63 @@ struct CareCommandTests {
         }
     }
 
+    @Test("a backup is made without blobs that are damaged or gone and names them, and is restored without them where that is asked for", arguments: Place.allCases)
+    func damagedBlobs(_ place: Place) async throws {
+        let documents = try await Documents.at(place)
+        let folder = documents.folder
+        let texts = ["altered", "gone", "sound"]
+        var digests: [BlobDigest] = []
+        for text in texts {
+            let digest = try #require(try await documents.run("blob", "put", "main", input: .text(text)).lines.first)
+            #expect(try await documents.run("doc", "put", "main", text, #"{"b":{"@type":"blob","digest":"\#(digest)"}}"#).status == 0)
+            digests.append(try BlobDigest(digest))
+        }
+        let names = digests.map(\.hex)
+        try folder.write("data/main.nightjar/blobs/\(names[0])", "ALTERED")
+        folder.remove("data/main.nightjar/blobs/\(names[1])")
+        let made = try await documents.run("backup", "main", "copy")
+        #expect(made.status == 1 && made.output.contains(", 3 documents, 1 blob, ") && made.output.contains("made and verified"), "\(made)")
+        #expect(made.errors.contains("blob \(digests[0]): ") && made.errors.contains("/blobs/\(names[0]) is damaged"), "\(made)")
+        #expect(made.errors.contains("blob \(digests[1]): ") && made.errors.contains("/blobs/\(names[1]) is not there"), "\(made)")
+        #expect(made.errors.contains("without 2 blobs that documents name") && made.errors.contains("--without-damaged-blobs"), "\(made)")
+        #expect(try await Subprocess.run("/bin/ls", ["copy/blobs"], folder: folder.path).lines == [names[2]])
+        let json = try await documents.run("backup", "main", "copy-json", "--json")
+        #expect(json.status == 1, "\(json)")
+        #expect(try Set(json.json["damaged_blobs"]?.asArray?.compactMap { $0["digest"]?.asString } ?? []) == [digests[0].text, digests[1].text], "\(json)")
+        if place == .agent {
+            let status = try await documents.run("status", "--json")
+            #expect(status.output.contains("were altered on disk"), "\(status)")
+        }
+
+        try folder.write("other/nightjar.yaml", "data: data\ndatabases: { main: {} }\nlisteners: []\n")
+        func other(_ arguments: String...) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "other/nightjar.yaml"], folder: folder.path)
+        }
+        func verify() async throws -> Subprocess.Outcome { try await NightjarExecutable.run("backup", "--verify", "copy", folder: folder.path) }
+        let refused = try await other("restore", "copy")
+        #expect(refused.status == 1 && refused.errors.contains("2 blobs damaged or missing in copy, nothing was restored"), "\(refused)")
+        for outcome in [refused, try await verify()] {
+            #expect(outcome.status == 1 && outcome.errors.contains("--without-damaged-blobs"), "\(outcome)")
+            #expect(names[..<2].allSatisfy { outcome.errors.contains("copy/blobs/\($0) is not there") }, "\(outcome)")
+        }
+        #expect(!folder.exists("other/data/main.nightjar"))
+        let restored = try await other("restore", "copy", "--without-damaged-blobs")
+        #expect(restored.status == 0 && restored.output.contains("restored 3 documents and 1 blob,") && restored.output.contains("without 2 blobs"), "\(restored)")
+        #expect(restored.errors.contains("blob \(digests[0]): ") && restored.errors.contains("blob \(digests[1]): "), "\(restored)")
+        #expect(try await other("doc", "list", "main").lines.count == 3)
+        #expect(try await other("blob", "get", "main", digests[2].text).output == "sound")
+
+        // The right file makes it whole.
+        try folder.write("copy/blobs/\(names[0])", texts[0])
+        let half = try await verify()
+        #expect(half.status == 1 && !half.errors.contains(names[0]) && half.errors.contains("1 blob damaged or missing"), "\(half)")
+        try folder.write("copy/blobs/\(names[1])", texts[1])
+        let whole = try await verify()
+        #expect(whole.status == 0 && whole.output.contains(", 3 blobs, ") && whole.output.hasSuffix("is whole\n"), "\(whole)")
+        #expect(try await other("restore", "copy", "--as", "second").status == 0)
+        #expect(try await other("blob", "get", "second", digests[0].text).output == "altered")
+    }
+
     @Test("a backup into a folder that the agent may not make says whose right is missing", .enabled(if: geteuid() == 0, "root lets another user run the agent"))
     func forbiddenBackup() async throws {
         let folder = try TemporaryFolder()

@@ -87,6 +87,31 @@ import Testing
         #expect(try await target.run("import", "main", file, "--blobs", source.folder.path("absent")).errors.contains("absent: "))
     }
 
+    @Test("without --blobs a line fails whose blob is nowhere, with what to do, and the others are stored", arguments: Place.allCases)
+    func withoutBlobs(_ place: Place) async throws {
+        let (source, digests) = try await Self.filled(.folder)
+        let (file, blobs) = (source.folder.path("all.jsonl"), source.folder.path("out"))
+        #expect(try await source.run("export", "main", file, "--all-collections", "--blobs", blobs).status == 0)
+        try source.folder.write("all.jsonl", try source.folder.text("all.jsonl") + "{\"_id\":\"plain\"}\n{\"_id\":\"gone\",\"_deleted\":true}\n")
+        let target = try await Documents.at(place)
+        let refused = try await target.run("import", "main", file)
+        #expect(refused.status == 1 && refused.output == "2 saved, 0 unchanged, 0 conflicts, 3 failed\n", "\(refused)")
+        for (line, id, digest) in [(1, "a", digests[0]), (2, "b", digests[1]), (3, "c", digests[0])] {
+            #expect(refused.errors.contains("line \(line): document \"\(id)\" names the blob \(digest), and the database main has no such blob"), "\(refused)")
+        }
+        #expect(refused.errors.contains("--blobs FOLDER"), "\(refused)")
+        #expect(try await target.run("doc", "list", "main.plant.readings").lines.isEmpty)
+        // What is here already is enough, and so is what the document names already.
+        #expect(try await target.run("blob", "put", "main", input: .text("nightly")).status == 0)
+        let some = try await target.run("import", "main", file)
+        #expect(some.status == 1 && some.output == "2 saved, 2 unchanged, 0 conflicts, 1 failed\n", "\(some)")
+        // Whoever gives a folder brings what there is.
+        source.folder.makeFolder("none")
+        let bare = try await target.run("import", "main", file, "--blobs", source.folder.path("none"))
+        #expect(bare.status == 1 && bare.output == "1 saved, 4 unchanged, 0 conflicts, 0 failed, 0 blobs stored\n", "\(bare)")
+        #expect(try await target.run("import", "main", file).output == "0 saved, 5 unchanged, 0 conflicts, 0 failed\n")
+    }
+
     @Test("line numbers of an import with blobs are those of the file", arguments: Place.allCases)
     func numbers(_ place: Place) async throws {
         let documents = try await Documents.at(place)

@@ -43,6 +43,41 @@ import Testing
         #expect(usage.blobBytes == 0)
     }
 
+    @Test func blobsOfBeforeAreCountedWhileOthersComeAndGo() async throws {
+        let before = try store(StoreUsage())
+        let contents = (1...6).map { [UInt8](repeating: UInt8($0), count: $0 * 1_000) }
+        try await before.database.blobs.perform { blobs in for bytes in contents { _ = try blobs.install(bytes) } }
+        before.database.close()
+        let usage = StoreUsage()
+        var options = DatabaseOptions()
+        (options.usage, options.blobGraceSeconds) = (usage, 0)
+        let database = try Database.open(folder: before.folder, name: "test", options: options)
+        #expect(!usage.areBlobsKnown)
+        try await database.blobs.perform { blobs in
+            _ = try blobs.install([UInt8](repeating: 7, count: 7_000))
+            blobs.tally.begin()
+            let all = try blobs.digests()
+            try #require(all.count == 7)
+            blobs.tally.add(all[..<3]) { blobs.size($0) }
+            // One that is counted goes, one that is not, and one goes that comes back; another is new.
+            for index in [0, 4, 5] { #expect(blobs.removeIfStillOld(all[index]) != nil) }
+            for bytes in contents + [[8, 8, 8]] where [all[5], BlobDigest.of([8, 8, 8])].contains(BlobDigest.of(bytes)) { _ = try blobs.install(bytes) }
+            _ = try blobs.install([UInt8](repeating: 7, count: 7_000))
+            #expect(!usage.areBlobsKnown)
+            blobs.tally.add(all[3...]) { blobs.size($0) }
+            blobs.tally.end()
+            let bytes = try blobs.digests().reduce(0) { $0 + (blobs.size($1) ?? 0) }
+            #expect(usage.areBlobsKnown && usage.blobBytes == Int(bytes), "\(usage.blobBytes), and \(bytes) are there")
+        }
+        let counted = usage.blobBytes
+        database.close()
+        options.usage = StoreUsage()
+        let again = try Database.open(folder: before.folder, name: "test", options: options)
+        try await again.blobs.countMeanwhile()
+        #expect(options.usage.areBlobsKnown && options.usage.blobBytes == counted && counted > 0)
+        again.close()
+    }
+
     /// A peer may announce what it likes and send nothing.
     @Test func aBlobOnItsWayTakesTheRoomOfWhatHasComeAndNotWhatWasAnnounced() async throws {
         let (usage, room) = (StoreUsage(), Box())

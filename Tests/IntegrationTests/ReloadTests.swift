@@ -104,12 +104,24 @@ struct ReloadTests {
         #expect(try await peer.closeCode() == 4001)
         let second = try await Peer.connect(hub)
         await #expect(throws: SupportError.self) { try await second.push("second", blob: "another twenty bytes") }
+        // The peer gives it up; whoever runs the hub has to be told, and a peer alone does not make the hub ill.
+        @Sendable func notTaken() async throws -> JSONValue? {
+            try await hub.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "documents_not_taken" }
+        }
+        let refused = try await eventually("the hub tells of it") { try await notTaken() }
+        let words = "1 document refused as too large, such as second of main from 127.0.0.1: "
+        #expect(refused["gravity"] == "attention" && refused["subject"] == "listener edge", "\(refused.text)")
+        #expect(refused["text"]?.asString?.contains(words) == true && refused["text"]?.asString?.contains("max_blob_bytes") == true, "\(refused.text)")
+        #expect(try await hub.admin.get("/health").status == 200)
+        let line = try await hub.process.line(containing: "document second of _default._default refused, which a peer pushed", in: .errors)
+        #expect(line.contains("warning") && line.contains("max_blob_bytes"), "\(line)")
         // What cannot be changed is said, and does not keep the rest from being changed.
         let both = try await hub.reload(
             Configuration.hub(more: "limits: { max_blob_bytes: 1KiB, memory: 32MiB }\n", port: port))
         #expect(both.output.contains("limits.memory: at the next start") && !both.output.contains("plugin_limits"), "\(both)")
         let third = try await Peer.connect(hub)
         try await third.push("second", blob: "another twenty bytes")
+        #expect(try await notTaken() == nil)
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 

@@ -81,6 +81,26 @@ struct WatermarkTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("what a database without a quota holds counts blobs that were there before the agent started")
+    func heldAtTheStart() async throws {
+        let configuration = Configuration.hub()
+        @Sendable func held(_ agent: AgentProcess) async throws -> Int64? {
+            try await agent.admin.get("/api/status").json["databases"]?.asArray?.first?["held_bytes"]?.asInt64
+        }
+        let agent = try await AgentProcess.start(configuration)
+        for letter in ["x", "y"] {
+            #expect(try await agent.admin.post("/api/databases/main/blobs", String(repeating: letter, count: 400_000)).status == 201)
+        }
+        let before = try #require(try await held(agent))
+        #expect(before > 800_000)
+        #expect(try await agent.stop().status == 0)
+        let again = try await AgentProcess.start(configuration, in: agent.folder)
+        let after = try await eventually("the blobs are counted") { try await held(again) }
+        #expect((800_000...before + 100_000).contains(after), "\(after), \(before) before")
+        #expect(try await again.admin.get("/metrics").text.contains("nightjar_database_held_bytes{database=\"main\"} "))
+        #expect(try await again.stop().status == 0)
+    }
+
     @Test("a database takes no more than its quota, blobs included; deleting, or a greater quota, ends it")
     func quota() async throws {
         let folder = try TemporaryFolder()

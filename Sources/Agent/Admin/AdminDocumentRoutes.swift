@@ -63,7 +63,8 @@ struct AdminDocumentRoutes: Sendable {
             },
             // As large as it likes: it is stored in batches as it comes.
             .post("api/databases/:db/import", bodyLimit: .unlimited) { request in
-                let access = try access(request)
+                var access = try access(request)
+                access.importsWithoutBlobs = try request.queryValue("missing_blobs") == "true"
                 let before = try request.queryValue("after")
                 guard let lines = Int(before ?? "0"), lines >= 0 else { throw AgentError(.invalid, "after is a number of lines") }
                 var pieces = request.body.makeAsyncIterator()

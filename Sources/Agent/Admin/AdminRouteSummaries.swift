@@ -31,7 +31,7 @@ enum AdminRouteSummaries {
         "GET api/databases/:db/why/:id": "where a document stands with each replicator and each connected peer, and what to do",
         "GET api/databases/:db/find": "documents by the beginning of their ids; ?prefix=",
         "GET api/databases/:db/export": "all documents, one a line; ?deleted=true, ?collection_names=true has each name its collection",
-        "POST api/databases/:db/import": "saves documents, one a line; _collection in a line names another collection; ?source=, ?after= lines that were stored before",
+        "POST api/databases/:db/import": "saves documents, one a line; _collection in a line names another collection; ?source=, ?after= lines that were stored before, ?missing_blobs=true stores also those whose blobs are not here",
         "GET api/databases/:db/last": "the documents that changed last; ?count=",
         "GET api/databases/:db/unrouted": "documents that sync could not put into channels",
         "GET api/databases/:db/blobs": "the digests of all blobs",

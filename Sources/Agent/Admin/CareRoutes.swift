@@ -43,6 +43,9 @@ struct CareRoutes: Sendable {
 
 /// What is told of the care of a database.
 package enum DatabaseCare {
+    /// `damaged_blobs_shown`: blobs that are named of those that a backup is without.
+    private static let shownBlobs = 100
+
     package static func report(_ report: IntegrityReport) -> JSONValue {
         JSONOutput.object([
             "sound": .bool(report.isSound), "documents": JSONOutput.number(report.documents), "blobs": JSONOutput.number(report.blobs),
@@ -67,6 +70,12 @@ package enum DatabaseCare {
         JSONOutput.object([
             "database": .string(facts.database), "made_at": .string(Timestamp.format(facts.madeAt)), "documents": JSONOutput.number(facts.documents),
             "blobs": JSONOutput.number(facts.blobs), "bytes": JSONOutput.number(Int64(clamping: facts.bytes)),
+            // Those that documents name and that are not in it as they were.
+            "damaged_blobs": .array(
+                facts.damagedBlobs.prefix(Self.shownBlobs).map { blob in
+                    JSONOutput.object(["digest": .string(blob.digest.text), "problem": .string(blob.problem)])
+                }),
+            "more_damaged_blobs": JSONOutput.number(max(0, facts.damagedBlobs.count - Self.shownBlobs)),
         ])
     }
 }

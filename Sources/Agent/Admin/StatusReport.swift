@@ -62,13 +62,13 @@ extension Agent {
     private static func report(_ database: Database, _ place: DiskGuard.Place?) async -> JSONValue {
         let statistics = (try? await database.statistics()) ?? []
         let history = (try? await database.read { try $0.conflictHistoryCounts() }) ?? ConflictHistoryCounts()
-        let held: JSONValue = place.map { JSONOutput.number($0.usage.heldBytes) } ?? .null
+        let held: JSONValue = place.flatMap { $0.usage.areBlobsKnown ? JSONOutput.number($0.usage.heldBytes) : nil } ?? .null
         let quota: JSONValue = place?.quota.map { JSONOutput.number($0) } ?? .null
         return JSONOutput.object([
             "name": .string(database.name),
             "folder": .string(database.folder),
             "size_bytes": JSONOutput.number(database.sizeBytes()),
-            // What counts for the quota: pages in use and blobs, not what the file could give back.
+            // What counts for the quota: pages in use and blobs, not what the file could give back. Null while the blobs are still counted.
             "held_bytes": held, "quota_bytes": quota,
             "collections": .array(
                 statistics.map { collection in

@@ -176,6 +176,20 @@ extension Agent {
         }
     }
 
+    /// Nobody here would know of them: the peers give them up.
+    private static func tooLargePushes(of listener: PeerListener, _ subject: String, now: Int64) -> [Attention] {
+        let found = listener.refusals.tooLarge(now: now)
+        guard let (key, first) = found.first else { return [] }
+        let count = found.count >= TooLargePushes.limit ? "\(found.count) or more documents" : Plural.count(found.count, "document")
+        return [
+            Attention(
+                .documentsNotTaken, subject, since: found.map(\.refusal.since).min(),
+                "of what peers push, \(count) refused as too large, such as \(key.id) of \(key.database) from \(first.peer): \(first.error)",
+                remedy: "raise the limit that is named, where it is a setting, and nightjar reload, or have them made smaller; a Nightjar pushes them again with "
+                    + "nightjar replicator NAME retry-refused, other peers once they change")
+        ]
+    }
+
     nonisolated func attention(of listener: PeerListener) -> [Attention] {
         let now = environment.time.wallSeconds()
         let subject = "listener \(listener.settings.name.value)"
@@ -186,6 +200,7 @@ extension Agent {
                 .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
                 remedy: "mend the cause that is named; the peers keep them and offer them again")
         }
+        list += Self.tooLargePushes(of: listener, subject, now: now)
         if case .waiting(let error, let since, _) = listener.binding.condition {
             list.append(
                 Attention(

@@ -17,6 +17,8 @@ package struct DocumentAccess: Sendable {
     package var validation: LocalValidation?
     /// Another collection of the database, for lines of an import that name one; nil where none may.
     package var elsewhere: (@Sendable (CollectionName) throws -> DocumentAccess)?
+    /// Lines of an import are stored also where the blobs that they name are not here: whoever imports brings those, as far as there are any.
+    package var importsWithoutBlobs = false
 
     /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`.
     package init(_ database: Database, collection name: CollectionName) throws(AgentError) {
@@ -152,21 +154,23 @@ package struct DocumentAccess: Sendable {
         if let parent {
             do { revision = try RevisionID(known: parent) } catch { throw AgentError(.invalid, "\(error)") }
         }
-        if !parts.isDeleted { try await requireBlobs(of: parts.body, id) }
+        if !parts.isDeleted, let missing = try await missingBlobs(of: parts.body, id).first {
+            throw AgentError(
+                .invalid, "the blob \(missing) that the document names is not here; store its bytes first (nightjar blob put \(database.name) FILE)")
+        }
         return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision, expiry: parts.expiry, onConflict)
     }
 
-    /// A document whose bytes are nowhere could be sent to nobody. What it names already is no matter of this save.
-    private func requireBlobs(of body: [UInt8], _ id: DocumentID) async throws {
-        let named = try BlobReferences.find(in: body).map(\.digest)
-        guard !named.isEmpty else { return }
+    /// Blobs that a document is to name and that are not here: it could be sent to nobody. What it names already is no matter of this save.
+    func missingBlobs(of body: [UInt8], _ id: DocumentID) async throws -> [BlobDigest] {
+        // What is no JSON is refused where it is stored.
+        let named = ((try? BlobReferences.find(in: body)) ?? []).map(\.digest)
+        guard !named.isEmpty else { return [] }
         let missing = try await database.blobs.perform { blobs in named.filter { !blobs.contains($0) } }
-        guard !missing.isEmpty else { return }
+        guard !missing.isEmpty else { return [] }
         let current = try await database.read { [collection] in try $0.document(collection, id) }
         let known = Set(((try? BlobReferences.find(in: current?.body ?? [])) ?? []).map(\.digest))
-        guard let unknown = missing.first(where: { !known.contains($0) }) else { return }
-        throw AgentError(
-            .invalid, "the blob \(unknown) that the document names is not here; store its bytes first (nightjar blob put \(database.name) FILE)")
+        return missing.filter { !known.contains($0) }
     }
 
     private func save(

@@ -61,7 +61,7 @@ extension DocumentAccess {
     /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere. Where it
     /// has moved on since, the resolver decides, if there is one. A line that says what is stored already changes nothing, so that an
     /// import that was interrupted can be repeated; see ``ImportCounts/init(source:after:)`` for lines without `_id`. One with `_collection` is of that
-    /// collection of the database, whichever this is.
+    /// collection of the database, whichever this is. One that names blobs which are not here fails, unless ``importsWithoutBlobs`` is set.
     ///
     /// - Parameter counts: what has been stored, also where it throws.
     package func importLines(_ lines: [ImportedLine], counts: inout ImportCounts) async throws {
@@ -100,7 +100,9 @@ extension DocumentAccess {
         guard let name, name != collection.name else { return self }
         if let found = batches.first(where: { $0.access.collection.name == name }) { return found.access }
         guard let elsewhere else { throw AgentError(.invalid, "_collection: lines of \(name) are not taken here") }
-        return try elsewhere(name)
+        var access = try elsewhere(name)
+        access.importsWithoutBlobs = importsWithoutBlobs
+        return access
     }
 
     /// Nil for one that is empty, or cannot be read, which is noted.
@@ -127,12 +129,31 @@ extension DocumentAccess {
     }
 
     private func store(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws {
-        var left = lines
+        var left = try await withBlobs(lines, &counts)
         for _ in 1...Self.judgings where !left.isEmpty { left = try await storeOnce(left, &counts) }
         for line in left {
             counts.conflicts += 1
             counts.note(line.number, "document \"\(line.id)\" changed \(Plural.count(Self.judgings, "time")) (import_judgings), each time while the plugin was asked")
         }
+    }
+
+    /// Those whose blobs are here.
+    private func withBlobs(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws -> [ImportLine] {
+        guard !importsWithoutBlobs else { return lines }
+        var whole: [ImportLine] = []
+        whole.reserveCapacity(lines.count)
+        for line in lines {
+            guard !line.isDeleted, let missing = try await missingBlobs(of: line.body, line.id).first else {
+                whole.append(line)
+                continue
+            }
+            counts.failed += 1
+            counts.note(
+                line.number,
+                "document \"\(line.id)\" names the blob \(missing), and the database \(database.name) has no such blob; import with --blobs FOLDER, where "
+                    + "nightjar export --blobs or a backup has written it as FOLDER/\(missing.hex), or store its bytes first (nightjar blob put \(database.name) FILE)")
+        }
+        return whole
     }
 
     /// - Returns: those whose document changed while the plugin was asked.

@@ -14,13 +14,14 @@ extension PeerListener {
     func startCouch() {
         guard settings.couchDB else { return }
         let names = settings.databases.map(\.value)
-        let host = CouchHost(
+        var host = CouchHost(
             version: AgentVersion.number, uuid: names.first.flatMap { databases($0)?.publicUUID } ?? "", environment: environment, logger: logger,
             memory: AnswerMemory(memory, time: environment.time), databases: names,
             admit: { [weak self] in try await Self.alive(self).admit($0, to: $1) },
             authenticate: { [weak self] in try await Self.alive(self).caller($0, "").principal },
             session: { [weak self] in try await Self.alive(self).serverSession($0) },
             filter: { [weak self] in try Self.alive(self).policies.namedFilter($0, $1) })
+        host.documents = { [weak self] in self?.note($0, from: $1, remote: $2) }
         let server = CouchServer(host)
         couch.withLock { $0 = server }
     }

@@ -35,7 +35,6 @@ package final class PeerListener: ListenerDelegate {
         /// How often the authenticator has changed.
         var generation = 0
         var watch: Task<Void, Never>?
-        var refused = RefusedByPeers()
     }
 
     /// What an accepted request carries from the decision to the session.
@@ -66,6 +65,7 @@ package final class PeerListener: ListenerDelegate {
     let logger: Logger
     /// What peers pushed and could not be taken for the moment.
     let waiting = WaitingDocuments(notesPolicies: true)
+    let refusals = PeerRefusals()
     /// What the push filter kept from peers, and who looks after it.
     let reviews: PushFilterReviews
     let refusedConnections = RefusedConnections()
@@ -209,14 +209,6 @@ package final class PeerListener: ListenerDelegate {
         return standings
     }
 
-    /// Documents that peers could not take.
-    var refusedByPeers: RefusedByPeers { state.withLock { $0.refused } }
-
-    private func note(_ events: [DocumentEvent], from peer: String, database: String) {
-        let now = environment.time.wallSeconds()
-        state.withLock { $0.refused.note(events, peer: peer, database: database, now: now) }
-    }
-
     package func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
         let (isOpen, generation) = state.withLock { ($0.isOpen, $0.generation) }
         guard isOpen else { return .refuse(status: 503, reason: "the listener is starting", headers: ["Retry-After": "1"]) }
@@ -286,8 +278,7 @@ package final class PeerListener: ListenerDelegate {
         if let correlation = transport.correlationID { logger[metadataKey: "correlation"] = "\(correlation)" }
         var configuration = passiveConfiguration(
             admission.database, admission.principal, subprotocol: transport.subprotocol ?? Subprotocol(rawValue: request.selectedProtocol) ?? .generation3)
-        let host = String(request.remoteAddress[..<(request.remoteAddress.lastIndex(of: ":") ?? request.remoteAddress.endIndex)])
-        let who = admission.principal.name ?? host
+        let who = admission.principal.name ?? Self.host(of: request.remoteAddress)
         (configuration.proofs, configuration.proofAccount) = (proofs, admission.principal.name.map { "user \($0)" } ?? request.origin)
         let session = ReplicationSession(
             transport: transport, role: .passive(configuration),
@@ -300,10 +291,10 @@ package final class PeerListener: ListenerDelegate {
                         $0.connections[key]?.peer.isActive = level == .busy
                     }
                 },
-                documents: { [weak self, waiting, environment, logger, user = admission.principal.name, name = admission.database.name] in
+                documents: { [waiting, refusals, environment, logger, user = admission.principal.name, name = admission.database.name] in
                     RefusalLog.note($0, user: user, database: name, logger)
                     waiting.note($0.filter { $0.direction == .pull }, at: environment.time.wallSeconds())
-                    self?.note($0, from: who, database: name)
+                    refusals.note($0, peer: who, database: name, now: environment.time.wallSeconds())
                 },
                 ended: { [weak self] end in self?.forget(key, end) }),
             environment: environment, memory: memory, logger: logger)
@@ -370,7 +361,7 @@ package final class PeerListener: ListenerDelegate {
         let found = state.withLock { state in
             state.connections.values.filter { connection in
                 let address = connection.peer.address
-                let host = String(address[..<(address.lastIndex(of: ":") ?? address.endIndex)])
+                let host = Self.host(of: address)
                 let names: [String?] = [connection.peer.user, address, host, host.filter { $0 != "[" && $0 != "]" }]
                 return names.contains { $0?.utf8.elementsEqual(who.utf8) == true }
             }

@@ -31,7 +31,9 @@ enum RefusalLog {
             let metadata: Logger.Metadata = [
                 "cause": "\(cause.direction.rawValue) \(cause.domain.rawValue)/\(cause.code)", "database": "\(database)", "user": "\(user ?? "")",
             ]
-            logger.log(level: cause.domain == .plugin ? .warning : .info, "\(what): \(each.error)", metadata: metadata)
+            // What is too large here, the peer gives up.
+            let isGrave = cause.domain == .plugin || cause == Cause(direction: .pull, domain: .http, code: 413)
+            logger.log(level: isGrave ? .warning : .info, "\(what): \(each.error)", metadata: metadata)
         }
     }
 }

@@ -54,7 +54,10 @@ extension Agent {
     private static func add(_ database: Database, _ place: DiskGuard.Place?, to text: inout PrometheusText) async {
         text.add(.gauge, "nightjar_database_size_bytes", "The file and its log, without blobs.", [("database", database.name)], database.sizeBytes())
         if let place {
-            text.add(.gauge, "nightjar_database_held_bytes", "Documents and blobs, as they count for the quota.", [("database", database.name)], place.usage.heldBytes)
+            // While the blobs are still counted, a number would be too small.
+            if place.usage.areBlobsKnown {
+                text.add(.gauge, "nightjar_database_held_bytes", "Documents and blobs, as they count for the quota.", [("database", database.name)], place.usage.heldBytes)
+            }
             if let quota = place.quota { text.add(.gauge, "nightjar_database_quota_bytes", "The quota, where it has one.", [("database", database.name)], quota) }
         }
         if let space = DiskSpace(of: database.folder) {

@@ -109,7 +109,8 @@ enum DocumentRoutes {
         let parts = try await call.jsonParts()
         let document = try IncomingDocument(parts, parts.root)
         if let own = document.id, case .local(let id) = try CouchID(own) { return try await LocalRoutes.put(call, id, parts, parts.root) }
-        return try await store(call, document, id: nil, parent: nil, isEdit: try call.query.flag("new_edits", default: true))
+        let isEdit = try call.query.flag("new_edits", default: true)
+        return try await call.telling(document.id) { try await store(call, document, id: nil, parent: nil, isEdit: isEdit) }
     }
 
     private static func store(

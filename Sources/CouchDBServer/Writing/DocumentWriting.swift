@@ -63,7 +63,9 @@ struct DocumentWriting: Sendable {
     /// One document. - Throws: ``HTTPError`` with what CouchDB answers.
     func store(_ write: PeerWriting.Write) async throws -> RevisionID {
         switch try await call.writing.store([write]).first {
-        case .stored(let revision)?: return revision
+        case .stored(let revision)?:
+            call.tell([write.id])
+            return revision
         case .conflict?, nil: throw CouchError.conflict()
         case .refused(let error)?: throw CouchError.from(error)
         }
@@ -125,13 +127,28 @@ struct DocumentWriting: Sendable {
     private func failed(_ error: HTTPError, _ parts: JSONParts, _ range: Range<Int>) throws(HTTPError) -> Prepared {
         // What concerns all of them is no matter of one document.
         if error.status == 503 || error.status == 507 { throw error }
+        if let text = parts.id(of: range), case .document(let id)? = try? CouchID(text) { call.tell([id], error) }
         return .done(Result(id: parts.id(of: range), error: error))
+    }
+
+    private func tell(_ writes: [PeerWriting.Write], _ outcomes: [PeerWriting.Outcome]) {
+        var stored: [DocumentID] = []
+        for (write, outcome) in zip(writes, outcomes) {
+            switch outcome {
+            case .stored: stored.append(write.id)
+            case .conflict: continue
+            case .refused(let error): call.tell([write.id], CouchError.from(error))
+            }
+        }
+        call.tell(stored)
     }
 
     private func store(_ prepared: [Prepared]) async throws -> [Result] {
         var writes: [PeerWriting.Write] = []
         for case .write(let write) in prepared { writes.append(write) }
-        var outcomes = try await call.writing.store(writes).makeIterator()
+        let found = try await call.writing.store(writes)
+        tell(writes, found)
+        var outcomes = found.makeIterator()
         return prepared.map { each in
             switch each {
             case .done(let result): return result

@@ -12,9 +12,7 @@ enum LocalRoutes {
     }
 
     static func get(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
-        let (owner, key) = (call.peer.checkpointOwner, key(call, id))
-        let stored = try await call.database.read { try $0.peerCheckpoint(owner, id: key) }
-        guard let stored, !isDeleted(stored) else { throw CouchError.missing() }
+        guard let stored = try await read(call, id), !isDeleted(stored) else { throw CouchError.missing() }
         let tag = "\"\(stored.revision)\""
         if call.holds(tag) { return HTTPResponse(status: 304, headers: ["ETag": tag]) }
         var text = JSONWriter()
@@ -23,7 +21,18 @@ enum LocalRoutes {
         text.text(",\"_rev\":\"\(stored.revision)\"")
         text.raw(stored.body.count > 2 ? "," : "")
         text.append(stored.body.dropFirst())
-        return .couch(200, text, headers: ["ETag": tag, "Cache-Control": "must-revalidate"])
+        return .couch(text, headers: ["ETag": tag, "Cache-Control": "must-revalidate"], call.database.blobs, keeping: call.answer)
+    }
+
+    /// When there is room for it.
+    private static func read(_ call: CouchCall, _ id: String) async throws -> StoredCheckpoint? {
+        let (owner, key) = (call.peer.checkpointOwner, key(call, id))
+        let size = try await call.database.read { try $0.peerCheckpointSize(owner, id: key) } ?? 0
+        // As it was read, and as it is written.
+        return try await call.answer.reading(2 * size) {
+            let stored = try await call.database.read { try $0.peerCheckpoint(owner, id: key) }
+            return (stored, 2 * (stored?.body.count ?? 0))
+        }
     }
 
     /// Where a deletion left nothing but the token.
@@ -64,9 +73,7 @@ enum LocalRoutes {
     }
 
     static func delete(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
-        let (owner, key) = (call.peer.checkpointOwner, key(call, id))
-        let stored = try await call.database.read { try $0.peerCheckpoint(owner, id: key) }
-        guard let stored, !isDeleted(stored) else { throw CouchError.missing() }
+        guard let stored = try await read(call, id), !isDeleted(stored) else { throw CouchError.missing() }
         _ = try await set(call, id, call.query.text("rev") ?? stored.revision, [])
         return answer(200, id, "0-0")
     }

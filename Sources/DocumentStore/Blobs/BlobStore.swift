@@ -16,6 +16,7 @@ public final class BlobStore: Sendable {
     private let graceSeconds: Int64
     private let refusal: @Sendable (StoreWrite, Int) -> String?
     let usage: StoreUsage
+    let tally: BlobCount
     private let queue = JobQueue<Job<BlobStore>>()
     /// How many were started.
     private let workers = Mutex(0)
@@ -48,14 +49,16 @@ public final class BlobStore: Sendable {
         limit = Atomic(options.maxBlobBytes)
         openBlobs = options.openBlobs
         graceSeconds = options.blobGraceSeconds
-        (refusal, usage) = (options.refusal, options.usage)
+        (refusal, usage, tally) = (options.refusal, options.usage, BlobCount(options.usage))
+        var isEmpty = true
         try StoreError.ofFiles { () throws(FileError) in
             try files.makeDurableFolder(folder)
-            // What an earlier process left unfinished.
-            for name in try files.names(in: folder) where name.hasPrefix(Self.temporaryPrefix) {
-                try? files.remove(folder + "/" + name)
+            for name in try files.names(in: folder) {
+                // What an earlier process left unfinished.
+                if name.hasPrefix(Self.temporaryPrefix) { try? files.remove(folder + "/" + name) } else { isEmpty = false }
             }
         }
+        usage.areBlobsKnown = isEmpty
     }
 
     /// Bytes of the largest blob that is taken. A change holds for blobs on their way too.
@@ -159,13 +162,13 @@ public final class BlobStore: Sendable {
         try BlobReader(path: path(digest), digest: digest, files, place, environment.time) { [problems] in problems.note(digest, $0) }
     }
 
-    /// The blob was written anew.
+    /// The blob was written anew, or read.
     func isRight(_ digest: BlobDigest) { problems.note(digest, nil) }
 
-    // MARK: writing
+    /// Who read the blob has found other bytes.
+    func isAltered(_ digest: BlobDigest) { problems.note(digest, .blobAltered(digest: digest.text, path: path(digest))) }
 
-    /// Counts the bytes of all blobs, for `StoreUsage.blobBytes`. Blocks.
-    public func count() throws(StoreError) { usage.countedBlobs(Int(clamping: try digests().reduce(0) { $0 + (size($1) ?? 0) })) }
+    // MARK: writing
 
     /// Begins a blob whose bytes come in pieces.
     ///
@@ -201,8 +204,12 @@ public final class BlobStore: Sendable {
     /// Gives a complete and synced file its place. Throws also where the file has its place, and a power failure may take it away again.
     func place(_ temporary: String, as digest: BlobDigest) throws(FileError) {
         names.withLock { $0.underWay += 1 }
-        let before = size(digest)
-        do throws(FileError) { try files.rename(temporary, to: path(digest)) } catch {
+        do throws(FileError) {
+            try tally.changing(digest, from: { size(digest) }) { () throws(FileError) in
+                try files.rename(temporary, to: path(digest))
+                return size(digest)
+            }
+        } catch {
             names.withLock { $0.underWay -= 1 }
             throw error
         }
@@ -210,7 +217,6 @@ public final class BlobStore: Sendable {
             $0.underWay -= 1
             $0.changes += 1
         }
-        usage.changedBlobs(by: Int(clamping: size(digest) ?? 0) - Int(clamping: before ?? 0))
         try syncNames()
     }
 
@@ -248,10 +254,12 @@ public final class BlobStore: Sendable {
 
     /// Removes the blob unless somebody has asked for it since. Returns its size if it went.
     func removeIfStillOld(_ digest: BlobDigest) -> UInt64? {
-        let bytes = size(digest)
         guard age(digest, environment.time.wallSeconds()) >= graceSeconds else { return nil }
-        do { try files.remove(path(digest)) } catch { return nil }
-        usage.changedBlobs(by: -Int(clamping: bytes ?? 0))
-        return bytes
+        do throws(FileError) {
+            return try tally.changing(digest, from: { size(digest) }) { () throws(FileError) in
+                try files.remove(path(digest))
+                return 0
+            }
+        } catch { return nil }
     }
 }

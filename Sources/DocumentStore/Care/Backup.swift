@@ -5,16 +5,28 @@ import Environment
 import Glibc
 import SQLite
 
+/// A blob that documents name, and whose bytes are not to be had: its file is altered, gone, or cannot be read.
+public struct DamagedBlob: Sendable, Equatable {
+    public var digest: BlobDigest
+    /// What is wrong with its file.
+    public var problem: String
+    var isAltered = false
+}
+
 /// What a backup is: a folder that holds a database as it was at one moment, and what tells whether it is whole.
 ///
-/// `db.sqlite3` is the database's file, `blobs` its blobs, `backup.json` says of which database, when, and the file's SHA-256.
+/// `db.sqlite3` is the database's file, `blobs` its blobs, `backup.json` says of which database, when, the file's SHA-256, and which blobs were damaged
+/// and are not there.
 public struct BackupFacts: Sendable {
     public var database: String
     /// Seconds since 1970.
     public var madeAt: Int64
     public var documents: Int
+    /// Those that it holds.
     public var blobs: Int
     public var bytes: UInt64
+    /// Those that its documents name and that it does not hold as they were.
+    public var damagedBlobs: [DamagedBlob]
     var sha256: String
 
     /// The file that is written last: a folder without it is no whole backup.
@@ -22,21 +34,28 @@ public struct BackupFacts: Sendable {
     static let format: Int64 = 1
 
     var json: JSONValue {
-        .object(
-            JSONObject([
-                .init(key: "format", value: .int(Self.format)), .init(key: "database", value: .string(database)),
-                .init(key: "made_at", value: .int(madeAt)), .init(key: "documents", value: .int(Int64(documents))),
-                .init(key: "blobs", value: .int(Int64(blobs))), .init(key: "bytes", value: .int(Int64(clamping: bytes))),
-                .init(key: "sha256", value: .string(sha256)),
-            ]))
+        var object = JSONObject([
+            .init(key: "format", value: .int(Self.format)), .init(key: "database", value: .string(database)),
+            .init(key: "made_at", value: .int(madeAt)), .init(key: "documents", value: .int(Int64(documents))),
+            .init(key: "blobs", value: .int(Int64(blobs))), .init(key: "bytes", value: .int(Int64(clamping: bytes))),
+            .init(key: "sha256", value: .string(sha256)),
+        ])
+        if !damagedBlobs.isEmpty {
+            object["damaged_blobs"] = .array(
+                damagedBlobs.map { blob in
+                    .object(JSONObject([.init(key: "digest", value: .string(blob.digest.text)), .init(key: "problem", value: .string(blob.problem))]))
+                })
+        }
+        return .object(object)
     }
 
-    init(database: String, madeAt: Int64, documents: Int, blobs: Int, bytes: UInt64, sha256: String) {
+    init(database: String, madeAt: Int64, documents: Int, blobs: Int, bytes: UInt64, damagedBlobs: [DamagedBlob], sha256: String) {
         self.database = database
         self.madeAt = madeAt
         self.documents = documents
         self.blobs = blobs
         self.bytes = bytes
+        self.damagedBlobs = damagedBlobs
         self.sha256 = sha256
     }
 
@@ -45,15 +64,19 @@ public struct BackupFacts: Sendable {
             let documents = json["documents"]?.asInt64, let blobs = json["blobs"]?.asInt64, let bytes = json["bytes"]?.asInt64,
             let sha256 = json["sha256"]?.asString
         else { throw .notADatabase(path: path, detail: "it does not say what a backup says") }
+        let damaged = (json["damaged_blobs"]?.asArray ?? []).compactMap { entry in
+            entry["digest"]?.asString.flatMap { try? BlobDigest($0) }.map { DamagedBlob(digest: $0, problem: entry["problem"]?.asString ?? "") }
+        }
         self.init(
             database: database, madeAt: madeAt, documents: Int(clamping: documents), blobs: Int(clamping: blobs), bytes: UInt64(clamping: bytes),
-            sha256: sha256)
+            damagedBlobs: damaged, sha256: sha256)
     }
 }
 
 extension Database {
     /// Copies the database as it is now into a folder, while it is at work, and reads the copy again: a backup that this returns can be
-    /// restored. Needs as much room as the database.
+    /// restored. Needs as much room as the database. A blob that is damaged or gone is left out and told: it is no reason to have no backup of
+    /// all else.
     ///
     /// - Parameter folder: is made, and must not exist.
     /// - Throws: `StoreError.folder` where it exists or cannot be written. What was begun is removed then.
@@ -69,11 +92,21 @@ extension Database {
                 try Copying.vacuum(source + "/db.sqlite3", into: folder + "/db.sqlite3")
                 return try Copying.contents(folder + "/db.sqlite3")
             }
-            for digest in digests { try await blobs.perform { try Copying.blob(digest, from: $0.path(digest), to: "\(folder)/blobs/\(digest.hex)", $0.files) } }
-            return try await blobs.perform { blobs in
+            var damaged: [DamagedBlob] = []
+            for digest in digests {
+                let fault = try await blobs.perform { blobs in
+                    let fault = try Copying.blob(digest, from: blobs.path(digest), to: "\(folder)/blobs/\(digest.hex)", blobs.files)
+                    if fault == nil { blobs.isRight(digest) } else if fault?.isAltered == true { blobs.isAltered(digest) }
+                    return fault
+                }
+                if let fault { damaged.append(fault) }
+            }
+            return try await blobs.perform { [damaged] blobs in
                 try StoreError.ofFiles { () throws(FileError) in try blobs.files.open(folder + "/db.sqlite3", .read).sync() }
                 let (sha256, bytes) = try Copying.sum(folder + "/db.sqlite3", blobs.files)
-                let facts = BackupFacts(database: name, madeAt: now, documents: documents, blobs: digests.count, bytes: bytes, sha256: sha256)
+                let facts = BackupFacts(
+                    database: name, madeAt: now, documents: documents, blobs: digests.count - damaged.count, bytes: bytes, damagedBlobs: damaged,
+                    sha256: sha256)
                 try Copying.write(facts.json.serialize(), to: "\(folder)/\(BackupFacts.fileName)", blobs.files)
                 try StoreError.ofFiles { () throws(FileError) in
                     try blobs.files.syncFolder(folder + "/blobs")
@@ -103,7 +136,9 @@ extension Database {
 /// Restoring, for commands: no database is open.
 public enum BackupRestoring {
     /// Reads a backup whole: its file against its sum and SQLite's own check, each blob against its digest.
-    /// - Throws: what is wrong with it.
+    ///
+    /// - Returns: with the blobs that are damaged or not there, whether they were so when it was made or have become so since.
+    /// - Throws: what else is wrong with it.
     @discardableResult
     public static func verify(_ folder: String, environment: Environment = .system) throws(StoreError) -> BackupFacts {
         let files = environment.files
@@ -111,25 +146,37 @@ public enum BackupRestoring {
         let bytes = try Copying.read(path, files)
         let json: JSONValue
         do { json = try JSONValue(parsing: bytes) } catch { throw .notADatabase(path: path, detail: "it is no JSON") }
-        let facts = try BackupFacts(json, path: path)
+        var facts = try BackupFacts(json, path: path)
         let file = folder + "/db.sqlite3"
         let (sha256, size) = try Copying.sum(file, files)
         guard sha256 == facts.sha256, size == facts.bytes else { throw .corrupt(path: file, detail: "its bytes are not those that were backed up") }
         let (digests, documents) = try Copying.contents(file)
-        guard digests.count == facts.blobs, documents == facts.documents else { throw .corrupt(path: file, detail: "it holds something else than \(path) says") }
-        for digest in digests {
-            let path = "\(folder)/blobs/\(digest.hex)"
-            try Copying.verify(digest, path, files)
+        guard digests.count == facts.blobs + facts.damagedBlobs.count, documents == facts.documents else {
+            throw .corrupt(path: file, detail: "it holds something else than \(path) says")
         }
+        let before = Dictionary(facts.damagedBlobs.map { ($0.digest, $0.problem) }) { first, _ in first }
+        var damaged: [DamagedBlob] = []
+        for digest in digests {
+            // One that was left out may have been put there since.
+            guard var fault = try Copying.fault(of: digest, at: "\(folder)/blobs/\(digest.hex)", files) else { continue }
+            if let problem = before[digest] { fault.problem += ", and when the backup was made: \(problem)" }
+            damaged.append(fault)
+        }
+        (facts.damagedBlobs, facts.blobs) = (damaged, digests.count - damaged.count)
         return facts
     }
 
     /// Makes a database of a backup. It becomes another database for its peers: what they and it have noted of each other may be from a later
     /// time than the backup, so each looks at everything again once.
     ///
-    /// - Parameter target: `DATA/NAME.nightjar`, which must not exist.
-    public static func restore(_ folder: String, to target: String, name: String, environment: Environment = .system) throws(StoreError) -> BackupFacts {
+    /// - Parameters:
+    ///   - target: `DATA/NAME.nightjar`, which must not exist.
+    ///   - withoutDamagedBlobs: all else where blobs are damaged or not there.
+    public static func restore(
+        _ folder: String, to target: String, name: String, withoutDamagedBlobs: Bool = false, environment: Environment = .system
+    ) throws(StoreError) -> BackupFacts {
         let facts = try verify(folder, environment: environment)
+        if let fault = facts.damagedBlobs.first, !withoutDamagedBlobs { throw .corrupt(path: "\(folder)/blobs", detail: fault.problem) }
         let files = environment.files
         try StoreError.ofFiles { () throws(FileError) in
             try files.makeFolder(target)
@@ -137,8 +184,10 @@ public enum BackupRestoring {
         }
         do {
             try Copying.file(folder + "/db.sqlite3", to: target + "/db.sqlite3", files)
-            for digest in try Copying.contents(folder + "/db.sqlite3").digests {
-                try Copying.blob(digest, from: "\(folder)/blobs/\(digest.hex)", to: "\(target)/blobs/\(digest.hex)", files)
+            let damaged = Set(facts.damagedBlobs.map(\.digest))
+            for digest in try Copying.contents(folder + "/db.sqlite3").digests where !damaged.contains(digest) {
+                let fault = try Copying.blob(digest, from: "\(folder)/blobs/\(digest.hex)", to: "\(target)/blobs/\(digest.hex)", files)
+                if let fault { throw .corrupt(path: "\(folder)/blobs", detail: fault.problem) }
             }
             try Copying.becomeAnother(target + "/db.sqlite3", environment.random)
             let database = try Database.open(folder: target, name: name, environment: environment)

@@ -105,14 +105,45 @@ enum Copying {
         try StoreError.ofFiles { () throws(FileError) in try target.sync() }
     }
 
-    /// - Throws: `StoreError.blobMissing`, `.blobAltered`.
-    static func blob(_ digest: BlobDigest, from path: String, to copy: String, _ files: any FileSystem) throws(StoreError) {
+    /// - Returns: what is wrong with the blob; there is no copy of it then. Nil where it was copied.
+    static func blob(_ digest: BlobDigest, from path: String, to copy: String, _ files: any FileSystem) throws(StoreError) -> DamagedBlob? {
         let target = try StoreError.ofFiles { () throws(FileError) in try files.open(copy, .create) }
-        try verify(digest, path, files) { (piece) throws(StoreError) in try append(piece, to: target) }
+        var isOfCopy = false
+        do throws(StoreError) {
+            try verify(digest, path, files) { (piece) throws(StoreError) in
+                isOfCopy = true
+                try append(piece, to: target)
+                isOfCopy = false
+            }
+        } catch {
+            guard !isOfCopy, let fault = damage(digest, error) else { throw error }
+            try? files.remove(copy)
+            return fault
+        }
         try StoreError.ofFiles { () throws(FileError) in try target.sync() }
+        return nil
     }
 
-    static func verify(
+    /// - Returns: what is wrong with a blob's file; nil where it is right.
+    static func fault(of digest: BlobDigest, at path: String, _ files: any FileSystem) throws(StoreError) -> DamagedBlob? {
+        do throws(StoreError) { try verify(digest, path, files) } catch {
+            guard let fault = damage(digest, error) else { throw error }
+            return fault
+        }
+        return nil
+    }
+
+    /// Nil where an error says nothing of the blob, but of this process or its rights.
+    private static func damage(_ digest: BlobDigest, _ error: StoreError) -> DamagedBlob? {
+        switch error {
+        case .blobAltered(_, let path): DamagedBlob(digest: digest, problem: "\(path) is damaged: its bytes are others", isAltered: true)
+        case .folder(let path, ENOENT, _): DamagedBlob(digest: digest, problem: "\(path) is not there")
+        case .inputOutput(let path, let detail): DamagedBlob(digest: digest, problem: "\(path) cannot be read: \(detail)")
+        default: nil
+        }
+    }
+
+    private static func verify(
         _ digest: BlobDigest, _ path: String, _ files: any FileSystem, _ body: ([UInt8]) throws(StoreError) -> Void = { _ in }
     ) throws(StoreError) {
         guard files.size(path) != nil else { throw .folder(path: path, errno: ENOENT, detail: "a blob that documents name is missing") }

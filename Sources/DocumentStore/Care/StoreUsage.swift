@@ -10,6 +10,7 @@ public final class StoreUsage: Sendable {
     private let free = Atomic(0)
     private let open = Atomic(0)
     private let blobs = Atomic(0)
+    private let known = Atomic(true)
     private let incoming = Atomic(0)
     private let underWay = Atomic(0)
     private let moved = Atomic(0)
@@ -24,8 +25,14 @@ public final class StoreUsage: Sendable {
     public var documentBytes: Int { Self.pageBytes * max(0, pages.load(ordering: .relaxed) - freePages) }
     /// Pages of the file that nothing uses; compaction gives them back to the disk.
     public var freePages: Int { free.load(ordering: .relaxed) }
-    /// Bytes of blobs. Known after ``BlobStore/count()``.
+    /// Bytes of blobs, once ``areBlobsKnown``.
     public var blobBytes: Int { max(0, blobs.load(ordering: .relaxed)) }
+    /// Those that were there when the database was opened are counted. Of one without blobs it is true from the start; else after
+    /// ``BlobStore/count()`` or ``BlobStore/countMeanwhile()``.
+    public internal(set) var areBlobsKnown: Bool {
+        get { known.load(ordering: .relaxed) }
+        set { known.store(newValue, ordering: .relaxed) }
+    }
     /// Bytes that were admitted and are neither in the log nor in a file yet.
     public var pendingBytes: Int { open.load(ordering: .relaxed) + max(0, underWay.load(ordering: .relaxed)) }
     /// Bytes of blobs on their way, as far as they have come: what is announced only takes nobody's room, since it may never come.
@@ -77,7 +84,16 @@ public final class StoreUsage: Sendable {
     }
 
     func changedBlobs(by bytes: Int) { blobs.add(bytes, ordering: .relaxed) }
-    func countedBlobs(_ bytes: Int) { blobs.store(bytes, ordering: .relaxed) }
+    /// Those that are there are about to be counted, all of them.
+    func forgetBlobs() {
+        areBlobsKnown = false
+        blobs.store(0, ordering: .relaxed)
+    }
+    /// - Parameter bytes: of those that were there.
+    func countedBlobs(_ bytes: Int) {
+        changedBlobs(by: bytes)
+        areBlobsKnown = true
+    }
 
     /// What a blob on its way takes, as far as it has come. Given back when nobody holds it any more.
     final class Incoming: Sendable {

@@ -46,6 +46,9 @@ struct BackupCommand: AsyncParsableCommand {
         discussion: """
             The folder is made by the agent, where one runs, and belongs to its user. It holds db.sqlite3, blobs and backup.json with the sum. \
             nightjar restore makes a database of it; --verify only reads one that is there.
+
+            A blob that is damaged or gone is left out: each is named on standard error, and the exit status is 1. The backup is made all the same, with \
+            all else; nightjar restore takes it with --without-damaged-blobs.
             """)
 
     @OptionGroup var location: LocationOptions
@@ -61,7 +64,11 @@ struct BackupCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Failure.reporting {
-            if verify { return show(DatabaseCare.report(try VerifiedBackup.facts(db)), "is whole") }
+            if verify {
+                let report = DatabaseCare.report(try VerifiedBackup.facts(db))
+                show(report, DamagedBlobs(report).count == 0 ? "is whole" : "is whole but for blobs")
+                return try DamagedBlobs(report).check { "\($0) damaged or missing in \(db): nightjar restore takes it with --without-damaged-blobs" }
+            }
             let target = AbsoluteFolder.make(folder ?? "")
             let report = try await location.withDocuments(of: db) { place in
                 switch place {
@@ -72,6 +79,10 @@ struct BackupCommand: AsyncParsableCommand {
                 }
             }
             show(report, "made and verified: \(target)")
+            try DamagedBlobs(report).check {
+                "this backup is without \($0) that documents name: store each anew from a copy (nightjar blob put \(db) FILE), such as an earlier backup has in its folder blobs, "
+                    + "and make another backup; nightjar restore takes this one with --without-damaged-blobs"
+            }
         }
     }
 
@@ -90,12 +101,17 @@ struct RestoreCommand: AsyncParsableCommand {
             No agent may run on the data folder. A database that is there already is left alone, unless --replace is given: then it is kept as \
             NAME.nightjar.before-TIME, to be removed by hand. For its peers the restored database is a new one: each looks at everything again once, \
             so that what was written after the backup comes back from those that have it and push it.
+
+            A backup with blobs that are damaged or not there is refused, and they are named. Put the right file into the backup's folder blobs, under the name \
+            that is said; or give --without-damaged-blobs, and all else is restored: peers get the documents that name those blobs once nightjar blob put has \
+            stored them anew.
             """)
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The backup's folder.") var folder: String
     @Option(name: .customLong("as"), help: ArgumentHelp("Another name for the database.", valueName: "name")) var name: String?
     @Flag(help: "Take the place of a database that is there, which is kept under another name.") var replace = false
+    @Flag(help: "Restore all else where blobs of the backup are damaged or not there.") var withoutDamagedBlobs = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {
@@ -106,6 +122,13 @@ struct RestoreCommand: AsyncParsableCommand {
                 throw AgentError(.failed, "an agent runs on \(data): stop it first")
             }
             let facts = try VerifiedBackup.facts(folder)
+            let damaged = DamagedBlobs(DatabaseCare.report(facts))
+            if !withoutDamagedBlobs {
+                try damaged.check {
+                    "\($0) damaged or missing in \(folder), nothing was restored: use another backup, put the right files into \(folder)/blobs, or give "
+                        + "--without-damaged-blobs to restore all else"
+                }
+            }
             let name = name ?? facts.database
             try DatabaseFolders.check(name)
             try Folders.make(data)
@@ -115,17 +138,53 @@ struct RestoreCommand: AsyncParsableCommand {
                 guard replace else { throw AgentError(.conflict, "there is a database \(name) in \(data): give --replace, or another name with --as") }
                 kept = try DatabaseFolders.setAside(target)
             }
-            do { _ = try BackupRestoring.restore(folder, to: target, name: name) } catch {
+            do { _ = try BackupRestoring.restore(folder, to: target, name: name, withoutDamagedBlobs: withoutDamagedBlobs) } catch {
                 if let kept { DatabaseFolders.putBack(kept, target) }
                 throw error
             }
+            damaged.tell()
             if json { return Output.json(DatabaseCare.report(facts)) }
             Output.line("restored \(Plural.count(facts.documents, "document")) and \(Plural.count(facts.blobs, "blob")), \(StatusText.bytes(DatabaseCare.report(facts)["bytes"])), to \(target)")
             if self.name != nil {
                 Output.line("the agent opens it once the configuration has it: add \(name): {} under databases, and name it at the listeners that are to serve it")
             }
+            if damaged.count > 0 {
+                Output.line(
+                    "without \(Plural.count(damaged.count, "blob")) that documents name: store each anew with nightjar blob put \(name) FILE; until then peers do not get those documents")
+            }
             if let kept { Output.line("what was there before is \(kept): remove it when nothing is missed") }
         }
+    }
+}
+
+/// The blobs that a backup is without, of what is told of it.
+private struct DamagedBlobs {
+    /// `damaged_blobs_named`: those that are named; all further ones are a number.
+    private static let shown = 20
+
+    private let blobs: [JSONValue]
+    let count: Int64
+
+    init(_ report: JSONValue) {
+        blobs = report["damaged_blobs"]?.asArray ?? []
+        count = Int64(blobs.count) + (report["more_damaged_blobs"]?.asInt64 ?? 0)
+    }
+
+    /// On standard error.
+    func tell() {
+        for blob in blobs.prefix(Self.shown) {
+            Output.errorLine("nightjar: blob \(TextTable.printable("\(blob["digest"]?.asString ?? "?"): \(blob["problem"]?.asString ?? "?")"))")
+        }
+        let more = count - Int64(blobs.prefix(Self.shown).count)
+        if more > 0 { Output.errorLine("nightjar: and \(Plural.count(more, "blob")) more") }
+    }
+
+    /// - Parameter sentence: with how many there are.
+    /// - Throws: where there are any, after naming them.
+    func check(_ sentence: (_ blobs: String) -> String) throws {
+        guard count > 0 else { return }
+        tell()
+        throw AgentError(.failed, sentence(Plural.count(count, "blob")))
     }
 }
 

@@ -21,7 +21,8 @@ struct ImportCommand: AsyncParsableCommand {
 
             A line with _collection is of that collection of the database, as nightjar export --all-collections writes it. With --blobs the blobs that \
             the lines name are taken from a folder, as nightjar export --blobs writes it or a backup has it, unless the database has them; a file whose \
-            bytes are not those of its name is refused. Exit status 1 if one is missing or refused; the documents are stored.
+            bytes are not those of its name is refused. Exit status 1 if one is missing or refused; the documents are stored. Without --blobs a line \
+            that names a blob which the database has not got fails: its document could be given to nobody.
             """)
 
     @OptionGroup var location: LocationOptions
@@ -106,7 +107,7 @@ struct ImportCommand: AsyncParsableCommand {
             text.writeInteger(UInt8(ascii: "\n"))
         }
         let left = Mutex<ByteBuffer?>(text)
-        return try await place.importLines(source: source, after: count) {
+        return try await place.importLines(source: source, after: count, withoutBlobs: true) {
             left.withLock { left in
                 defer { left = nil }
                 return left

@@ -68,8 +68,11 @@ extension Explanation {
             "nightjar replicator NAME refused says which and why. Change the documents, or what the peer allows; then nightjar replicator NAME retry-refused. "
                 + "What was refused for a version of a time to come has until, and is offered again then by itself."),
         Explanation(
-            "documents_not_taken", "Peers push documents that cannot be taken for the moment. The peers keep them and come again.",
-            "Mend the cause that is named: a plugin, a missing blob, a full disk."),
+            "documents_not_taken",
+            "Peers push documents that cannot be taken for the moment: they keep them and come again. Or documents that are larger than a limit here, or name a blob "
+                + "that is, such as one above limits: { max_blob_bytes }: those the peers give up, and each is told for a day after it was pushed last.",
+            "Mend the cause that is named: a plugin, a missing blob, a full disk. Where it is a limit, raise it and nightjar reload, or have what is pushed made smaller; "
+                + "a Nightjar pushes it again with nightjar replicator NAME retry-refused, other peers once it changes. The log names each."),
         Explanation(
             "documents_unrouted", "The sync function failed on documents or rejected them, and they are in no channel: no user gets them.",
             "nightjar doc unrouted DB says which and why. Where it failed, mend the plugin and save it. Where it says rejected, change the document, or remove it: nightjar doc rm."),

@@ -1,5 +1,5 @@
 extension Explanation {
-    /// What a replicator or listener is doing, as `nightjar status` says it.
+    /// What a replicator or listener is doing, as `nightjar status` says it, and what is said of a backup.
     static let ofStatus = [
         Explanation(
             "stopped", "A replicator or listener does nothing: an operator stopped it, an error did that trying again does not mend, or a replicator that is not continuous is done.",
@@ -18,6 +18,11 @@ extension Explanation {
                 + "replicator that only pulls (type: pull). To bring it back, have the filter let it through, or set type: push_and_pull, reload and then "
                 + "nightjar replicator NAME start --reset. Where nobody restored it, ask whoever runs it what happened to its database. Where it goes back again within "
                 + "a day (times), it is connected to ever more seldom: remote_goes_back."),
+        Explanation(
+            "damaged_blobs",
+            "A backup is without blobs that its documents name, or they are damaged in it: their files were altered or gone in the database when it was made, or are so in the backup's folder.",
+            "nightjar backup --verify FOLDER names them. Store each anew from a copy (nightjar blob put DB FILE) and make another backup. To go back to this one: put the right files "
+                + "into its folder blobs, or nightjar restore FOLDER --without-damaged-blobs, and peers get the documents that name those blobs once they are stored anew."),
         Explanation(
             "waiting", "A listener cannot have its port or interface yet and tries again; or a document waits, because the peer cannot take or give it for the moment.",
             "The text beside it names the reason. nightjar listener NAME start tries now; nightjar doc why DB ID says it of a document."),

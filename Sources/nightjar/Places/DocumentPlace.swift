@@ -281,17 +281,21 @@ enum DocumentPlace: Sendable {
     /// - Parameters:
     ///   - source: the file's name; see ``DocumentAccess/ImportCounts/init(source:after:)``.
     ///   - lines: of the same import that were stored before.
+    ///   - withoutBlobs: also those that name blobs which are not there.
     ///   - next: the next bytes, nil at the end.
-    func importLines(source: String?, after lines: Int = 0, _ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> DocumentAccess.ImportCounts {
+    func importLines(
+        source: String?, after lines: Int = 0, withoutBlobs: Bool = false, _ next: @escaping @Sendable () throws -> ByteBuffer?
+    ) async throws -> DocumentAccess.ImportCounts {
         switch self {
         case .agent(let client, let name):
-            let query = "?after=\(lines)" + (source.map { "&source=\(PercentEncoding.encode($0))" } ?? "")
+            let query = "?after=\(lines)&missing_blobs=\(withoutBlobs)" + (source.map { "&source=\(PercentEncoding.encode($0))" } ?? "")
             let broken =
                 source == nil
                 ? "what was stored until then is stored, and how much that is cannot be told; lines without _id are stored twice if you repeat the import"
                 : "what was stored until then is stored, and how much that is cannot be told; import the whole file again once the agent runs: what is stored stays as it is"
             return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import\(query)", broken: broken) { try next() })
-        case .folder(let access):
+        case .folder(var access):
+            access.importsWithoutBlobs = withoutBlobs
             return try await access.importAll(source: source, after: lines) { try next() }
         }
     }

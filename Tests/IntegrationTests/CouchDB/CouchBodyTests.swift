@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import TestSupport
 import Testing
 
@@ -135,6 +136,31 @@ struct CouchBodyTests {
         }
         // What is no special member is a document's own.
         #expect(try await couch.send("PUT", "/main/wide", "{\"ids\":[\(ids)]}").status == 201)
+    }
+
+    @Test("whoever runs the agent is told of attachments that are too large, until their documents are stored")
+    func tooLarge() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true", more: "limits: { max_blob_bytes: 1000 }\n"))
+        let couch = try CouchHTTP(agent)
+        let bytes = String(repeating: "x", count: 1_500)
+        let inline = "\"_attachments\":{\"f\":{\"content_type\":\"text/plain\",\"data\":\"\(Base64.encode(Array(bytes.utf8)))\"}}"
+        #expect(try await couch.send("PUT", "/main/whole/f", bytes, [("Content-Type", "text/plain")]).status == 413)
+        #expect(try await couch.send("PUT", "/main/inside", "{\(inline)}").status == 413)
+        #expect(try await couch.send("POST", "/main", "{\"_id\":\"posted\",\(inline)}").status == 413)
+        let bulk = try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[{\"_id\":\"bulk\",\(inline)},{\"_id\":\"beside\"}]}", status: 201)
+        #expect(bulk.asArray?.first?["error"] == "document_too_large", "\(bulk.text)")
+        func told() async throws -> String? {
+            try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "documents_not_taken" }?["text"]?.asString
+        }
+        let text = try #require(try await told())
+        #expect(text.contains("4 documents refused as too large, such as bulk of main from 127.0.0.1: ") && text.contains("max_blob_bytes"), "\(text)")
+        #expect(try await agent.admin.get("/health").status == 200)
+        _ = try await agent.process.line(containing: "document whole of _default._default refused, which a peer pushed", in: .errors)
+        for id in ["whole", "inside", "posted"] { try await couch.ok("PUT", "/main/\(id)", "{}", status: 201) }
+        #expect(try await told()?.contains("1 document refused") == true)
+        try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[{\"_id\":\"bulk\"}]}", status: 201)
+        #expect(try await told() == nil)
+        #expect(try await agent.stop().status == 0)
     }
 
     @Test("feeds do not hold the text of their requests")

@@ -1,0 +1,92 @@
+import Documents
+import DocumentStore
+import Interfaces
+import Logging
+import Replication
+import Synchronization
+
+/// Documents that peers of a listener pushed and that are larger than a limit here, or name a blob that is: the peers give them up, and only they would know.
+struct TooLargePushes: Sendable {
+    /// `too_large_pushes`: documents that are told apart; a further one takes the place of the one that was refused longest ago.
+    static let limit = 1_000
+    /// `too_large_pushes_time`: seconds after which one that was not pushed again is told no more.
+    static let seconds: Int64 = 86_400
+
+    struct Key: Hashable, Comparable, Sendable {
+        var database: String
+        var collection: CollectionName
+        var id: DocumentID
+
+        static func < (a: Key, b: Key) -> Bool { (a.database, a.collection, a.id) < (b.database, b.collection, b.id) }
+    }
+
+    struct Refusal: Sendable {
+        /// The peer's user, or the host that it has no name on.
+        var peer: String
+        var error: ReplicationError
+        /// Seconds since 1970.
+        var since: Int64
+        var last: Int64
+    }
+
+    private var refusals: [Key: Refusal] = [:]
+
+    mutating func note(_ events: [DocumentEvent], peer: String, database: String, now: Int64) {
+        for event in events where event.direction == .pull {
+            let key = Key(database: database, collection: event.collection, id: event.id)
+            guard let error = event.error else {
+                // It was taken after all, made smaller, or it is deleted.
+                if !refusals.isEmpty { refusals[key] = nil }
+                continue
+            }
+            guard error.domain == .http, error.code == 413 else { continue }
+            if refusals[key] == nil, refusals.count >= Self.limit, let oldest = refusals.min(by: { $0.value.last < $1.value.last }) {
+                refusals[oldest.key] = nil
+            }
+            refusals[key] = Refusal(peer: peer, error: error, since: refusals[key]?.since ?? now, last: now)
+        }
+    }
+
+    /// Those that still matter, in order.
+    func current(now: Int64) -> [(key: Key, refusal: Refusal)] {
+        refusals.filter { $0.value.last > now - Self.seconds }.sorted { $0.key < $1.key }.map { (key: $0.key, refusal: $0.value) }
+    }
+}
+
+/// What the peers of a listener could not take, and what they pushed that is too large here. Kept while the agent runs.
+final class PeerRefusals: Sendable {
+    private struct State {
+        var byPeers = RefusedByPeers()
+        var tooLarge = TooLargePushes()
+    }
+
+    private let state = Mutex(State())
+
+    func note(_ events: [DocumentEvent], peer: String, database: String, now: Int64) {
+        state.withLock { state in
+            state.byPeers.note(events, peer: peer, database: database, now: now)
+            state.tooLarge.note(events, peer: peer, database: database, now: now)
+        }
+    }
+
+    var byPeers: RefusedByPeers { state.withLock { $0.byPeers } }
+
+    func tooLarge(now: Int64) -> [(key: TooLargePushes.Key, refusal: TooLargePushes.Refusal)] { state.withLock { $0.tooLarge.current(now: now) } }
+}
+
+extension PeerListener {
+    /// Documents that peers could not take.
+    var refusedByPeers: RefusedByPeers { refusals.byPeers }
+
+    /// The address without its port.
+    static func host(of address: String) -> String { String(address[..<(address.lastIndex(of: ":") ?? address.endIndex)]) }
+
+    /// What became of documents that a client of CouchDB's API wrote.
+    func note(_ events: [DocumentEvent], from peer: PassiveConfiguration, remote: String) {
+        var logger = logger
+        logger[metadataKey: "peer"] = "\(remote)"
+        RefusalLog.note(events, user: peer.principal.name, database: peer.database.name, logger)
+        refusals.note(
+            events, peer: peer.principal.name ?? Self.host(of: remote), database: peer.database.name, now: environment.time.wallSeconds())
+    }
+}
