@@ -58,7 +58,7 @@ extension Explanation {
         Explanation(
             "documents_waiting",
             "Documents cannot be exchanged for the moment: the peer cannot take or give them, such as one whose blob it has not got, or there is no room for them here.",
-            "They are tried again. Where it lasts, the text names what the peer said: mend that at the peer. Where it is an error of the store (store/…), it is on this side: "
+            "They are tried again, at once with nightjar replicator NAME start. Where it lasts, the text names what the peer said: mend that at the peer. Where it is an error of the store (store/…), it is on this side: "
                 + "nightjar doctor says what is in the way."),
         Explanation(
             "documents_pending", "Changes have waited for over an hour to be pushed.",
