@@ -25,7 +25,10 @@ extension Explanation {
         Explanation("http/502", "A proxy in front of the peer, or what answers for it, got no sound answer.", "It is tried again. Look at the proxy and the peer."),
         Explanation("http/503", "The peer cannot take it now: overloaded, short of memory or disk, or one of its plugins failed.", "It is tried again. The peer's own status says what it is."),
         Explanation("http/504", "A proxy in front of the peer waited too long.", "It is tried again. Raise the proxy's timeout for WebSockets above heartbeat."),
-        Explanation("http/507", "The peer's disk is full.", "Make room there; it is tried again."),
+        Explanation(
+            "http/507", "There is no room at the peer: its disk is full, or the database has reached its quota.",
+            "Make room there, or raise the database's quota; it is tried again. Here: nightjar status says how much of its quota a database holds, and nightjar explain "
+                + "quota_reached what to do."),
         Explanation("http/511", "This network wants a login first: a captive portal.", "Log in to the network."),
         Explanation("http/5xx", "Something failed at the peer.", "It is tried again. Look into the peer's log."),
     ]
