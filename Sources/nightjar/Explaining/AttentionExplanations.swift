@@ -13,7 +13,7 @@ extension Explanation {
             "Make room, or look after the disk. Writes go on by themselves then."),
         Explanation(
             "clocks_differ", "A peer with version vectors made a version that is more than two minutes (max_clock_drift) ahead of this machine's clock.",
-            "Set the clock that is wrong: nightjar doctor says how good this machine's is. Documents are taken all the same; where the later edit "
+            "Set the clock that is wrong: the text names who gave the version, which that peer or one behind it made; nightjar doctor says how good this machine's is. Documents are taken all the same; where the later edit "
                 + "decides a conflict, that peer's counts as the later one until then."),
         Explanation(
             "versions_ahead",
