@@ -34,7 +34,7 @@ extension Explanation {
     ]
 
     private static let ofWebSocket = [
-        Explanation("websocket/404", "The peer has not the collection that was asked for, or knows no collections at all.", "Check collections of the replicator against the peer's; older peers have only the default one."),
+        Explanation("websocket/404", "The peer has not the collection that was asked for, or knows no collections at all.", "Add the collection to the peer's database and let this login use it, or take it out of collections of the replicator; older peers have only the default one."),
         Explanation("websocket/1000", "The peer ended the connection in order.", "Nothing: it is made again."),
         Explanation("websocket/1001", "The peer went away: it stops or restarts.", "It is tried again."),
         Explanation("websocket/1002", "What answers breaks the protocol: something else than a replication endpoint.", "Check target and proxy.url, or log in to this network if it has a captive portal."),
