@@ -81,6 +81,8 @@ import Testing
         let status = try await edge.replicator("away")
         #expect(status["pending"] == 10_000 && status["pending_is_capped"] == true)
         #expect(try await edge.command("status").output.contains("10000+"))
+        #expect(try await edge.command("replicator", "list").output.contains("10000+"))
+        #expect(try await edge.admin.get("/metrics").text.contains("nightjar_replicator_pending_is_capped{replicator=\"away\"} 1\n"))
         #expect(try await edge.command("replicator", "away", "pending").lines.count == count + 1)
         #expect(try await edge.command("replicator", "away", "pending", "--json").json.asArray?.count == count)
         #expect(try await edge.admin.get("/api/replicators/away/pending").json.asArray?.count == count)
