@@ -65,10 +65,11 @@ extension ReplicationSession {
     /// The same, with what the pull filter failed on, and with what waits for its time to be pushed. While it is set up all of this is looked at anyway.
     func retryWaiting() {
         turn { session in
-            guard session.isRunning else { return }
+            guard session.isRunning, case .active(let active) = session.role else { return }
             for link in session.links {
                 if link.push != nil { session.tell(link, push: .retryRefused) }
-                session.tell(link, pull: .filterChanged)
+                // What it held before its type was changed is not asked about.
+                if active.replicator.type.pulls { session.tell(link, pull: .filterChanged) }
             }
         }
     }
