@@ -136,7 +136,7 @@ struct DoctorTests {
             try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "nightjar.yaml"], folder: folder.path)
         }
         if trouble == .dataIsAFile { try folder.write("data", "a file\n") }
-        if ![.dataIsAFile, .longFolder].contains(trouble) {
+        if ![Trouble.dataIsAFile, .longFolder].contains(trouble) {
             // A data folder as an agent leaves it.
             #expect(try await run("doc", "put", "main", "a", "{}").status == 0)
             if trouble != .takenAdminPort {
