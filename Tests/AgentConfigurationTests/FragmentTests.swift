@@ -69,6 +69,25 @@ struct FragmentTests {
         #expect(settings.refusedFragments.first?.problems.problems.first?.file == "fleet/f0.yaml")
     }
 
+    @Test("are refused by every agent for what no configuration has", arguments: [
+        ("log: { level: loud }\n", "log.level: expected"), ("log: { colour: red }\n", "log: unknown key \"colour\""), ("data: /tmp\n", "each machine's own"),
+        ("replicators: [ { target: wss://hub/main } ]\n", "replicators[0]: the key \"name\" is missing"),
+        ("replicators: [ { name: hub, max_attempts: x } ]\n", "replicators[0].max_attempts: expected"), ("{}\n", "it sets nothing"),
+    ])
+    func refusedEverywhere(_ text: String, _ reason: String) {
+        let refusal = ConfigurationFragment(name: "f", version: 1, text: Array(text.utf8)).refusal
+        #expect(refusal?.description.contains(reason) == true, "\(String(describing: refusal))")
+    }
+
+    @Test("are not refused for what depends on the agent that takes them", arguments: [
+        "log: { level: debug }\n", "databases: { main: { quota: 2GiB } }\n", "plugin_limits: { gate: { cpu_ms: 40 } }\n",
+        "replicators: [ { name: hub, collections: { other: { push_filter: { plugin: gate, params: { n: 1 } } } } } ]\nlisteners: [ { name: edge, port: 4984 } ]\n",
+    ])
+    func notRefused(_ text: String) {
+        let refusal = ConfigurationFragment(name: "f", version: 1, text: Array(text.utf8)).refusal
+        #expect(refusal == nil, "\(String(describing: refusal))")
+    }
+
     @Test("are refused where the file lets them set nothing")
     func closed() throws {
         let closed = try settings("databases: { main: {} }\n").overlaid(with: [ConfigurationFragment(name: "a", version: 1, text: Array("log: { level: debug }".utf8))])

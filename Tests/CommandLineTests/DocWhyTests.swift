@@ -1,4 +1,5 @@
 import Documents
+import Glibc
 import TestSupport
 import Testing
 
@@ -92,6 +93,24 @@ import Testing
         let text = try await edge.command("doc", "why", "main", "odd")
         #expect(text.status == 0, "\(text)")
         #expect(text.output.contains("  push: held: held after 1 try: the filter fragile fails on it: ") && text.output.contains("-> mend the plugin"), "\(text)")
+    }
+
+    @Test func aPeerThatHangsIsNamedAsSuch() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let target = "ws://127.0.0.1:\(try hub.port("edge"))/main"
+        let edge = try await AgentProcess.start(Configuration.plain + "replicators:\n" + Configuration.replicator("hub", to: target))
+        #expect(try await edge.put("main", "a", "{}").status == 201)
+        try await eventually("the peer has the first") { Self.way(try await Self.why(edge, "a"), "hub", "push")["state"] == "sent" }
+        try await eventually("it is idle") { try await edge.replicator("hub")["activity"] == "idle" }
+        #expect(Self.way(try await Self.why(edge, "a"), "hub", "connection").isNull)
+        hub.process.send(SIGSTOP)
+        defer { hub.process.send(SIGCONT) }
+        #expect(try await edge.put("main", "b", "{}").status == 201)
+        try await eventually("it owes an answer", within: .seconds(60)) {
+            let connection = Self.way(try await Self.why(edge, "b"), "hub", "connection")
+            return connection["state"] == "unanswered" && connection["remedy"]?.asString?.contains(target) == true
+        }
+        #expect(try await edge.command("doc", "why", "main", "b").output.contains("unanswered: connected, and the peer owes an answer and says nothing, since 20"))
     }
 
     @Test func whatIsNotHereIsSaidToo() async throws {

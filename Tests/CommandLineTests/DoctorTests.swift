@@ -114,6 +114,83 @@ struct DoctorTests {
         }
     }
 
+    /// What is done to a machine before the agent starts, and a word of what the doctor says of it.
+    enum Trouble: String, CaseIterable {
+        case takenAdminPort = "ss -ltnp", longFolder = "use a shorter data folder", dataIsAFile = "is not a folder", lostDatabase = "db.sqlite3"
+        case noDatabase = "not a database", badToken = "holds no token"
+    }
+
+    @Test("what run refuses is wrong for doctor --quick too, and what it takes is not", arguments: Trouble.allCases)
+    func quick(_ trouble: Trouble) async throws {
+        let folder = try TemporaryFolder()
+        let taken = try TakenPort()
+        var configuration = Configuration.plain
+        switch trouble {
+        case .takenAdminPort: configuration = configuration.replacing("port: 0, open: true", with: "port: \(taken.port), open: true")
+        case .longFolder: configuration = configuration.replacing("data: data", with: "data: \(String(repeating: "d", count: 120))")
+        case .badToken: configuration = configuration.replacing("port: 0, open: true", with: "port: 0")
+        case .dataIsAFile, .lostDatabase, .noDatabase: break
+        }
+        try folder.write("nightjar.yaml", configuration)
+        func run(_ arguments: String...) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "nightjar.yaml"], folder: folder.path)
+        }
+        if trouble == .dataIsAFile { try folder.write("data", "a file\n") }
+        if ![Trouble.dataIsAFile, .longFolder].contains(trouble) {
+            // A data folder as an agent leaves it.
+            #expect(try await run("doc", "put", "main", "a", "{}").status == 0)
+            if trouble != .takenAdminPort {
+                let well = try await run("doctor", "--quick", "--offline", "--json")
+                #expect(well.status == 0 && Self.has(try Self.findings(well), "store", "ok", "database main opens"), "\(well)")
+            }
+        }
+        switch trouble {
+        case .lostDatabase: folder.remove("data/main.nightjar")
+        case .noDatabase: try folder.write("data/main.nightjar/db.sqlite3", String(repeating: "no database ", count: 1_000))
+        case .badToken:
+            try folder.write("data/admin.token", "x\n")
+            chmod(folder.path("data/admin.token"), 0o600)
+        case .takenAdminPort, .longFolder, .dataIsAFile: break
+        }
+        let doctor = try await run("doctor", "--quick", "--offline", "--json")
+        #expect(doctor.status == 1, "\(doctor)")
+        #expect(try Self.findings(doctor).contains { $0["verdict"] == "wrong" && $0.text.contains(trouble.rawValue) }, "\(doctor)")
+        let agent = try await run("run")
+        #expect(agent.status != 0, "\(agent)")
+        withExtendedLifetime(taken) {}
+    }
+
+    @Test("a port is free where the listener has it, whoever has it elsewhere")
+    func ports() async throws {
+        let folder = try TemporaryFolder()
+        let taken = try TakenPort()
+        for (address, isFree) in [("127.0.0.2", true), ("127.0.0.1", false)] {
+            try folder.write(
+                "nightjar.yaml", Configuration.plain.replacing("port: 0, interface: 127.0.0.1", with: "port: \(taken.port), interface: \(address)"))
+            let outcome = try await Subprocess.run(
+                try NightjarExecutable.path(), ["doctor", "--quick", "--offline", "--json", "--config", "nightjar.yaml"], folder: folder.path)
+            #expect(Self.has(try Self.findings(outcome), "listener", isFree ? "ok" : "wrong", "port \(taken.port)"), "\(outcome)")
+        }
+        withExtendedLifetime(taken) {}
+    }
+
+    @Test("how much of its quota a database holds is told", arguments: Place.allCases)
+    func quotas(_ place: Place) async throws {
+        let folder = try TemporaryFolder()
+        let configuration = Configuration.plain.replacing("main: { collections", with: "main: { quota: 1MiB, collections")
+        try folder.write("nightjar.yaml", configuration)
+        func run(_ arguments: String...) async throws -> Subprocess.Outcome {
+            try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "nightjar.yaml"], folder: folder.path)
+        }
+        #expect(try await run("doc", "put", "main", "a", "{}").status == 0)
+        let agent = place == .agent ? try await AgentProcess.start(configuration, in: folder) : nil
+        for arguments in [["doctor", "--offline", "--json"], ["doctor", "--offline", "--quick", "--json"]] {
+            let outcome = try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "nightjar.yaml"], folder: folder.path)
+            #expect(outcome.status == 0 && Self.has(try Self.findings(outcome), "store", "ok", "of its quota of 1.0 MiB"), "\(outcome)")
+        }
+        if let agent { #expect(try await agent.stop().status == 0) }
+    }
+
     private static func names(_ folder: String) -> [String] {
         guard let directory = opendir(folder) else { return [] }
         defer { closedir(directory) }

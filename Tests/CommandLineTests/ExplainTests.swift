@@ -16,6 +16,12 @@ struct ExplainTests {
         #expect(outcome.output.contains("  cause: ") && outcome.output.contains("  mend:  "), "\(outcome)")
     }
 
+    @Test("a peer without room may have a full disk or a quota", arguments: ["http/507", "insufficient_storage"])
+    func noRoom(_ code: String) async throws {
+        let outcome = try await NightjarExecutable.run("explain", code)
+        #expect(outcome.status == 0 && outcome.output.contains("quota"), "\(outcome)")
+    }
+
     private static let lists: [(words: String, codes: [String], status: Int32)] = [
         ("documents_held http/401", ["documents_held", "http/401"], 0), ("http 401 TLS 8 exit/78", ["http/401", "tls/8", "exit/78"], 0),
         ("documents held exit 1", ["documents_held", "exit/1"], 0), ("tls/8 tls/8", ["tls/8"], 0), ("tls/8 qqq", ["tls/8"], 1), ("certificate gone", [], 1),

@@ -97,6 +97,36 @@ import Testing
         #expect(try await nightjar("list", "--json").status == 1)
     }
 
+    @Test("a certificate that replaces another has its names, subject and kind of key, and the command says so")
+    func renewedNames() async throws {
+        let made = try await nightjar("create", "gateway", "--dns", "gateway.example", "--ip", "10.0.0.7", "--common-name", "plant 7", "--key", "p384", "--json").json
+        let renewed = try await nightjar("create", "gateway", "--replace", "--json")
+        let json = try renewed.json
+        #expect(json["names"] == made["names"] && json["subject"] == made["subject"] && json["pin"] == made["pin"], "\(renewed)")
+        #expect(json["sha256"] != made["sha256"])
+        #expect(renewed.errors.contains("names of the replaced certificate are kept: gateway.example, 10.0.0.7; --dns and --ip give others"), "\(renewed)")
+
+        let others = try await nightjar("create", "gateway", "--replace", "--dns", "b.example", "--json")
+        let other = try others.json
+        #expect(other["names"]?["dns"]?.asArray == ["b.example"] && other["names"]?["ip"]?.asArray?.isEmpty == true, "\(others)")
+        #expect(other["subject"] == "CN=b.example" && other["pin"] == made["pin"] && others.errors.isEmpty, "\(others)")
+
+        // A name that no certificate made here has is told, and so are names that nobody can read.
+        try await openssl(
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k.pem", "-out", "c.pem", "-subj", "/CN=imported", "-days", "40", "-addext",
+            "subjectAltName=DNS:c.example,email:a@c.example")
+        #expect(try await nightjar("import", "c", "c.pem", "--key", "k.pem").status == 0)
+        let imported = try await nightjar("create", "c", "--replace")
+        #expect(imported.status == 0 && imported.output.contains("RSA 2048") && imported.errors.contains("kept: c.example; not a@c.example"), "\(imported)")
+        try folder.write("data/identities/c.pem", "nothing\n")
+        chmod(folder.path("data/identities/c.pem"), 0o600)
+        let unread = try await nightjar("create", "c", "--replace")
+        #expect(unread.status == 0 && unread.errors.contains("could not be read"), "\(unread)")
+        // Where none was there is none to keep.
+        let first = try await nightjar("create", "first", "--replace")
+        #expect(first.status == 0 && first.errors.isEmpty, "\(first)")
+    }
+
     @Test("that the agent makes its own identity is said where it has not been made yet")
     func anonymousIsMadeByTheAgent() async throws {
         let outcome = try await nightjar("show", "anonymous")

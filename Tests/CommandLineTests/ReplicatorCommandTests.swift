@@ -81,6 +81,8 @@ import Testing
         let status = try await edge.replicator("away")
         #expect(status["pending"] == 10_000 && status["pending_is_capped"] == true)
         #expect(try await edge.command("status").output.contains("10000+"))
+        #expect(try await edge.command("replicator", "list").output.contains("10000+"))
+        #expect(try await edge.admin.get("/metrics").text.contains("nightjar_replicator_pending_is_capped{replicator=\"away\"} 1\n"))
         #expect(try await edge.command("replicator", "away", "pending").lines.count == count + 1)
         #expect(try await edge.command("replicator", "away", "pending", "--json").json.asArray?.count == count)
         #expect(try await edge.admin.get("/api/replicators/away/pending").json.asArray?.count == count)
@@ -159,6 +161,43 @@ import Testing
         let nothing = try await edge.command("replicator", "hub", "retry-refused")
         #expect(nothing.status == 1 && nothing.errors.contains("only pulls"), "\(nothing)")
         #expect(try await edge.command("status").output.contains("the peer refuses") == false)
+    }
+
+    @Test("start tries at once what waits, and says how many")
+    func startTriesWhatWaits() async throws {
+        let hubFolder = try TemporaryFolder()
+        let strict = "return {\n  pull_filter = function(doc) return not doc.bad end\n}\n"
+        try hubFolder.write("plugins/strict.lua", strict)
+        let hub = try await AgentProcess.start(
+            Configuration.plain.replacing("disable_tls: true", with: "disable_tls: true, pull_filter: strict"), in: hubFolder)
+        let folder = try TemporaryFolder()
+        try folder.write(
+            "plugins/fragile.lua",
+            "return {\n  push_filter = function(doc) return not doc.broken or doc.a.b end,\n  pull_filter = function(doc) return not doc.broken or doc.a.b end\n}\n")
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n"
+                + Configuration.replicator(
+                    "hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main", more: "collections: { _default: { push_filter: fragile, pull_filter: fragile } }"),
+            in: folder)
+        #expect(try await edge.command("replicator", "hub", "start").output == "hub: started\n")
+        #expect(try await edge.put("main", "ours", #"{"broken":true}"#).status == 201)
+        #expect(try await edge.put("main", "bad", #"{"bad":true}"#).status == 201)
+        #expect(try await hub.put("main", "theirs", #"{"broken":true}"#).status == 201)
+        try await eventually("two are held and one is refused") {
+            let status = try await edge.replicator("hub")
+            return status["held"] == 2 && status["refused"] == 1 && status["activity"] == "idle"
+        }
+        try hubFolder.write("plugins/strict.lua", strict.replacing("not doc.bad", with: "true"))
+        #expect(try await hub.command("plugin", "reload").status == 0)
+        let started = try await edge.command("replicator", "hub", "start")
+        #expect(started.output == "hub: started, trying again at once: 3 documents (2 held, 1 refused by the peer)\n", "\(started)")
+        try await eventually("the refused one is taken, and the held ones were tried once more") {
+            let held = try await edge.command("replicator", "hub", "held", "--json").json.asArray ?? []
+            guard held.count == 2, held.allSatisfy({ $0["tries"]?.asInt64 ?? 0 > 1 }) else { return false }
+            return try await hub.get("main", "bad").status == 200
+        }
+        let json = try await edge.command("replicator", "hub", "start", "--json").json
+        #expect(json["held"] == 2 && json["now"] == true, "\(json.text)")
     }
 
     @Test func wrongNamesAndWordsAreRefused() async throws {

@@ -22,6 +22,24 @@ struct FailureWordsTests {
         #expect(ranges.count == lines.count && Set(ranges).count == ranges.count, "\(lines.joined(separator: "\n"))")
     }
 
+    @Test("collections that the remote has not are named, all of them, with what to do")
+    func missingCollections() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let edge = try await AgentProcess.start("""
+            data: data
+            admin: { port: 0, open: true }
+            databases: { main: { collections: [ plant.readings, plant.alarms ] } }
+            listeners: []
+            replicators:
+              - { name: hub, database: main, target: "ws://127.0.0.1:\(try hub.port("edge"))/main", continuous: true, collections: { _default: {}, plant.readings: {}, plant.alarms: {} } }
+
+            """)
+        try await edge.waits("the collections are missed") { $0["error"]?["code"]?.asInt64 == 404 }
+        let entry = try await edge.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "replicator_failing" }
+        #expect(entry?["text"]?.asString?.contains("has no collection plant.readings, plant.alarms") == true, "\(entry?.text ?? "none")")
+        #expect(entry?["remedy"]?.asString?.contains("add them to collections of that database there") == true, "\(entry?.text ?? "none")")
+    }
+
     @Test("where a CouchDB has no such database, the remedy names create_target")
     func createTarget() async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))

@@ -57,7 +57,7 @@ struct FleetChangeTests {
         let gateway = try await fleet.gateway("north")
         #expect(try await fleet.publish(TestFleet.passing(1)).status == 0)
         try await fleet.waits("north", runs: 1)
-        let reload = try await gateway.reload(try fleet.configuration("north", database: "quota: 1GiB"))
+        let reload = try await gateway.reload(try fleet.configuration("north", database: "history: { revisions: 60 }"))
         #expect(reload.output.contains("database main opened"), "\(reload)")
         #expect(try await fleet.publish(TestFleet.passing(2)).status == 0)
         try await fleet.waits("north", runs: 2)

@@ -62,7 +62,7 @@ struct FleetConfigurationTests {
             ("replicators: [ { name: hub, collections: { other: { push_filter: gate } } } ]\n", "this agent's file has none of that name, and fleet.accept_config adds none"),
         ]
         for (text, reason) in ways {
-            #expect(try await fleet.configure(text).status == 0, "\(text)")
+            #expect(try await fleet.configure(text, "--no-checks").status == 0, "\(text)")
             try await fleet.waits("north", refuses: reason)
         }
         try await fleet.sends(gateway, 1, "still")
@@ -75,17 +75,27 @@ struct FleetConfigurationTests {
         try await fleet.sends(gateway, 3, "mended")
     }
 
-    @Test("secrets of a machine, aliases and what is no YAML are not published")
+    @Test("secrets of a machine, aliases, what is no YAML and what every gateway would refuse are not published")
     func publishing() async throws {
         let fleet = try await TestFleet.make()
         for (text, reason) in [
             ("log: { level: \"${file:/etc/shadow}\" }\n", "fleet/site.yaml:1:15: ${…} stands for something of one machine"), ("log: [\n", "fleet/site.yaml:"),
-            ("just a text\n", "expected a mapping"),
+            ("just a text\n", "expected a mapping"), ("log: { level: loud }\n", "fleet/site.yaml:1:15: log.level: expected"),
+            ("lgo: { level: info }\n", "fleet/site.yaml:1:1: unknown key \"lgo\""), ("admin: { port: 4985 }\n", "fleet/site.yaml:1:1: \"admin\" is for each machine's own"),
         ] {
             let outcome = try await fleet.configure(text)
             #expect(outcome.status != 0 && outcome.errors.contains(reason), "\(outcome)")
         }
         #expect(try await !fleet.hub.has("config:site:1", in: TestFleet.place))
+        try fleet.desk.write("shapes.lua", "return { n = 1 }\n")
+        for (plugin, reason) in [
+            ("return { push_filter = \n", "fleet/gate.lua"), ("local s = require('shapes')\nreturn { push_filter = function(doc) return s.n == doc.n end }\n", "shapes"),
+        ] {
+            let outcome = try await fleet.publish(plugin, "--no-tests")
+            #expect(outcome.status != 0 && outcome.errors.contains(reason) && outcome.errors.contains("--no-checks"), "\(outcome)")
+        }
+        #expect(try await !fleet.hub.has("plugin:gate:1", in: TestFleet.place))
+        #expect(try await fleet.configure("log: { colour: red }\n", "--no-checks").output == "config:site:1 is published\n")
     }
 
     @Test("of two fragments that set one key the later name counts; a change of the file that does not suit one leaves it out and says so")

@@ -140,9 +140,17 @@ struct WatermarkTests {
         _ = try await fill(agent)
         try await agent.save("elsewhere", "{}", in: "roomy")
         try folder.write("nightjar.yaml", configuration("8MiB"))
-        #expect(try await agent.command("reload").status == 0)
+        let raised = try await agent.command("reload")
+        #expect(raised.status == 0 && raised.output.contains("database main: quota applied") && !raised.output.contains("opened"), "\(raised)")
         try await agent.save("after", "{}")
         #expect(try await agent.admin.get("/health").json["status"] == "ok")
+        // A smaller one counts at once, too, and none takes everything.
+        try folder.write("nightjar.yaml", configuration("1MiB"))
+        #expect(try await agent.command("reload").status == 0)
+        #expect(try await agent.put("main", "more", "{}").status == 507)
+        try folder.write("nightjar.yaml", configuration("1MiB").replacing("{ quota: 1MiB }", with: "{}"))
+        #expect(try await agent.command("reload").status == 0)
+        try await agent.save("more", "{}")
         #expect(try await agent.stop().status == 0)
     }
 }

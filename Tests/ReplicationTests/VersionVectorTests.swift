@@ -54,6 +54,18 @@ struct VersionVectorTests {
         #expect(try await database.get("a")?.isDeleted == true)
     }
 
+    @Test("whoever gives a version of a time that is still to come is named, and not who gives it on")
+    func fastClocks() async throws {
+        let database = try TestDatabase("v")
+        for user in ["ann", "carl"] {
+            let peer = try await Peer(hub(database) { $0.principal = Principal(name: user) })
+            await peer.begin()
+            #expect(await peer.ask("rev", rev("a-\(user)", "2000000000000000@\(Self.ann)"), "{}")?.error == nil)
+        }
+        let sender = try #require(database.database.fastestClock?.sender)
+        #expect(sender.hasPrefix("user ann at ") && sender.hasSuffix(" by listener hub"), "\(sender)")
+    }
+
     @Test("a peer pulls documents of every kind by the names that it understands")
     func pulls() async throws {
         let database = try TestDatabase("v")

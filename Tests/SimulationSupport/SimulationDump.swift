@@ -12,7 +12,11 @@ extension Simulation {
                     for row in try transaction.changes(collection, since: 0, limit: 10_000, includeBodies: true) {
                         let tree = try row.revisionTree().leaves.map { "\($0.revision.text.prefix(8))\($0.isDeleted ? " deleted" : "")" }
                         let state = (row.isDeleted ? " deleted" : "") + (row.hasConflict ? " in conflict" : "")
-                        lines.append("\(row.sequence) \(row.id) \(row.revision.text.prefix(8))\(state), leaves \(tree)")
+                        let known = try agent.links.compactMap { link -> String? in
+                            guard let remote = try transaction.existingRemote(for: "machine-\(link.to)") else { return nil }
+                            return try transaction.remoteRevision(remote, collection, row.id).map { "machine \(link.to) known to have \($0.text.prefix(8))" }
+                        }
+                        lines.append("\(row.sequence) \(row.id) \(row.revision.text.prefix(8))\(state), leaves \(tree) \(known)")
                     }
                     for kept in try transaction.exclusions(collection, limit: 1_000) {
                         let what = "\(kept.direction) \(kept.kind) \(kept.id) \(kept.revision?.text.prefix(8) ?? "")"

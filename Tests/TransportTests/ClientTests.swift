@@ -149,7 +149,7 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
         let error = await connectionError(try client(server.port) { $0.limits.connectTime = .milliseconds(100) })
         #expect(error?.domain == .network)
         #expect(error?.code == 3)
-        #expect(error?.message.contains("connect_time") == true)
+        #expect(error?.message.contains("accepted the connection and did not answer within 100 ms (connect_time)") == true, "\(String(describing: error))")
         await server.stop()
     }
 

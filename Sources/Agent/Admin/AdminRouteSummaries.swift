@@ -63,7 +63,7 @@ enum AdminRouteSummaries {
         "GET api/replicators/:name/pending/:id": "whether a document waits",
         "GET api/replicators/:name/refused": "documents that the peer refused",
         "GET api/replicators/:name/rejected": "the same, by its older name",
-        "POST api/replicators/:name/start": "starts it; ?reset=true looks at everything again",
+        "POST api/replicators/:name/start": "starts it, and tries documents that wait at once; ?reset=true looks at everything again",
         "POST api/replicators/:name/stop": "stops it; ?keep=true also for the next start of the agent",
         "POST api/replicators/:name/suspend": "closes its connection until it is resumed",
         "POST api/replicators/:name/resume": "ends that",

@@ -42,6 +42,15 @@ package enum AdminTokenFile {
         return Secret(token)
     }
 
+    /// Why the agent could not use the file that is there; nil where it can, or would make one.
+    static func problem(data: String, _ random: any RandomSource) -> AgentError? {
+        var facts = stat()
+        // Where it is there, none is made.
+        guard lstat(path(data: data), &facts) == 0 else { return nil }
+        do throws(AgentError) { _ = try secret(data: data, random) } catch { return error }
+        return nil
+    }
+
     private static func secret(in bytes: SecretBytes, _ path: String) throws(AgentError) -> Secret {
         let token = Self.trimmed(bytes)
         guard !token.contains(where: \.isNewline) else {

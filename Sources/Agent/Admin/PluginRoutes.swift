@@ -59,10 +59,27 @@ struct PluginRoutes: Sendable {
 
     private func rollBack(_ name: String, _ version: String?) async throws -> HTTPResponse {
         do {
-            return Answer.json(Agent.report(try await plugins().rollBack(name, to: version)))
+            let verdict = try await plugins().rollBack(name, to: version)
+            var answer = Agent.report(verdict)
+            if case .rolledBack(let rollback) = verdict.outcome, var members = answer.asObject {
+                members["warning"] = .string(warning(of: rollback, name))
+                answer = .object(members)
+            }
+            return Answer.json(answer)
         } catch let error as PluginError {
             throw AgentError(error)
         }
+    }
+}
+
+extension PluginRoutes {
+    /// The version that was rolled back is still what everybody else has, and it comes back by itself.
+    private func warning(of rollback: PluginRollback, _ name: String) -> String {
+        let isFleets = agent.fleetStore?.used(FleetItem(.plugin, name))?.plugin != nil
+        let place = isFleets ? "the fleet still names version \(rollback.from)" : "the plugins folder still holds version \(rollback.from)"
+        let change = isFleets ? "the next version that is published for this agent" : "the next change of a file of the plugin"
+        let remedy = isFleets ? "publish the older files under a new version: nightjar fleet publish" : "mend the plugin there, or put the older file in its place"
+        return "\(place): \(change), or nightjar plugin reload \(name), ends the rollback; \(remedy)"
     }
 }
 

@@ -11,16 +11,7 @@ struct ReplicatorRoutes: Sendable {
         [
             .get("api/replicators") { _ in Answer.json(.array(await agent.replicatorReports())) },
             .get("api/replicators/:name") { request in Answer.json(await agent.report(try replicator(request))) },
-            .post("api/replicators/:name/start") { request in
-                let replicator = try replicator(request)
-                let resets = try request.queryValue("reset") == "true"
-                try agent.remember(replicator, isStopped: false)
-                agent.note(nil, of: replicator)
-                // A running one cannot forget its checkpoint on the way: it stops and begins anew, which may take a while.
-                if resets { await replicator.beginStop() }
-                await replicator.start(reset: resets)
-                return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
-            },
+            .post("api/replicators/:name/start", start),
             .post("api/replicators/:name/stop") { request in
                 let replicator = try replicator(request)
                 if try request.queryValue("keep") == "true" { try agent.remember(replicator, isStopped: true) }
@@ -82,6 +73,25 @@ struct ReplicatorRoutes: Sendable {
             .get("api/replicators/:name/rejected", refused),
             .post("api/replicators/:name/retry-rejected", retryRefused),
         ]
+    }
+
+    @Sendable private func start(_ request: HTTPRequest) async throws -> HTTPResponse {
+        let replicator = try replicator(request)
+        let resets = try request.queryValue("reset") == "true"
+        try agent.remember(replicator, isStopped: false)
+        agent.note(nil, of: replicator)
+        // Only to be told: a database that cannot be read is no reason not to start.
+        let backlog = (try? await replicator.backlog()) ?? Replicator.Backlog()
+        // A running one cannot forget its checkpoint on the way: it stops and begins anew, which may take a while.
+        if resets { await replicator.beginStop() }
+        await replicator.start(reset: resets)
+        let isNow = backlog.count > 0 && !resets ? await replicator.retryWaiting() : false
+        return Answer.json(
+            JSONOutput.object([
+                "ok": .bool(true), "documents": JSONOutput.number(backlog.count), "documents_is_capped": .bool(backlog.isCapped),
+                "waiting": JSONOutput.number(backlog.waiting), "held": JSONOutput.number(backlog.held), "refused": JSONOutput.number(backlog.refused),
+                "now": .bool(isNow),
+            ]), status: 202)
     }
 
     @Sendable private func refused(_ request: HTTPRequest) throws -> HTTPResponse {

@@ -48,7 +48,7 @@ extension Agent {
             + ending(
                 leaf, "the identity \(identity.label)", subject, now: now, gravely: true,
                 remedy: isLabel && leaf.isSelfSigned
-                    ? "nightjar identity create \(identity.label) --replace, with its --dns and --ip; it keeps its key, so pins of the key hold"
+                    ? "nightjar identity create \(identity.label) --replace; it keeps its names and its key, so pins of the key hold"
                     : "replace it; a running agent takes the new one by itself")
     }
 

@@ -23,8 +23,9 @@ extension Agent {
         if let fast = database.fastestClock {
             list.append(
                 Attention(
-                    .clocksDiffer, subject, "a version that a peer made (\(fast.version)) is \(Self.period(fast.ahead)) ahead of this machine's clock",
-                    remedy: "set the clock that is wrong (here: nightjar doctor, timedatectl); documents are taken all the same, edits made here "
+                    .clocksDiffer, subject,
+                    "a version that a peer made (\(fast.version))\(fast.sender.map { " and that came from \($0)" } ?? "") is \(Self.period(fast.ahead)) ahead of this machine's clock",
+                    remedy: "set the clock that is wrong, of that peer, of one behind it or here (nightjar doctor, timedatectl); documents are taken all the same, edits made here "
                         + "count as earlier than that one until then, and Couchbase Lite 4 refuses the document where its clock is right. "
                         + "It goes when that time has come; a restart of the agent forgets it"))
         }

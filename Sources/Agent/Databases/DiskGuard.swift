@@ -32,12 +32,19 @@ final class DiskGuard: Sendable {
     final class Place: Sendable {
         let database: String
         let folder: String
-        let quota: Int?
         let usage: StoreUsage
         let view = Mutex(View())
+        private let limit: Mutex<Int?>
 
         init(_ database: String, folder: String, quota: Int?, _ usage: StoreUsage) {
-            (self.database, self.folder, self.quota, self.usage) = (database, folder, quota, usage)
+            (self.database, self.folder, self.usage) = (database, folder, usage)
+            limit = Mutex(quota)
+        }
+
+        /// A reload changes it while the database is at work.
+        var quota: Int? {
+            get { limit.withLock { $0 } }
+            set { limit.withLock { $0 = newValue } }
         }
     }
 
@@ -90,6 +97,13 @@ final class DiskGuard: Sendable {
             // The reserve may just have been given up, by this look or by another database's.
             return (DiskSpace(of: folder)?.free ?? 0) >= Self.retryBytes
         }
+    }
+
+    /// From now on the database has this quota; its blobs have been counted.
+    func change(quota: Int?, of database: String) {
+        guard let place = place(database) else { return }
+        place.quota = quota
+        look(place)
     }
 
     func place(_ database: String) -> Place? { places.withLock { $0[database] } }

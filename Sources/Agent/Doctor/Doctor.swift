@@ -5,7 +5,6 @@ import DocumentStore
 import Encodings
 import Environment
 import Glibc
-import HTTPServer
 import Logging
 import NIOCore
 import PluginHost
@@ -64,7 +63,7 @@ package struct Doctor: Sendable {
     package func examine(peers: Bool = true) async -> [Finding] {
         var findings = clock() + disk()
         findings += certificates()
-        for listener in settings.listeners { findings += place(of: listener) }
+        findings += await ports(looksUpNames: peers)
         if peers { for replicator in settings.replicators { findings += await peer(replicator) } }
         return findings
     }
@@ -98,6 +97,7 @@ package struct Doctor: Sendable {
 
     private func disk() -> [Finding] {
         let data = settings.data.value
+        if let obstacle = Self.obstacle(toSocketIn: data) { return [obstacle] }
         var facts = stat()
         guard stat(data, &facts) == 0 else {
             let reason = String(cString: strerror(errno))
@@ -109,6 +109,7 @@ package struct Doctor: Sendable {
                             mend: "mount its disk again, or put it back; then restart the agent")
                     ]
                 }
+                if let obstacle = Self.obstacle(toMaking: data) { return [obstacle] }
                 return [
                     Finding(
                         "disk", .warning, "the data folder \(data) is not there",
@@ -117,7 +118,10 @@ package struct Doctor: Sendable {
             }
             return [Finding("disk", .wrong, "the data folder \(data): \(reason)", mend: "let the agent's user into it")]
         }
-        var findings: [Finding] = []
+        guard facts.st_mode & S_IFMT == S_IFDIR else {
+            return [Finding("disk", .wrong, "the data folder \(data) is not a folder", mend: "correct data or --data, or move away what is there")]
+        }
+        var findings = ownFiles(in: data)
         if facts.st_mode & 0o077 != 0 {
             findings.append(
                 Finding("disk", .warning, "others than its owner can look into the data folder \(data)", mend: "chmod 700 \(data)"))
@@ -182,31 +186,5 @@ package struct Doctor: Sendable {
         if end < now { return Finding("certificate", .wrong, "\(text): it has ended", mend: "nightjar explain certificate_expired") }
         if days < Identity.warningDays { return Finding("certificate", .warning, "\(text): \(Plural.count(Int(days), "day")) left", mend: "nightjar explain certificate_ending") }
         return Finding("certificate", .ok, text)
-    }
-
-    // MARK: - Listeners
-
-    /// Whether the port is free, where no agent has it.
-    private func place(of listener: ListenerSettings) -> [Finding] {
-        guard !isRunning, listener.endpoint == nil, listener.port.value != 0 else { return [] }
-        let name = "listener \(listener.name.value)"
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return [] }
-        defer { close(descriptor) }
-        var yes: Int32 = 1
-        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = UInt16(clamping: listener.port.value).bigEndian
-        let failure = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
-        }
-        let code = errno
-        if failure == 0 { return [Finding("listener", .ok, "\(name): port \(listener.port.value) is free")] }
-        return [
-            Finding(
-                "listener", .wrong, "\(name): port \(listener.port.value): \(String(cString: strerror(code)))",
-                mend: code == EADDRINUSE ? PortHolder.advice(port: listener.port.value) : "use another port")
-        ]
     }
 }

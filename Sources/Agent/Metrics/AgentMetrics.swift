@@ -133,7 +133,10 @@ extension Agent {
         if let pending = await pending.count(of: replicator) {
             text.add(
                 .gauge, "nightjar_replicator_pending",
-                "Changes that wait to be pushed; counted up to 10000 (pending_limit), among 50000 changes (pending_rows), in each collection, at most every 5 seconds.", labels, pending)
+                "Changes that wait to be pushed; counted up to 10000 (pending_limit), among 50000 changes (pending_rows), in each collection, at most every 5 seconds.", labels, pending.count)
+            text.add(
+                .gauge, "nightjar_replicator_pending_is_capped", "1 where there are more changes than nightjar_replicator_pending says, or may be.", labels,
+                pending.isCapped ? 1 : 0)
         }
         text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent, in all runs.", labels, lifetime.pushed)
         text.add(.counter, "nightjar_replicator_pulled_total", "Documents received, in all runs.", labels, lifetime.pulled)

@@ -9,7 +9,7 @@ final class PendingCounts: Sendable {
     private static let seconds: UInt64 = 5
 
     private struct Count {
-        var value: Int
+        var value: Replicator.Pending
         /// Of the monotonic clock, in nanoseconds.
         var end: UInt64
     }
@@ -20,7 +20,7 @@ final class PendingCounts: Sendable {
     init(_ time: any TimeSource) { self.time = time }
 
     /// Nil where the store cannot be read.
-    func count(of replicator: Replicator) async -> Int? {
+    func count(of replicator: Replicator) async -> Replicator.Pending? {
         let (id, now) = (ObjectIdentifier(replicator), time.monotonicNanoseconds())
         let known = counts.withLock { counts in
             // Of replicators that are gone, too.
@@ -28,7 +28,7 @@ final class PendingCounts: Sendable {
             return counts[id]?.value
         }
         if let known { return known }
-        guard let value = try? await replicator.pendingEstimate().count else { return nil }
+        guard let value = try? await replicator.pendingEstimate() else { return nil }
         counts.withLock { $0[id] = Count(value: value, end: now + Self.seconds * 1_000_000_000) }
         return value
     }

@@ -207,6 +207,10 @@ extension Agent {
                 done.append("database \(name) opened")
             }
         }
+        for name in plan.changedQuotas.sorted() {
+            disks.change(quota: plan.new.database(named: name)?.quota, of: name)
+            done.append("database \(name): quota applied")
+        }
         if plan.changesFleet { await followFleet(plan.new) }
         try preparePolicies(plan.new, changed: plan.touchedResolvers)
         for (listener, isBound) in prepared.listeners {
@@ -244,6 +248,10 @@ extension Agent {
         }
         // One of the same name that comes later is another.
         shared.withLock { state in for name in plan.change.replicators.removed { state.replicatorHalts[name] = nil } }
+        // A pull that waits for room looks for it ever more seldom.
+        for replicator in replicators where plan.changedQuotas.contains(replicator.configuration.database.name) && replicator.status.refusals.room != nil {
+            environment.task { _ = await replicator.retryWaiting() }
+        }
         return done
     }
 
@@ -272,6 +280,7 @@ extension Agent {
         for wanted in plan.old.databases where database(wanted.name.value) == nil {
             await attempt("database \(wanted.name.value)") { try open(wanted, plan.old) }
         }
+        for name in plan.changedQuotas where keptDatabases.contains(name) { disks.change(quota: plan.old.database(named: name)?.quota, of: name) }
         if plan.changesFleet { await followFleet(plan.old) }
         await attempt("the conflict resolvers") { try preparePolicies(plan.old, changed: plan.touchedResolvers) }
         for wanted in plan.old.listeners where plan.goneListeners.contains(wanted.name.value) {

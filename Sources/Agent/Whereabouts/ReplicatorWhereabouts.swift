@@ -35,8 +35,20 @@ struct ReplicatorWhereabouts: Sendable {
             return WhereaboutsStatement(
                 "offline", "offline since \(Timestamp.format(status.since))\(last)\(next)",
                 remedy: status.error?.remedy ?? "\(replicator.offlineRemedy); at once with \(start)")
-        case .connecting: return WhereaboutsStatement("connecting", "connecting\(last)")
+        case .connecting: return WhereaboutsStatement("connecting", "connecting since \(Timestamp.format(status.since))\(last)")
         }
+    }
+
+    /// Seconds after which a peer that owes an answer is told of.
+    private static let patience: Int64 = 10
+
+    /// That the connection is up and the peer says nothing on it; nil where it answers, or nothing is asked of it.
+    func unanswered(now: Int64) async -> WhereaboutsStatement? {
+        guard let since = await replicator.unansweredSince(), now - since >= Self.patience else { return nil }
+        return WhereaboutsStatement(
+            "unanswered", "connected, and the peer owes an answer and says nothing",
+            remedy: "look at \(config.shownTarget): it, or a proxy in front of it, hangs; nightjar replicator \(name) stop, then start, connects anew"
+        ).with(["since": .string(Timestamp.format(since))])
     }
 
     // MARK: - To the remote
@@ -213,7 +225,8 @@ extension Replicator {
     nonisolated var offlineRemedy: String {
         let target = configuration.shownTarget
         guard let error = status.error, error.domain == .http || error.domain == .websocket && (400..<600).contains(error.code) else {
-            return "look whether \(target) can be reached from here"
+            return status.error?.domain == .network && status.error?.code == ReplicationError.NetworkCode.timeout.rawValue
+                ? "look whether \(target) can be reached from here, and whether it answers: its process may hang" : "look whether \(target) can be reached from here"
         }
         return "\(target) is reached and answers with \(error.code): look at its log and health, or at those of a proxy in front of it"
     }

@@ -87,7 +87,9 @@ extension Agent {
             return .object(JSONObject(members + [.init(key: "connection", value: .null)] + other.members))
         }
         let standing = try await replicator.standing(of: id, in: name)
-        members.append(.init(key: "connection", value: words.connection?.json ?? .null))
+        var connection = words.connection
+        if connection == nil { connection = await words.unanswered(now: environment.time.wallSeconds()) }
+        members.append(.init(key: "connection", value: connection?.json ?? .null))
         members.append(.init(key: "push", value: words.statement(standing.push).json))
         members.append(.init(key: "pull", value: words.statement(standing.pull, isHere: isHere).json))
         return .object(JSONObject(members))

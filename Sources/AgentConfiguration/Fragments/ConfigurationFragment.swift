@@ -19,6 +19,22 @@ package struct ConfigurationFragment: Sendable, Equatable {
         return problems.error
     }
 
+    /// What every agent of this version refuses of it, whatever its own file has and lets it set; nil: nothing. An agent may have more against it.
+    package var refusal: ConfigurationProblems? {
+        var problems = ProblemList(file: file)
+        guard var root = tree(&problems) else { return problems.error }
+        var entries = root.entries ?? []
+        for entry in entries where SettingPattern.never.contains(entry.key) {
+            problems.report(at: entry.keyPosition, "\"\(entry.key)\" is for each machine's own configuration: no agent lets a fleet set it")
+        }
+        entries.removeAll { SettingPattern.never.contains($0.key) }
+        root.content = .mapping(entries)
+        var reading = Reading(file: file, folder: "/", problems: problems)
+        reading.isPartial = true
+        _ = AgentSettings.read(root, &reading)
+        return reading.problems.error
+    }
+
     /// - Returns: nil where a problem was reported.
     func tree(_ problems: inout ProblemList) -> ConfigurationNode? {
         let before = problems.count

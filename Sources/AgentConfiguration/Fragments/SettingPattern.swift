@@ -10,7 +10,7 @@ struct SettingPattern: Sendable {
     }
 
     /// Where a fragment could do more than its operator may have meant: read keys of its own, make itself a folder of plugins, open a port.
-    private static let never: Set<String> = ["data", "plugins", "admin", "fleet"]
+    static let never: Set<String> = ["data", "plugins", "admin", "fleet"]
     /// Sections that a fragment may change and neither add nor take out: a key in them has to be named.
     private static let ofOperator: Set<String> = ["databases", "listeners", "replicators"]
 

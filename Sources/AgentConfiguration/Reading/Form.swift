@@ -145,8 +145,9 @@ extension ConfigurationSection {
             }
             reading.within(key: key.name) { key.read(entry.value, &section, &$0) }
         }
-        for name in missing { reading.report(at: node.position, "the key \"\(name)\" is missing") }
-        if reading.failures == before { section.check(&reading) }
+        // Without its name nobody knows what a part is to be laid over.
+        for name in missing where !reading.isPartial || name == "name" { reading.report(at: node.position, "the key \"\(name)\" is missing") }
+        if reading.failures == before, !reading.isPartial { section.check(&reading) }
         return section
     }
 }

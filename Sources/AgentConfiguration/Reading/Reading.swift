@@ -6,6 +6,8 @@ struct Reading {
     var problems: ProblemList
     /// Names of sections in which something was wrong. Cross-checks skip what depends on them, so that one slip is one problem.
     var damaged: Set<String> = []
+    /// What is read comes over another configuration, which has what is missing here.
+    var isPartial = false
     private var path: [PathPart] = []
 
     private enum PathPart {

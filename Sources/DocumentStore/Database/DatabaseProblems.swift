@@ -21,8 +21,8 @@ final class DatabaseProblems: Sendable {
         var blobs: [BlobDigest: StoreError] = [:]
         var file: StoreError?
         var writes: (error: StoreError, since: Int64)?
-        /// The version of a peer that was furthest ahead of our clock.
-        var clock: VectorVersion?
+        /// The version of a peer that was furthest ahead of our clock, and who gave it.
+        var clock: (version: VectorVersion, sender: String?)?
         /// There was no room for all of them.
         var isCapped = false
     }
@@ -66,14 +66,17 @@ final class DatabaseProblems: Sendable {
     // MARK: Clocks
 
     /// A peer's version is of a time that is still to come, by this machine's clock.
-    func noteClock(_ version: VectorVersion) {
+    ///
+    /// - Parameter sender: who gave it, in words.
+    func noteClock(_ version: VectorVersion, from sender: String?) {
         met.withLock { met in
-            if version.time >= met.clock?.time ?? 0 { met.clock = version }
+            // Whoever gives it on is not the one who brought it.
+            if version.time > met.clock?.version.time ?? 0 { met.clock = (version, sender) }
         }
     }
 
     /// The version that was furthest ahead; nil while all were within `StoreLimits.clockDriftNanoseconds`.
-    var clock: VectorVersion? { met.withLock { $0.clock } }
+    var clock: (version: VectorVersion, sender: String?)? { met.withLock { $0.clock } }
 
     // MARK: Files
 

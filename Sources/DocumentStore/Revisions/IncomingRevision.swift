@@ -33,6 +33,8 @@ public struct IncomingRevision: Sendable {
     var isDisputed = false
     /// What the peer had offered of the document before this revision, and what was still on its way then.
     public var offeredBefore: [RevisionID] = []
+    /// Who gave it, in words: to name whoever's clock is ahead.
+    public var sender: String?
 
     public init(
         id: DocumentID, revision: RevisionID, history: RevisionHistory, isDeleted: Bool = false, body: [UInt8],

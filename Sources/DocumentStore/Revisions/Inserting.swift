@@ -46,7 +46,7 @@ extension WriteTransaction {
         let digests = mayHoldBlobs ? try blobs(in: body, id) : []
         let new = NewRevision(
             revision: incoming.revision, isDeleted: incoming.isDeleted, body: body, hasBlobs: !digests.isEmpty, vector: incoming.vector?.vector)
-        if let vector = incoming.vector?.vector { try observe(vector) }
+        if let vector = incoming.vector?.vector { try observe(vector, from: incoming.sender) }
 
         switch try lookUp(tables, id) {
         case .present(let row):

@@ -2,11 +2,11 @@ import Documents
 
 // Clocks that are or were wrong, as health tells of them.
 extension Database {
-    /// The version of a peer that was further ahead of this machine's clock than any other, and by how many nanoseconds it still is, if that is
-    /// more than `StoreLimits.clockDriftNanoseconds`. Nil where this machine's clock is not set.
-    public var fastestClock: (version: VectorVersion, ahead: UInt64)? {
-        guard let now = setClock, let fastest = problems.clock, StoreLimits.isAhead(fastest.time, of: now) else { return nil }
-        return (fastest, fastest.time - now)
+    /// The version of a peer that was further ahead of this machine's clock than any other, by how many nanoseconds it still is, if that is
+    /// more than `StoreLimits.clockDriftNanoseconds`, and who gave it, in words. Nil where this machine's clock is not set.
+    public var fastestClock: (version: VectorVersion, ahead: UInt64, sender: String?)? {
+        guard let now = setClock, let fastest = problems.clock, StoreLimits.isAhead(fastest.version.time, of: now) else { return nil }
+        return (fastest.version, fastest.version.time - now, fastest.sender)
     }
 
     /// Versions were made here of a time that is still to come: this machine's clock was ahead.

@@ -62,7 +62,7 @@ extension WriteTransaction {
         }
         // Under our own name everything is known that was ever made.
         if let real = vector.withoutInvented(of: try ownSources(), isReal: tree.mentions) {
-            try observe(vector.vector)
+            try observe(vector.vector, from: incoming.sender)
             vector = real
             located.vector = real
             located.isDisputed = true

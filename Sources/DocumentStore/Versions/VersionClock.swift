@@ -96,14 +96,16 @@ extension WriteTransaction {
 
     /// The clock goes on behind what a peer has seen, unless that is further ahead than clocks that are set should be: its versions are taken
     /// all the same, and lead our clock nowhere.
-    func observe(_ vector: VersionVector) throws(StoreError) {
+    ///
+    /// - Parameter sender: who gave it, in words.
+    func observe(_ vector: VersionVector, from sender: String?) throws(StoreError) {
         let (now, source) = (UInt64(clamping: state.wallNanoseconds), try versionSource())
         var isOurs = false
         for version in [vector.current] + vector.others {
             if StoreLimits.isAhead(version.time, of: now) {
                 // What was made here comes back, perhaps by a peer: it is told as ours.
                 if version.source != .revisionTree, try !ownSources().contains(version.source) || version.time > state.versions.ahead.through {
-                    session.problems.noteClock(version)
+                    session.problems.noteClock(version, from: sender)
                 }
             } else {
                 state.clock.last = max(state.clock.last, version.time)

@@ -7,6 +7,8 @@ struct FrameIntake {
     private var frames = CircularBuffer<ByteBuffer>()
     /// What they hold.
     private(set) var bytes = 0
+    /// When something was looked at last: seconds since 1970, 0 for never.
+    var heardAt: Int64 = 0
     /// What was looked at in the turn that runs: bytes after inflation, and something for each frame.
     var work = 0
     /// How much of it this turn may take.
@@ -34,6 +36,10 @@ struct FrameIntake {
 }
 
 extension ReplicationSession {
+    /// When something came from the peer last (seconds since 1970, 0 for never), while it owes an answer; nil while it owes none. A database that is asked in
+    /// requests has a time for each.
+    var heardWhileOwed: Int64? { couch == nil && !hasEnded && intake.isEmpty && dialect.awaitedReplies > 0 ? intake.heardAt : nil }
+
     /// More may be looked at in this turn. Where the connection is not read, what was read from it before waits likewise.
     var mayReceive: Bool {
         !intake.isEmpty && !dialect.shouldPauseReading && !readingIsPaused && !hasEnded && intake.work < intake.bound
@@ -43,6 +49,7 @@ extension ReplicationSession {
     func receive() {
         guard mayReceive else { return }
         if intake.work == 0 { intake.bound = turnBytes }
+        intake.heardAt = environment.time.wallSeconds()
         var events: [DialectEvent] = []
         while mayReceive, let frame = intake.next() {
             let before = dialect.takenBytes

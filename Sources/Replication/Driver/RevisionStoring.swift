@@ -25,6 +25,8 @@ struct RevisionStoring: Sendable {
     var deletionsUnderWay: Set<DocumentID> = []
     /// What there is no room for stays out by itself, and the others of the batch are stored, such as deletions.
     var takesWhatFits = false
+    /// Who gave them, in words.
+    var peer: String?
 
     func store(_ revisions: [StorableRevision], _ transaction: WriteTransaction) throws(StoreError) -> [StoreOutcome] {
         var outcomes: [StoreOutcome] = []
@@ -50,6 +52,7 @@ struct RevisionStoring: Sendable {
         }
         (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
         incoming.missesDeletion = deletionsUnderWay.contains(revision.id)
+        incoming.sender = peer
         var conflicts = conflicts
         let isBlind = try sender?.isBlind(SenderView.Claim(revision), collection, transaction, &access) ?? false
         if isBlind, let row = try transaction.row(collection, revision.id) {
@@ -101,6 +104,7 @@ extension ReplicationSession {
         var storing = RevisionStoring(
             collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: couch == nil, naming: naming,
             takesWhatFits: true)
+        storing.peer = peerWords
         for each in revisions where !each.revision.isDeleted && link.push?.fetchedDeletions.take(each.revision.id) == true {
             storing.deletionsUnderWay.insert(each.revision.id)
         }
@@ -110,6 +114,16 @@ extension ReplicationSession {
             bounded.sender = sender
             session.store(batch, revisions, bounded, slot, large: large)
         } failed: { $0.notStored(batch, revisions.count, slot, $1) }
+    }
+
+    /// Who is at the other end, for people.
+    private var peerWords: String {
+        switch role {
+        case .active(let active): return "replicator \(active.replicator.name) (\(active.replicator.shownTarget))"
+        case .passive(let passive):
+            let address = transport.peerDescription
+            return "\(passive.principal.name.map { "user \($0) at \(address)" } ?? address) by listener \(passive.listener)"
+        }
     }
 
     func notStored(_ batch: BatchID, _ count: Int, _ slot: Int, _ error: any Error) {

@@ -75,7 +75,8 @@ extension ReplicationSession {
             guard isOnlyDefault else {
                 let names = collections.map(\.name.description).joined(separator: ", ")
                 throw ReplicationError(
-                    domain: .websocket, code: 404, message: "the peer knows no collections, and \(names) was asked for")
+                    domain: .websocket, code: 404, message: "the peer knows no collections, and \(names) was asked for",
+                    remedy: "the peer is of an older protocol: leave collections out of this replicator, or bring the peer up to date")
             }
             mode = .legacy
         }
@@ -128,11 +129,16 @@ extension ReplicationSession {
         guard case .array(let items)? = try? JSONValue(parsing: [UInt8](reply.body.readableBytesView)), items.count == ids.count else {
             throw ReplicationError(domain: .blip, code: 400, message: "the peer's answer to getCollections cannot be read")
         }
+        let missing = items.indices.filter { items[$0].asObject == nil }.map { collections[$0].name.description }
+        guard missing.isEmpty else {
+            let these = missing.count == 1 ? "it" : "them"
+            throw ReplicationError(
+                domain: .websocket, code: 404, message: "the remote database has no collection \(missing.joined(separator: ", "))",
+                remedy: "add \(these) to collections of that database there (on a Nightjar, then nightjar reload), let this login use \(these), or take \(these) "
+                    + "out of collections of this replicator")
+        }
         for (index, item) in items.enumerated() {
-            guard case .object(let object) = item else {
-                throw ReplicationError(
-                    domain: .websocket, code: 404, message: "the remote database has no collection \(collections[index].name)")
-            }
+            guard case .object(let object) = item else { continue }
             // LiteCore puts the token under rev, Sync Gateway under _rev.
             for key in ["rev", "_rev"] {
                 if case .string(let text)? = object[key] { starts[index].peerRevision = text }

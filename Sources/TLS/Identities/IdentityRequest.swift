@@ -55,11 +55,7 @@ public struct IdentityRequest: Sendable, Equatable {
         guard names.dns.count + names.ip.count <= TLSLimits.alternativeNames else {
             throw refuse("more than alternativeNames = \(TLSLimits.alternativeNames) names")
         }
-        if let commonName {
-            // 64 is the upper bound of X.520.
-            guard (1...64).contains(commonName.unicodeScalars.count), commonName.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F })
-            else { throw refuse("a common name has 1 to 64 characters and no control characters") }
-        }
+        if let commonName, !Self.isCommonName(commonName) { throw refuse("a common name has 1 to 64 characters and no control characters") }
     }
 
     func subject(_ label: IdentityLabel) -> String {
@@ -67,7 +63,29 @@ public struct IdentityRequest: Sendable, Equatable {
     }
 }
 
+extension IdentityRequest {
+    /// Takes over what a new certificate in the place of `old` can say of its names; with them the subject, unless another is given.
+    ///
+    /// - Returns: names that `old` has and a self-signed one of ours cannot have.
+    public mutating func keepNames(of old: Certificate) -> [String] {
+        let found = old.alternativeNames
+        names = AlternativeNames(dns: found.dns.filter(HostName.isValid), ip: found.ip)
+        if commonName == nil, let subject = old.commonName, Self.isCommonName(subject) { commonName = subject }
+        return found.dns.filter { !HostName.isValid($0) } + found.uri + found.email
+    }
+
+    // 64 is the upper bound of X.520.
+    private static func isCommonName(_ text: String) -> Bool {
+        (1...64).contains(text.unicodeScalars.count) && text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
+    }
+}
+
 extension Identity {
+    /// The kind of its key, where a renewal can go on with it: nobody else has certified it.
+    public var renewableKey: IdentityRequest.KeyKind? {
+        leaf.isSelfSigned ? IdentityRequest.KeyKind.allCases.first { key.facts.isOf($0) } : nil
+    }
+
     /// Its key, where it is self-signed and its key of this kind: what a renewal goes on with.
     func keyToKeep(as kind: IdentityRequest.KeyKind) -> PrivateKey? { leaf.isSelfSigned && key.facts.isOf(kind) ? key : nil }
 }

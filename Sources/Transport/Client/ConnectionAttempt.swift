@@ -27,7 +27,8 @@ struct ConnectionAttempt: Sendable {
             target: .tcp(host: url.host, port: url.port), shown: "\(url)", proxy: configuration.proxy,
             networkInterface: configuration.networkInterface, secureLayer: url.isSecure ? configuration.secureLayer : nil,
             speaksTLS: .speaksTLS(url), userAgent: configuration.userAgent, limits: limits, deadline: deadline,
-            late: OutgoingPipeline.late("\(url)", configuration.proxy, limits.connectTime))
+            late: OutgoingPipeline.late("\(url)", configuration.proxy, limits.connectTime),
+            silent: OutgoingPipeline.silent("\(url)", configuration.proxy, limits.connectTime))
         return try await pipeline.open(eventLoop) { try addHandshake($0, $1) }
     }
 

@@ -25,8 +25,9 @@ struct ClientPipeline: Sendable {
         var pipeline = OutgoingPipeline(
             target: client.target, shown: shown, proxy: client.proxy, networkInterface: client.networkInterface, secureLayer: client.secureLayer,
             speaksTLS: ReplicationError(domain: .tls, code: 6, message: "\(shown): the server speaks TLS: use https:"), limits: client.limits,
-            deadline: end, late: OutgoingPipeline.late(shown, client.proxy, client.connectTime), resolver: client.resolver)
-        if let deadline, deadline.time < end { (pipeline.deadline, pipeline.late) = (deadline.time, deadline.error) }
+            deadline: end, late: OutgoingPipeline.late(shown, client.proxy, client.connectTime),
+            silent: OutgoingPipeline.silent(shown, client.proxy, client.connectTime), resolver: client.resolver)
+        if let deadline, deadline.time < end { (pipeline.deadline, pipeline.late, pipeline.silent) = (deadline.time, deadline.error, nil) }
         return try await pipeline.open(client.group.next()) { channel, promise in promise.succeed(try handlers(channel)) }
     }
 

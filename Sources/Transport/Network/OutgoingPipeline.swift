@@ -22,6 +22,8 @@ struct OutgoingPipeline: Sendable {
     var deadline: NIODeadline
     /// Said where it is not.
     var late: ReplicationError
+    /// Said in its place where the other side has accepted the connection; nil where that makes no difference.
+    var silent: ReplicationError?
     /// In place of the system's name resolution.
     var resolver: (@Sendable (any EventLoop) -> any Resolver & Sendable)?
 
@@ -38,6 +40,8 @@ struct OutgoingPipeline: Sendable {
                 return true
             }
         }
+
+        var isAccepted: Bool { state.withLock { $0.channel != nil } }
 
         func end() -> (any Channel)? {
             state.withLock { state in
@@ -58,7 +62,7 @@ struct OutgoingPipeline: Sendable {
     ) async throws -> Opened {
         let promise = eventLoop.makePromise(of: Opened.self)
         let attempt = Attempt()
-        let timer = eventLoop.scheduleTask(deadline: deadline) { promise.fail(late) }
+        let timer = eventLoop.scheduleTask(deadline: deadline) { promise.fail(attempt.isAccepted ? silent ?? late : late) }
         promise.futureResult.whenComplete { result in
             timer.cancel()
             let channel = attempt.end()
@@ -160,5 +164,13 @@ extension OutgoingPipeline {
         ReplicationError(
             network: .timeout,
             message: "\(shown)\(proxy.map { " through \($0)" } ?? ""): no connection within \(limit.nanoseconds / 1_000_000) ms (connect_time)")
+    }
+
+    /// The same where the connection was accepted: the machine is there, and what listens does not answer. Of a proxy nobody knows whether it is the target.
+    static func silent(_ shown: String, _ proxy: ProxyServer?, _ limit: TimeAmount) -> ReplicationError? {
+        guard proxy == nil else { return nil }
+        return ReplicationError(
+            network: .timeout,
+            message: "\(shown): it accepted the connection and did not answer within \(limit.nanoseconds / 1_000_000) ms (connect_time): it hangs, or speaks another protocol")
     }
 }

@@ -9,14 +9,14 @@ struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor", abstract: "Looks at everything that an agent needs, and says what is wrong and how to mend it.",
         discussion: """
-            Configuration, plugins, time, disk, certificates, listeners' ports, each peer (name, address, TLS, login), the agent's own health, and what \
+            Configuration, plugins, time, disk, quotas, certificates, listeners' ports, each peer (name, address, TLS, login), the agent's own health, and what \
             the databases store, read whole. It works with and without a running agent and changes nothing. Peers are connected once and left again; \
             programs and serial lines are not touched. Exit status 1 if something is wrong; a warning alone is 0.
             """)
 
     @OptionGroup var location: ConfigurationOptions
     @Flag(help: "Leave peers alone: look up no name and open no connection.") var offline = false
-    @Flag(help: "Do not read what the databases store.") var quick = false
+    @Flag(help: "Do not read what the databases store: where no agent runs they are opened, as a start does, and no more.") var quick = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {

@@ -3,6 +3,7 @@ import AgentConfiguration
 import ArgumentParser
 import Documents
 import Glibc
+import PluginHost
 import TLS
 
 struct FleetCommand: AsyncParsableCommand {
@@ -126,8 +127,9 @@ struct FleetCommand: AsyncParsableCommand {
             commandName: "publish", abstract: "Signs plugins and fragments of a configuration and puts them into the hub's collection.",
             discussion: """
                 On the hub, or on any agent that replicates the collection to it. A gateway takes a plugin if fleet.accept of its configuration \
-                names plugins, and a fragment if fleet.accept_config names all that the fragment sets. The tests beside a plugin are run before, as \
-                nightjar plugin test does: where one fails, nothing is published.
+                names plugins, and a fragment if fleet.accept_config names all that the fragment sets. What every gateway would refuse is not \
+                published: a plugin that does not load by itself or whose tests fail, a fragment with a key or a value that there is not. What depends on a \
+                gateway's own configuration it sees itself: nightjar fleet status shows who refuses what.
                 """)
 
         @OptionGroup var fleet: FleetLocation
@@ -135,12 +137,19 @@ struct FleetCommand: AsyncParsableCommand {
         @OptionGroup var files: Files
         @Flag(name: .customLong("no-tests"), help: "Publish without the tests beside plugins; gateways run them all the same, and refuse what fails.")
         var leavesOutTests = false
+        @Flag(name: .customLong("no-checks"), help: "Publish what this version would refuse, for gateways of a later one; without the tests, too.")
+        var leavesOutChecks = false
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
             try await Failure.reporting {
                 let contents = try files.contents()
-                if !leavesOutTests { try await FleetTests.run(files.files) }
+                if !leavesOutChecks { try await FleetChecks.run(contents) }
+                if !leavesOutChecks, !leavesOutTests {
+                    try await FleetTests.run(files.files)
+                    // Alone, as a gateway runs them: without what else is in that folder.
+                    try await FleetChecks.run(contents, proof: ProofByTests())
+                }
                 try await FleetCommand.publish(fleet, signing, json, word: "published") { _ in contents }
             }
         }

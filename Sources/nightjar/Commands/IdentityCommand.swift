@@ -18,16 +18,22 @@ struct IdentityCommand: AsyncParsableCommand {
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "create", abstract: "Makes a key and a self-signed certificate.",
-            discussion: "Peers check the names: give each host name and address by which they reach this machine.")
+            discussion: """
+                Peers check the names: give each host name and address by which they reach this machine. With --replace and neither --dns nor --ip \
+                the new certificate has the names of the one that it replaces, and its subject and kind of key unless an option says otherwise.
+                """)
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "Name in the key store.") var label: String
         @Option(help: ArgumentHelp("Host name of this machine; may be repeated.", valueName: "host")) var dns: [String] = []
         @Option(help: ArgumentHelp("IP address of this machine; may be repeated.", valueName: "address")) var ip: [String] = []
-        @Option(help: ArgumentHelp("Common name (default: the first name, else the label).", valueName: "name")) var commonName: String?
+        @Option(help: ArgumentHelp("Common name (default: the first name, else the label; where names are kept, the one that is replaced).", valueName: "name")) var commonName: String?
         @Option(name: [.customLong("validity"), .customLong("days")], help: ArgumentHelp("Days until it expires.", valueName: "days")) var validity = IdentityRequest.defaultValidityDays
-        @Option(help: ArgumentHelp("Kind of key: \(IdentityRequest.KeyKind.allCases.map(\.rawValue).joined(separator: ", ")).", valueName: "kind"))
-        var key = IdentityRequest.KeyKind.p256
+        @Option(
+            help: ArgumentHelp(
+                "Kind of key: \(IdentityRequest.KeyKind.allCases.map(\.rawValue).joined(separator: ", ")) (default: p256; that of a self-signed one that is replaced).",
+                valueName: "kind"))
+        var key: IdentityRequest.KeyKind?
         @Flag(help: "Replace an identity of this label; a self-signed one keeps its key, so that the pins of peers hold.") var replace = false
         @Flag(help: "Make a new key when replacing: the old one is not safe any more.") var newKey = false
         @Flag(help: "Print JSON.") var json = false
@@ -36,10 +42,32 @@ struct IdentityCommand: AsyncParsableCommand {
             try await Failure.reporting {
                 let store = try location.keyStore()
                 let label = try IdentityLabel(label)
-                let request = IdentityRequest(
-                    names: AlternativeNames(dns: dns, ip: ip), commonName: commonName, validityDays: validity, key: key)
+                var request = IdentityRequest(
+                    names: AlternativeNames(dns: dns, ip: ip), commonName: commonName, validityDays: validity, key: key ?? .p256)
+                let note = replace ? keep(store, label, &request) : nil
                 IdentityCommand.show(label, try store.create(label, request, replaces: replace, newKey: newKey), json: json)
+                if let note { Output.errorLine("nightjar: \(TextTable.printable(note))") }
             }
+        }
+
+        /// Peers that reach this machine by a name go on to find it in a renewed certificate, and what has pinned the key finds that.
+        ///
+        /// - Returns: what became of the names.
+        private func keep(_ store: KeyStore, _ label: IdentityLabel, _ request: inout IdentityRequest) -> String? {
+            let old: Identity
+            do { old = try store.load(label) } catch {
+                guard error.kind != .missing, request.names.isEmpty else { return nil }
+                return "the names of the certificate that is replaced could not be read: the new one has none; with --dns and --ip it has those"
+            }
+            if key == nil, let kind = old.renewableKey { request.key = kind }
+            guard request.names.isEmpty else { return nil }
+            let lost = request.keepNames(of: old.leaf)
+            let kept = request.names.dns + request.names.ip
+            let left = lost.isEmpty ? "" : "; not \(lost.joined(separator: ", ")), which a certificate made here cannot have"
+            if kept.isEmpty, lost.isEmpty { return nil }
+            return kept.isEmpty
+                ? "the new certificate has no names\(left)"
+                : "the names of the replaced certificate are kept: \(kept.joined(separator: ", "))\(left); --dns and --ip give others"
         }
     }
 
@@ -67,7 +95,7 @@ struct IdentityCommand: AsyncParsableCommand {
                 for error in errors { Output.errorLine("nightjar: \(TextTable.printable("\(error)"))") }
                 for (label, identity) in identities {
                     let remedy = identity.leaf.isSelfSigned
-                        ? "nightjar identity create \(label) --replace, with its --dns and --ip; it keeps its key"
+                        ? "nightjar identity create \(label) --replace; it keeps its key and its names"
                         : "have it renewed, then nightjar identity import \(label) FILE --replace"
                     if let warning = identity.expiryWarning(named: label.text, now: now, remedy: remedy) { Output.errorLine("nightjar: \(TextTable.printable(warning))") }
                 }

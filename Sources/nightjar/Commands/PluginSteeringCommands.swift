@@ -45,7 +45,9 @@ struct PluginRollbackCommand: AsyncParsableCommand {
         try await Failure.reporting {
             let query = to.map { "?to=\(PercentEncoding.encode($0))" } ?? ""
             let verdict = try await location.agent().request("POST", "/api/plugins/\(PercentEncoding.encode(name))/rollback\(query)")
-            if json { Output.json(verdict) } else { Verdict.show(verdict) }
+            if json { return Output.json(verdict) }
+            Verdict.show(verdict)
+            if let warning = verdict["warning"]?.asString { Output.errorLine("nightjar: warning: \(TextTable.printable(warning))") }
         }
     }
 }

@@ -20,7 +20,8 @@ struct ReplicatorCommand: AsyncParsableCommand {
             nightjar replicator NAME orphaned
             """,
         discussion: """
-            start: also makes one that waits for its next attempt try now. suspend: ends the connection and makes none \
+            start: also makes one that waits for its next attempt try now, and has one that is connected try at once the documents that wait: held, refused, \
+            or not to be exchanged for the moment. suspend: ends the connection and makes none \
             until resume, start, or the agent's next start. pending: documents that wait to be pushed, \
             with the reason where the peer could not take them: those after the checkpoint that the remote is not known to have. Not what the push \
             filter rejects, what the checkpoint has passed as held or refused, or what is still to be pulled. With ID: whether that one waits. held: documents \
@@ -74,7 +75,8 @@ struct ReplicatorCommand: AsyncParsableCommand {
                 let replicators = try await agent.request("GET", "/api/replicators")
                 if json { Output.json(replicators) } else { Output.write(1, String(StatusText.replicators(replicators.asArray ?? []).dropFirst())) }
             case .start:
-                show(try await agent.request("POST", "\(path)/start\(reset ? "?reset=true" : "")"), "started")
+                let answer = try await agent.request("POST", "\(path)/start\(reset ? "?reset=true" : "")")
+                show(answer, "started" + Self.backlog(answer))
             case .stop:
                 show(try await agent.request("POST", "\(path)/stop\(keep ? "?keep=true" : "")"), "stopping")
             case .suspend: show(try await agent.request("POST", "\(path)/suspend"), "suspended")
@@ -107,6 +109,18 @@ struct ReplicatorCommand: AsyncParsableCommand {
                         : answer["now"]?.asBool == true ? "offering \(what)" : "not connected; the next connection offers \(what)")
             }
         }
+    }
+
+    /// What waited, and when it is tried again: empty where nothing did.
+    private static func backlog(_ answer: JSONValue) -> String {
+        guard let count = answer["documents"]?.asInt64, count > 0 else { return "" }
+        let kinds = [
+            ("waiting", "could not be exchanged for the moment"), ("held", "held"), ("refused", "refused by the peer"),
+        ].compactMap { key, words in
+            answer[key]?.asInt64.flatMap { $0 > 0 ? "\($0) \(words)" : nil }
+        }
+        let documents = answer["documents_is_capped"]?.asBool == true ? "\(count) or more documents" : Plural.count(count, "document")
+        return ", trying again \(answer["now"]?.asBool == true ? "at once" : "with the next connection"): \(documents) (\(kinds.joined(separator: ", ")))"
     }
 
     private func show(_ answer: JSONValue, _ word: String) {

@@ -35,9 +35,27 @@ struct Diagnosis: Sendable {
         }
         let doctor = Doctor(settings: settings, environment: .system, group: group, isRunning: agent != nil)
         add(await doctor.examine(peers: tellsPeers))
-        guard readsStore else { return all }
-        for database in settings.databases { add(await store(database, settings, agent)) }
+        if let agent { add(await quotas(agent)) }
+        // Where an agent runs that does not answer, it has them.
+        let isFree = agent == nil && all.allSatisfy { $0.area != "agent" || $0.verdict == .skipped }
+        for database in settings.databases where readsStore || isFree { add(await store(database, settings, agent)) }
         return all
+    }
+
+    /// How much of their quotas the databases of a running agent hold.
+    private func quotas(_ agent: AgentClient) async -> [Finding] {
+        // What keeps it from answering was told.
+        guard let databases = try? await agent.request("GET", "/api/status")["databases"]?.asArray else { return [] }
+        return databases.compactMap { database in
+            guard let quota = database["quota_bytes"]?.asInt64, let held = database["held_bytes"]?.asInt64 else { return nil }
+            return Self.judge(held: held, of: quota, database["name"]?.asString ?? "")
+        }
+    }
+
+    private static func judge(held: Int64, of quota: Int64, _ name: String) -> Finding {
+        let text = "database \(name) holds \(StatusText.bytes(JSONOutput.number(held))) of its quota of \(StatusText.bytes(JSONOutput.number(quota)))"
+        return held <= quota - quota / 8
+            ? Finding("store", .ok, text) : Finding("store", .warning, text, mend: "delete or purge documents, or raise its quota: nightjar explain quota_reached")
     }
 
     private func health(_ agent: AgentClient) async -> [Finding] {
@@ -70,20 +88,28 @@ struct Diagnosis: Sendable {
             let report: JSONValue
             // Of a running agent it is in what needs attention.
             var clocks: [Finding] = []
+            var quotas: [Finding] = []
             if let agent {
                 report = try await agent.request("POST", "/api/databases/\(PercentEncoding.encode(name))/check", timeout: nil)
             } else {
                 let folder = "\(settings.data.value)/\(name).nightjar"
-                guard DatabaseFolders.isExpected(folder) else { return [Finding("store", .skipped, "database \(name) was not made yet")] }
-                let database = try Database.open(folder: folder, name: name, options: DatabaseOptions(wanted))
+                guard DatabaseFolders.isExpected(folder) else { return readsStore ? [Finding("store", .skipped, "database \(name) was not made yet")] : [] }
+                let options = DatabaseOptions(wanted)
+                let database = try Database.open(folder: folder, name: name, options: options)
                 defer { database.close() }
-                report = DatabaseCare.report(try await database.integrity())
+                if let quota = wanted.quota {
+                    try database.blobs.count()
+                    quotas.append(Self.judge(held: Int64(options.usage.heldBytes), of: Int64(quota), name))
+                }
                 if let ahead = database.versionsAhead {
                     let text = "database \(name): documents have versions of this machine up to \(Timestamp.format(ahead.through)): the clock was ahead"
                     clocks.append(Finding("time", .warning, text, mend: "nightjar explain versions_ahead"))
                 }
+                // A start opens it, and reads no more than that.
+                guard readsStore else { return [Finding("store", .ok, "database \(name) opens")] + quotas + clocks }
+                report = DatabaseCare.report(try await database.integrity())
             }
-            return [Self.judge(report, name)] + clocks
+            return [Self.judge(report, name)] + quotas + clocks
         } catch {
             let isFull = (error as? StoreError)?.isNoRoomToOpen == true
             return [

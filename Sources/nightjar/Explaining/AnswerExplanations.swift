@@ -26,7 +26,9 @@ extension Explanation {
         Explanation("not_implemented", "501: this part of CouchDB's API is not served.", "examples/guides/couchdb.md says what is."),
         Explanation("service_unavailable", "503: not now: no memory in the budget, too many connections, or the database cannot be used.", "Try again after Retry-After."),
         Explanation("filter_failed", "503: the filter that the request names fails on the next document of the feed.", "Mend the plugin: the agent's log says what fails."),
-        Explanation("insufficient_storage", "507: there is no room for it on the disk.", "Make room on the gateway: nightjar status."),
+        Explanation(
+            "insufficient_storage", "507: there is no room for it on the disk, or the database has reached its quota.",
+            "Make room on the gateway, or raise the database's quota there: nightjar status says how much of it is used."),
         Explanation("error", "Another error; reason says which.", "Do what reason says."),
     ]
 }

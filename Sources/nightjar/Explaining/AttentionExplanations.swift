@@ -13,7 +13,7 @@ extension Explanation {
             "Make room, or look after the disk. Writes go on by themselves then."),
         Explanation(
             "clocks_differ", "A peer with version vectors made a version that is more than two minutes (max_clock_drift) ahead of this machine's clock.",
-            "Set the clock that is wrong: nightjar doctor says how good this machine's is. Documents are taken all the same; where the later edit "
+            "Set the clock that is wrong: the text names who gave the version, which that peer or one behind it made; nightjar doctor says how good this machine's is. Documents are taken all the same; where the later edit "
                 + "decides a conflict, that peer's counts as the later one until then."),
         Explanation(
             "versions_ahead",
@@ -58,7 +58,7 @@ extension Explanation {
         Explanation(
             "documents_waiting",
             "Documents cannot be exchanged for the moment: the peer cannot take or give them, such as one whose blob it has not got, or there is no room for them here.",
-            "They are tried again. Where it lasts, the text names what the peer said: mend that at the peer. Where it is an error of the store (store/…), it is on this side: "
+            "They are tried again, at once with nightjar replicator NAME start. Where it lasts, the text names what the peer said: mend that at the peer. Where it is an error of the store (store/…), it is on this side: "
                 + "nightjar doctor says what is in the way."),
         Explanation(
             "documents_pending", "Changes have waited for over an hour to be pushed.",

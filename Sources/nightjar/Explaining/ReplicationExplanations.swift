@@ -25,13 +25,16 @@ extension Explanation {
         Explanation("http/502", "A proxy in front of the peer, or what answers for it, got no sound answer.", "It is tried again. Look at the proxy and the peer."),
         Explanation("http/503", "The peer cannot take it now: overloaded, short of memory or disk, or one of its plugins failed.", "It is tried again. The peer's own status says what it is."),
         Explanation("http/504", "A proxy in front of the peer waited too long.", "It is tried again. Raise the proxy's timeout for WebSockets above heartbeat."),
-        Explanation("http/507", "The peer's disk is full.", "Make room there; it is tried again."),
+        Explanation(
+            "http/507", "There is no room at the peer: its disk is full, or the database has reached its quota.",
+            "Make room there, or raise the database's quota; it is tried again. Here: nightjar status says how much of its quota a database holds, and nightjar explain "
+                + "quota_reached what to do."),
         Explanation("http/511", "This network wants a login first: a captive portal.", "Log in to the network."),
         Explanation("http/5xx", "Something failed at the peer.", "It is tried again. Look into the peer's log."),
     ]
 
     private static let ofWebSocket = [
-        Explanation("websocket/404", "The peer has not the collection that was asked for, or knows no collections at all.", "Check collections of the replicator against the peer's; older peers have only the default one."),
+        Explanation("websocket/404", "The peer has not the collection that was asked for, or knows no collections at all.", "Add the collection to the peer's database and let this login use it, or take it out of collections of the replicator; older peers have only the default one."),
         Explanation("websocket/1000", "The peer ended the connection in order.", "Nothing: it is made again."),
         Explanation("websocket/1001", "The peer went away: it stops or restarts.", "It is tried again."),
         Explanation("websocket/1002", "What answers breaks the protocol: something else than a replication endpoint.", "Check target and proxy.url, or log in to this network if it has a captive portal."),

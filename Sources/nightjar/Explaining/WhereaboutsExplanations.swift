@@ -23,6 +23,10 @@ extension Explanation {
         Explanation(
             "pending", "The document waits to be pushed, or the feed of a listener's peer has not come to it.",
             "Where it stays, look at the connection: nightjar status. nightjar replicator NAME start --reset looks at every document again."),
+        Explanation(
+            "unanswered", "The connection of a replicator is up, and the peer owes an answer and has said nothing for ten seconds or more.",
+            "Look at the peer, or at a proxy in front of it: it hangs. The connection ends by itself when pings stay without an answer (heartbeat); nightjar "
+                + "replicator NAME stop, then start, makes another one now."),
         Explanation("under_way", "The document was offered to the peer or sent, and the peer has not answered.", "Where it stays, look at the line and at the peer."),
         Explanation(
             "waiting_for_blobs", "A blob of the document is on its way, is not here, or cannot be taken.",

@@ -1,0 +1,101 @@
+import AgentConfiguration
+import Glibc
+import HTTPServer
+import NIOCore
+import Transport
+
+/// What a start would stumble over outside of the configuration: it is told before somebody tries.
+extension Doctor {
+    // MARK: - The data folder
+
+    /// Why the agent could not make its data folder; nil where it could.
+    static func obstacle(toMaking data: String) -> Finding? {
+        var parent = data
+        var facts = stat()
+        while true {
+            let parts = parent.split(separator: "/").dropLast()
+            parent = "/" + parts.joined(separator: "/")
+            if stat(parent, &facts) == 0 { break }
+            guard !parts.isEmpty else { return nil }
+        }
+        guard facts.st_mode & S_IFMT == S_IFDIR else {
+            return Finding("disk", .wrong, "the data folder \(data) cannot be made: \(parent) is not a folder", mend: "correct data or --data")
+        }
+        guard access(parent, W_OK | X_OK) == 0 else {
+            return Finding(
+                "disk", .wrong, "the data folder \(data) cannot be made in \(parent): \(String(cString: strerror(errno)))",
+                mend: "make it, for the agent's user, or correct data or --data")
+        }
+        return nil
+    }
+
+    /// Without its socket an agent does not run.
+    static func obstacle(toSocketIn data: String) -> Finding? {
+        let path = AdminServer.socketPath(data: data)
+        guard path.utf8.count > AdminServer.maximumSocketPath else { return nil }
+        return Finding(
+            "disk", .wrong, "the path of the admin socket, \(path), has \(path.utf8.count) bytes; the system allows \(AdminServer.maximumSocketPath)",
+            mend: "use a shorter data folder")
+    }
+
+    /// The agent's own files there, without which it does not run.
+    func ownFiles(in data: String) -> [Finding] {
+        var findings: [Finding] = []
+        let lock = "\(data)/agent.lock"
+        if access(lock, F_OK) == 0, access(lock, R_OK | W_OK) != 0 {
+            findings.append(
+                Finding("disk", .wrong, "\(lock): \(String(cString: strerror(errno)))", mend: "chown it to the agent's user; another user has run the agent there"))
+        }
+        if settings.admin?.makesToken == true, let problem = AdminTokenFile.problem(data: data, environment.random) {
+            findings.append(Finding("disk", .wrong, "\(problem)", mend: "mend that file, or set admin.token"))
+        }
+        return findings
+    }
+
+    // MARK: - Ports
+
+    /// Whether the ports are free, where no agent has them.
+    func ports(looksUpNames: Bool) async -> [Finding] {
+        guard !isRunning else { return [] }
+        var findings: [Finding] = []
+        for listener in settings.listeners where listener.endpoint == nil {
+            findings += await port(listener.port.value, at: listener.interface?.value, "listener \(listener.name.value)", looksUpNames: looksUpNames)
+        }
+        if let admin = settings.admin { findings += await port(admin.port.value, at: admin.address.value, "the admin port", looksUpNames: looksUpNames) }
+        return findings
+    }
+
+    /// - Parameter interface: where it is bound; nil for everywhere.
+    private func port(_ port: Int, at interface: String?, _ name: String, looksUpNames: Bool) async -> [Finding] {
+        // It may be a host's name.
+        guard looksUpNames || interface.map(Self.isAddress) ?? true else { return [] }
+        let addresses: [HTTPListener.Address]
+        do { addresses = try await ListenAddresses.resolve(interface: interface, port: port) } catch {
+            return [Finding("listener", .wrong, "\(name): \(error)", mend: "bring that interface up and give it an address, or correct its name")]
+        }
+        for address in addresses where !address.isOptional {
+            guard let code = Self.obstacle(toBinding: address.address) else { continue }
+            let mend =
+                switch code {
+                case EADDRINUSE: PortHolder.advice(port: port)
+                case EADDRNOTAVAIL: "give this machine that address, or correct it"
+                default: "use another port"
+                }
+            return [Finding("listener", .wrong, "\(name): port \(port): \(String(cString: strerror(code)))", mend: mend)]
+        }
+        return port == 0 ? [] : [Finding("listener", .ok, "\(name): port \(port) is free")]
+    }
+
+    private static func isAddress(_ text: String) -> Bool { (try? SocketAddress(ipAddress: text, port: 0)) != nil || text == "localhost" }
+
+    /// The system's reason against it; nil where it is free.
+    private static func obstacle(toBinding address: SocketAddress) -> Int32? {
+        let descriptor = Glibc.socket(address.protocol == .inet6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var yes: Int32 = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+        let outcome = address.withSockAddr { pointer, size in bind(descriptor, pointer, socklen_t(size)) == 0 ? 0 : errno }
+        return outcome == 0 ? nil : outcome
+    }
+}
