@@ -125,6 +125,11 @@ extension ReplicationSession {
             if error.domain == "BLIP", error.code == 404 { return false }
             throw ReplicationError(reply: error, to: Profile.getCollections)
         }
+        // Before anything is read: that is done where the connection runs.
+        guard reply.body.readableBytes <= limits.maximumCollectionsBytes else {
+            throw Self.tooLong(
+                "the peer's answer to getCollections has \(reply.body.readableBytes) bytes, max_collections_bytes is \(limits.maximumCollectionsBytes)")
+        }
         guard case .array(let items)? = try? JSONValue(parsing: [UInt8](reply.body.readableBytesView)), items.count == ids.count else {
             throw ReplicationError(domain: .blip, code: 400, message: "the peer's answer to getCollections cannot be read")
         }
@@ -150,8 +155,16 @@ extension ReplicationSession {
             guard error.code == 404, error.domain == "HTTP" else { throw ReplicationError(reply: error, to: Profile.getCheckpoint) }
             return
         }
+        guard reply.body.readableBytes <= limits.maximumCheckpointBytes else {
+            throw Self.tooLong("the checkpoint that the peer keeps has \(reply.body.readableBytes) bytes, max_checkpoint_bytes is \(limits.maximumCheckpointBytes)")
+        }
         start.peerRevision = reply.properties[Property.rev] ?? ""
         start.peer = CheckpointBody(parsing: [UInt8](reply.body.readableBytesView))
+    }
+
+    /// A peer tells no more than what this side had it keep, and that is short.
+    private static func tooLong(_ message: String) -> ReplicationError {
+        ReplicationError(domain: .http, code: 413, message: message, remedy: "look what answers at target, and at the peer's version")
     }
 
     private func activeLink(
