@@ -70,6 +70,13 @@ struct ArrowTests {
         }
     }
 
+    @Test("In Replication only the dialect speaks BLIP, and the limits bound it")
+    func onlyADialectSpeaks() {
+        for file in SourceFiles.swift(under: "Sources/Replication") where SourceFiles.imports(of: file).contains("BLIP") {
+            #expect(file.hasPrefix("Sources/Replication/BLIPDialect/") || file == "Sources/Replication/Limits.swift", "\(file) imports BLIP")
+        }
+    }
+
     @Test("Nothing that ships imports full Foundation")
     func noFoundation() {
         for file in SourceFiles.swift(under: "Sources") {

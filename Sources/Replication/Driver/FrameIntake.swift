@@ -1,4 +1,3 @@
-import BLIP
 import Interfaces
 import NIOCore
 
@@ -49,11 +48,9 @@ extension ReplicationSession {
             #if DEBUG
             let copiedBefore = dialect.copiedBytes
             #endif
-            do { try dialect.receive(frame, into: &events) } catch {
-                logger.warning("\(error)", metadata: ["peer": "\(transport.peerDescription)"])
-                return finish(
-                    error: ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)"),
-                    closeCode: error.closeCode, reason: "\(error)")
+            do throws(ReplicationError) { try dialect.receive(frame, into: &events) } catch {
+                logger.warning("\(error.message)", metadata: ["peer": "\(transport.peerDescription)"])
+                return finish(error: error, closeCode: UInt16(clamping: error.code), reason: error.message)
             }
             intake.work += FrameIntake.frameWork + dialect.takenBytes - before
             #if DEBUG
