@@ -33,6 +33,36 @@ struct FrameIntake {
 }
 
 extension ReplicationSession {
+    public nonisolated func received(_ messages: [ByteBuffer]) {
+        assumeIsolated { session in session.turn { $0.intake.append(session.counters.received(messages)) } }
+    }
+
+    public nonisolated func holds(unfinishedBytes: Int) {
+        assumeIsolated { session in session.turn { $0.unfinishedBytes = unfinishedBytes } }
+    }
+
+    public nonisolated func writabilityChanged(_ isWritable: Bool) {
+        if isWritable { assumeIsolated { session in session.turn { _ in } } }
+    }
+
+    public nonisolated func closed(_ end: ConnectionEnd) {
+        assumeIsolated { $0.connectionClosed(end) }
+    }
+
+    func connectionClosed(_ end: ConnectionEnd) {
+        guard !hasEnded else { return }
+        if !intake.isEmpty, !readingIsPaused, !dialect.shouldPauseReading {
+            intake.end = end
+            return receiveLater()
+        }
+        // Couchbase Lite, too, treats an unasked-for 1000 from the peer as 1001: the peer went away.
+        let code = end.code == 1000 ? 1001 : end.code
+        let error = ReplicationError(
+            domain: .websocket, code: Int(code),
+            message: end.reason.isEmpty ? "the peer closed the connection (\(end.code))" : end.reason)
+        finish(error: isPassive ? nil : error, closeCode: nil, reason: "")
+    }
+
     /// More may be looked at in this turn. Where the connection is not read, what was read from it before waits likewise.
     var mayReceive: Bool {
         !intake.isEmpty && !dialect.shouldPauseReading && !readingIsPaused && !hasEnded && intake.work < intake.bound

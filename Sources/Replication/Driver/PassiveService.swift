@@ -31,11 +31,8 @@ extension ReplicationSession {
         case .wantsMore(let handle): supply(handle)
         case .failed(let error, let wantsLegacy):
             guard wantsLegacy else { return fail(error) }
-            self.wantsLegacy = true
-            finish(error: error, closeCode: 1000, reason: "")
-        case .cannotPick(let error):
-            picksHere = true
-            finish(error: error, closeCode: 1000, reason: "")
+            finish(.wantsLegacy, error: error, closeCode: 1000, reason: "")
+        case .cannotPick(let error): finish(.picksHere, error: error, closeCode: 1000, reason: "")
         case .refuse(let handle, let error): dialect.refuse(handle, error)
         case .readElsewhere(let body, let read): readElsewhere(body, read)
         case .warn(let message): logger.notice("\(message)", metadata: ["peer": "\(transport.peerDescription)"])

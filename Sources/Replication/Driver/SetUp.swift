@@ -46,7 +46,7 @@ extension ReplicationSession {
         if hasEnded { return }
         turn { session in
             session.links = chosen.enumerated().map { session.activeLink($0, $1.0, $1.1, remote, active) }
-            session.isRunning = true
+            session.life = .running
             for (index, link) in session.links.enumerated() {
                 session.startFeeds(link, starts[index], ids[index], active, newest: newest[index], isKnown: isKnown)
             }
