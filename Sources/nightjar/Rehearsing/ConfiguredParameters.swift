@@ -37,12 +37,6 @@ struct ConfiguredParameters: Sendable {
         }
     }
 
-    /// The parameters of a database's resolver, whatever its name: what a candidate that is to take its place would get.
-    static func ofResolver(database: String, in settings: AgentSettings) -> ConfiguredParameters? {
-        guard let reference = settings.database(named: database)?.conflictResolver else { return nil }
-        return ConfiguredParameters(params: LuaValue(reference.params), usedBy: "database \(database) conflict_resolver", others: [])
-    }
-
     /// What is told of them.
     var sentence: String {
         let shown = params == .missing ? "none" : params.json.text
