@@ -139,7 +139,7 @@ public struct ReplicationLimitValues: Sendable {
     public var maximumReceivedHistory = 1_000
     /// `max_collections`: collections in one `getCollections`.
     public var maximumCollections = 1_000
-    /// `max_collections_bytes`: the size of a `getCollections` body.
+    /// `max_collections_bytes`: the size of a `getCollections` body, and of the answer to ours: a checkpoint of about 100 bytes for each.
     public var maximumCollectionsBytes = 512 << 10
     /// `max_document_ids`: ids in a `subChanges` or a configuration.
     public var maximumDocumentIDs = 100_000
@@ -147,8 +147,8 @@ public struct ReplicationLimitValues: Sendable {
     public var inlineListBytes = 64 << 10
     /// `max_channels`: channels in a `subChanges`. Sync Gateway warns from 50 on.
     public var maximumChannels = 10_000
-    /// `max_checkpoint_bytes`: a peer's checkpoint body. Couchbase Lite's has about 100 bytes, and a few for each document that
-    /// could not be pushed.
+    /// `max_checkpoint_bytes`: a peer's checkpoint body, and ours as a peer gives it back. Couchbase Lite's has about 100 bytes, and a few for
+    /// each document that could not be pushed.
     public var maximumCheckpointBytes = 128 << 10
     /// `max_checkpoints`: checkpoints that the peers of one user have stored in a database, or those without a name; one for each
     /// device, remote and collection. The one that was not written for longest makes room.

@@ -29,12 +29,12 @@ struct ArrowTests {
         "MessageEndpoints": ["CZlib", "Environment", "Interfaces"],
         "Transport": ["HTTPServer", "Interfaces", "Encodings", "Environment", "Documents", "Digests", "MessageEndpoints", "TLS"],
         "Agent": [
-            "AgentConfiguration", "CMalloc", "CTimex", "CouchDBServer", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "AgentConfiguration", "CMalloc", "CouchDBServer", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
             "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
         ],
         // Commands speak to an agent or open its folders: nothing of the protocol, of TLS records or of SQL is theirs.
         "nightjar": [
-            "Agent", "AgentConfiguration", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "Agent", "AgentConfiguration", "CTimex", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
             "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
         ],
     ]
@@ -67,6 +67,13 @@ struct ArrowTests {
             for module in SourceFiles.imports(of: file) where module != target {
                 #expect(mayImport.contains(module), "\(file) imports \(module), which \(target) may not")
             }
+        }
+    }
+
+    @Test("In Replication only the dialect speaks BLIP, and the limits bound it")
+    func onlyADialectSpeaks() {
+        for file in SourceFiles.swift(under: "Sources/Replication") where SourceFiles.imports(of: file).contains("BLIP") {
+            #expect(file.hasPrefix("Sources/Replication/BLIPDialect/") || file == "Sources/Replication/Limits.swift", "\(file) imports BLIP")
         }
     }
 

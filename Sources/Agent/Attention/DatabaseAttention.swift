@@ -72,19 +72,19 @@ extension Agent {
 }
 
 /// The room of a file system.
-struct DiskSpace {
+package struct DiskSpace: Sendable {
     /// In bytes; what only root may use is not counted.
-    var free: UInt64
-    var total: UInt64
+    package var free: UInt64
+    package var total: UInt64
     /// Tells file systems apart.
     var fileSystem: UInt64
 
     /// `disk_attention_percent`, `disk_attention_bytes`: with less than both free, the disk is nearly full.
     private static let scarce = (percent: UInt64(10), bytes: UInt64(1) << 30)
 
-    var isScarce: Bool { free < Self.scarce.bytes && free * 100 < total * Self.scarce.percent }
+    package var isScarce: Bool { free < Self.scarce.bytes && free * 100 < total * Self.scarce.percent }
 
-    init?(of folder: String) {
+    package init?(of folder: String) {
         var facts = statvfs()
         var file = stat()
         guard statvfs(folder, &facts) == 0, stat(folder, &file) == 0 else { return nil }

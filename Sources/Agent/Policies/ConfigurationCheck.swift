@@ -116,7 +116,7 @@ package enum ConfigurationCheck {
     /// Each place that names a plugin, with the hook it needs.
     ///
     /// - Parameter plugins: those that load; which of its hooks an authenticator is asked by depends on what it has.
-    static func uses(_ settings: AgentSettings, _ plugins: [PluginListing]) -> [(PluginReference, LuaHook, String)] {
+    package static func uses(_ settings: AgentSettings, _ plugins: [PluginListing]) -> [(PluginReference, LuaHook, String)] {
         var uses: [(PluginReference, LuaHook, String)] = []
         for database in settings.databases {
             if let resolver = database.conflictResolver { uses += resolvers(resolver, "database \(database.name.value)") }

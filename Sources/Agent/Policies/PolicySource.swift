@@ -142,7 +142,7 @@ extension PluginReference {
 
 extension LuaValue {
     /// Parameters as the configuration has them.
-    init(_ node: ConfigurationNode?) {
+    package init(_ node: ConfigurationNode?) {
         guard let node else {
             self = .missing
             return

@@ -78,12 +78,12 @@ extension ConfigurationCheck {
 
 extension TLSFileError {
     /// All that is wrong is that a certificate is not valid today.
-    var isOfDates: Bool { kind == .expired || kind == .notYetValid }
+    package var isOfDates: Bool { kind == .expired || kind == .notYetValid }
 }
 
 extension IdentitySetting {
     /// The configuration's words for an identity.
-    init(_ reference: IdentityReference) throws(TLSFileError) {
+    package init(_ reference: IdentityReference) throws(TLSFileError) {
         switch reference {
         case .label(let label): self = .label(try IdentityLabel(label.value))
         case .provider(let uri): self = .provider(uri: uri.value)

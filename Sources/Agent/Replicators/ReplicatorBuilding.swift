@@ -85,7 +85,7 @@ package enum ReplicatorBuilding {
     /// For `ws:`, `wss:`, `http:`, `https:` and `discover:`.
     ///
     /// - Parameter prefersVersions: whether the database has version vectors by now.
-    static func networkConnector(
+    package static func networkConnector(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger,
         prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
@@ -244,7 +244,7 @@ package enum ReplicatorBuilding {
     }
 
     /// Nil where the target is reached in clear text.
-    static func security(
+    package static func security(
         _ settings: ReplicatorSettings, dataFolder: String, environment: Environment, logger: Logger
     ) throws -> ReplicatorSecurity? {
         guard settings.target.value.usesTLS else { return nil }

@@ -9,8 +9,8 @@ import Transport
 /// TLS of one replicator: which servers it trusts and which identity it presents, replaced while it runs; and the server it connected to last.
 package final class ReplicatorSecurity: Sendable {
     /// The certificate of the server that was connected last.
-    struct Server: Sendable {
-        var certificate: Certificate
+    package struct Server: Sendable {
+        package var certificate: Certificate
         /// Protocol version and cipher.
         var summary: String
     }
@@ -84,7 +84,7 @@ package final class ReplicatorSecurity: Sendable {
     }
 
     /// The server of the last connection; nil before the first.
-    var server: Server? { met.withLock { $0 } }
+    package var server: Server? { met.withLock { $0 } }
 
     /// Takes in files that changed; broken ones are reported, and what they held before stays in force beside the others.
     ///

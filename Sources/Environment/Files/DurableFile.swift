@@ -22,22 +22,31 @@ package enum DurableFile {
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw FileError(path: temporary, number: errno) }
         do throws(FileError) {
-            defer { close(descriptor) }
             // Whatever the umask is.
             guard fchmod(descriptor, 0o600) == 0 else { throw FileError(path: temporary, number: errno) }
             if let owner, fchown(descriptor, owner, gid_t.max) != 0 { throw FileError(path: temporary, number: errno) }
             try writeAll(descriptor, bytes, temporary)
-            guard fsync(descriptor) == 0 else { throw FileError(path: temporary, number: errno) }
         } catch {
+            close(descriptor)
             unlink(temporary)
             throw error
         }
-        guard rename(temporary, path) == 0 else {
-            let number = errno
+        try place(descriptor, temporary, as: path)
+        try syncFolder(parent(of: path))
+    }
+
+    /// Puts a file in its place that was written under another name, perhaps in pieces: whatever stands there after a power cut is whole. That it
+    /// stands there takes ``syncFolder(_:)``, once for many files.
+    ///
+    /// - Parameter descriptor: of the file; it is closed in any case. Where it fails, nothing is left of the other name.
+    package static func place(_ descriptor: Int32, _ temporary: String, as path: String) throws(FileError) {
+        var number: Int32 = fsync(descriptor) == 0 ? 0 : errno
+        if close(descriptor) != 0, number == 0 { number = errno }
+        if number == 0, rename(temporary, path) != 0 { number = errno }
+        guard number == 0 else {
             unlink(temporary)
             throw FileError(path: path, number: number)
         }
-        try syncFolder(parent(of: path))
     }
 
     package static func write(_ path: String, _ bytes: [UInt8], writers: Writers) throws(FileError) {

@@ -12,6 +12,8 @@ extension BLIPDialect {
         blip.reply(to: handle.number, reply)
     }
 
+    mutating func acknowledge(_ handle: AnswerHandle?) { reply(handle) }
+
     mutating func refuse(_ handle: AnswerHandle?, _ error: MessageError) {
         reply(handle, OutgoingReply(error: BLIPErrorReply(domain: error.domain, code: error.code, message: error.message)))
     }

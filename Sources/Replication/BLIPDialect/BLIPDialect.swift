@@ -13,7 +13,8 @@ struct BLIPDialect: ~Copyable {
 
     /// What waits for a reply.
     enum Pending {
-        case caller(CheckedContinuation<IncomingReply?, Never>)
+        /// Whether collections were asked for, by their names.
+        case opening(Opening, byName: Bool)
         case proposals(slot: Int, ListID, rows: Int)
         case changes(slot: Int, ListID, rows: Int)
         case revision(RevisionTrip)
@@ -73,6 +74,10 @@ struct BLIPDialect: ~Copyable {
         slots = Array(repeating: Slot(maximumHistory: limits.maximumHistory), count: collections)
     }
 
+    mutating func serve(_ collections: Int, byName: Bool) {
+        speak(byName ? .collections : .legacy, collections: collections, isOnlyDefault: !byName)
+    }
+
     /// Ancestors that the peer wants with a revision.
     func maximumHistory(_ slot: Int) -> Int { slots.indices.contains(slot) ? slots[slot].maximumHistory : limits.maximumHistory }
 
@@ -111,11 +116,11 @@ struct BLIPDialect: ~Copyable {
     #endif
 
     /// Takes one message of the transport.
-    mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError) {
+    mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(ReplicationError) {
         var happened: [BLIPEvent] = []
-        do { try blip.receive(message, into: &happened) } catch {
+        do throws(BLIPError) { try blip.receive(message, into: &happened) } catch {
             translate(happened, &events)
-            throw error
+            throw ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)")
         }
         translate(happened, &events)
     }
@@ -133,7 +138,7 @@ struct BLIPDialect: ~Copyable {
         _ = blip.fail()
         let waiting = pending
         pending = [:]
-        for case .caller(let continuation) in waiting.values { continuation.resume(returning: nil) }
+        for case .opening(let opening, _) in waiting.values { opening.done.resume(returning: nil) }
     }
 
     private mutating func translate(_ happened: [BLIPEvent], _ events: inout [DialectEvent]) {
@@ -165,7 +170,7 @@ struct BLIPDialect: ~Copyable {
 
     private mutating func accept(_ reply: IncomingReply, _ waiting: Pending, _ events: inout [DialectEvent]) {
         switch waiting {
-        case .caller(let continuation): continuation.resume(returning: reply)
+        case .opening(let opening, let byName): accept(reply, opening, byName: byName)
         case .proposals(let slot, let list, let rows):
             if let error = reply.error {
                 let refusal = ReplicationError(reply: error, to: Profile.proposeChanges)
@@ -247,13 +252,6 @@ struct BLIPDialect: ~Copyable {
         if mode == .collections, let slot { request.properties.append(Property.collection, String(slot)) }
         wire?.sent(request)
         if let token = blip.send(request), let waiting { pending[token] = waiting }
-    }
-
-    /// A request of the set-up. The continuation gets nil when the connection ends first.
-    mutating func ask(_ request: OutgoingRequest, _ continuation: CheckedContinuation<IncomingReply?, Never>) {
-        wire?.sent(request)
-        guard let token = blip.send(request) else { return continuation.resume(returning: nil) }
-        pending[token] = .caller(continuation)
     }
 
     mutating func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {

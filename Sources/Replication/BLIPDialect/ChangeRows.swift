@@ -1,5 +1,6 @@
 import Documents
 import DocumentStore
+import Encodings
 import Interfaces
 
 enum ChangeRows {
@@ -248,15 +249,10 @@ struct RowWriter {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// A document id; it holds no control characters, but may hold quotes and backslashes.
+    /// A document id, which may hold quotes and backslashes.
     mutating func escaped(_ text: String) {
         separate()
-        bytes.append(UInt8(ascii: "\""))
-        for byte in text.utf8 {
-            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { bytes.append(UInt8(ascii: "\\")) }
-            bytes.append(byte)
-        }
-        bytes.append(UInt8(ascii: "\""))
+        JSONString.append(text.utf8, to: &bytes)
     }
 
     private mutating func separate() {

@@ -98,7 +98,7 @@ extension BLIPDialect.Pending {
     /// The request that waits.
     var profile: String {
         switch self {
-        case .caller: "a request of the set-up"
+        case .opening(_, let byName): byName ? Profile.getCollections : Profile.getCheckpoint
         case .proposals: Profile.proposeChanges
         case .changes: Profile.changes
         case .revision(let trip): "\(Profile.rev) \(trip.id)"

@@ -86,6 +86,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         /// The leaves of documents that have several at the peer: those that lose are to be ended.
         var branches: [DocumentID: Branches] = [:]
         var log = ReplicationLog()
+        /// The peer's, as it was when the session began: it can be long, and is read beside the session.
+        var peerLog = ReplicationLog()
         /// Attachments that came, by what the peer calls them.
         var attachments: [AttachmentName: BlobReference] = [:]
     }

@@ -87,6 +87,27 @@ struct ReplicationLog: Equatable, Sendable {
 }
 
 extension CouchDialect {
+    /// Hears the checkpoint of a peer that is one database: the history of both copies says how far both got together.
+    func open(_ opening: Opening) {
+        guard opening.checkpointIDs.count == 1 else {
+            return opening.fail(
+                ReplicationError(
+                    domain: .http, code: 400,
+                    message: "a CouchDB database is one collection, and \(opening.checkpointIDs.count) are to be replicated with it",
+                    remedy: "give each collection a replicator and a database of its own"))
+        }
+        environment.task {
+            do {
+                let peer = try await self.open(checkpoint: opening.checkpointIDs[0])
+                let log = ReplicationLog(parsing: peer.body)
+                self.state.withLock { $0.peerLog = log }
+                opening.done.resume(returning: .success([PeerCheckpoint(body: peer.body, token: peer.token)]))
+            } catch {
+                opening.fail(ReplicationError(couch: error))
+            }
+        }
+    }
+
     /// The peer's copy, and its token; both empty where there is none.
     func open(checkpoint id: String) async throws -> (body: [UInt8], token: String) {
         let path = Self.path(checkpoint: id)
@@ -98,9 +119,13 @@ extension CouchDialect {
     }
 
     /// How far both sides came, by their copies.
-    func agree(_ own: ReplicationLog, _ peer: ReplicationLog) -> CheckpointBody.Agreement {
-        if !own.history.isEmpty { state.withLock { $0.log.history = own.history } }
-        return ReplicationLog.common(own, peer)
+    func agree(own text: [UInt8]?, _ peer: PeerCheckpoint) -> CheckpointBody.Agreement {
+        let own = ReplicationLog(parsing: text ?? [])
+        let theirs = state.withLock { state in
+            if !own.history.isEmpty { state.log.history = own.history }
+            return state.peerLog
+        }
+        return ReplicationLog.common(own, peer.keptNoCopy(of: text) ? own : theirs)
     }
 
     func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8] {

@@ -14,9 +14,9 @@ extension ReplicationSession {
 
     func comeBack(_ message: String) {
         guard !hasEnded else { return }
-        (comesBack, reconnects) = (true, true)
+        comesBack = true
         logger.notice("\(message)")
-        finish(error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
+        finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
 
     /// By ids the two sides do not hear of each other's versions, and each gives one of its own to what the other made. Where the database has got versions since
@@ -26,8 +26,7 @@ extension ReplicationSession {
         guard case .active(let active) = role else { return finish(error: nil, closeCode: 4001, reason: message) }
         guard active.replicator.isContinuous else { return }
         logger.notice("\(message)")
-        reconnects = true
-        finish(error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
+        finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
 
     /// Sees after a while whether there is room for so much. Where room comes and goes, ever more seldom.

@@ -1,4 +1,3 @@
-import BLIP
 import Documents
 import DocumentStore
 import Interfaces
@@ -38,15 +37,20 @@ protocol Dialect: ~Copyable {
     /// Bytes that were copied to put messages together.
     var copiedBytes: Int { get }
     #endif
-    mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError)
+    /// What it throws ends the connection; its code is the one to close with.
+    mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(ReplicationError)
     /// Also the sign that a turn is over: what was said in it may go.
     mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer?
     mutating func end()
 
     // MARK: Active
 
-    mutating func ask(_ request: OutgoingRequest, _ continuation: CheckedContinuation<IncomingReply?, Never>)
-    mutating func speak(_ mode: BLIPDialect.Mode, collections: Int, isOnlyDefault: Bool)
+    /// Agrees with the peer on the collections, and hears how far both came.
+    mutating func open(_ opening: Opening)
+    /// What both copies of a checkpoint say together.
+    ///
+    /// - Parameter own: nil where there is none here.
+    mutating func agree(own: [UInt8]?, _ peer: PeerCheckpoint) -> CheckpointBody.Agreement
     mutating func subscribe(_ slot: Int, _ subscription: PullSubscription)
     mutating func push(_ slot: Int, _ style: PushStyle, generation: Int)
     mutating func maximumHistory(_ slot: Int) -> Int
@@ -71,9 +75,12 @@ protocol Dialect: ~Copyable {
 
     // MARK: Passive, and what only messages have
 
+    /// The peer is served so many collections, which it names, or the default one, which it does not.
+    mutating func serve(_ collections: Int, byName: Bool)
     mutating func announceCaughtUp(_ slot: Int)
     mutating func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal)
-    mutating func reply(_ handle: AnswerHandle?, _ reply: OutgoingReply)
+    /// An answer that says no more than that it is one.
+    mutating func acknowledge(_ handle: AnswerHandle?)
     mutating func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool)
     mutating func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?)
     mutating func answer(_ handle: AnswerHandle?, savedCheckpoint revision: String)
@@ -121,9 +128,11 @@ extension Dialect where Self: ~Copyable {
     var compressionBytes: Int { 0 }
     mutating func allowCompression(_ isAllowed: Bool) {}
     mutating func trim() {}
-    /// An answer that says no more than that it is one.
-    mutating func reply(_ handle: AnswerHandle?) { reply(handle, OutgoingReply()) }
     mutating func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8] { body.bytes(time: time) }
+    mutating func agree(own text: [UInt8]?, _ peer: PeerCheckpoint) -> CheckpointBody.Agreement {
+        let own = text.map { CheckpointBody(parsing: $0) }
+        return CheckpointBody.agree(own: own, peer: peer.keptNoCopy(of: text) ? own : peer.body.map { CheckpointBody(parsing: $0) })
+    }
 }
 
 /// What a dialect without messages of the peer's own has no use for.
@@ -135,15 +144,14 @@ extension RequestingDialect {
     var shouldPauseReading: Bool { false }
     var takenBytes: Int { 0 }
     var takesDeltas: Bool { false }
-    func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(BLIPError) {}
-    func ask(_ request: OutgoingRequest, _ continuation: CheckedContinuation<IncomingReply?, Never>) { continuation.resume(returning: nil) }
-    func speak(_ mode: BLIPDialect.Mode, collections: Int, isOnlyDefault: Bool) {}
+    func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(ReplicationError) {}
+    func serve(_ collections: Int, byName: Bool) {}
     func sendsDeltas(_ slot: Int) -> Bool { false }
     func knowsBlobs(_ slot: Int) -> Bool { false }
     func settle(_ handle: AnswerHandle, _ settlement: Settlement) {}
     func announceCaughtUp(_ slot: Int) {}
     func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal) {}
-    func reply(_ handle: AnswerHandle?, _ reply: OutgoingReply) {}
+    func acknowledge(_ handle: AnswerHandle?) {}
     func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool) {}
     func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?) {}
     func answer(_ handle: AnswerHandle?, savedCheckpoint revision: String) {}

@@ -1,4 +1,3 @@
-import BLIP
 import Interfaces
 import NIOCore
 
@@ -40,6 +39,36 @@ extension ReplicationSession {
     /// requests has a time for each.
     var heardWhileOwed: Int64? { couch == nil && !hasEnded && intake.isEmpty && dialect.awaitedReplies > 0 ? intake.heardAt : nil }
 
+    public nonisolated func received(_ messages: [ByteBuffer]) {
+        assumeIsolated { session in session.turn { $0.intake.append(session.counters.received(messages)) } }
+    }
+
+    public nonisolated func holds(unfinishedBytes: Int) {
+        assumeIsolated { session in session.turn { $0.unfinishedBytes = unfinishedBytes } }
+    }
+
+    public nonisolated func writabilityChanged(_ isWritable: Bool) {
+        if isWritable { assumeIsolated { session in session.turn { _ in } } }
+    }
+
+    public nonisolated func closed(_ end: ConnectionEnd) {
+        assumeIsolated { $0.connectionClosed(end) }
+    }
+
+    func connectionClosed(_ end: ConnectionEnd) {
+        guard !hasEnded else { return }
+        if !intake.isEmpty, !readingIsPaused, !dialect.shouldPauseReading {
+            intake.end = end
+            return receiveLater()
+        }
+        // Couchbase Lite, too, treats an unasked-for 1000 from the peer as 1001: the peer went away.
+        let code = end.code == 1000 ? 1001 : end.code
+        let error = ReplicationError(
+            domain: .websocket, code: Int(code),
+            message: end.reason.isEmpty ? "the peer closed the connection (\(end.code))" : end.reason)
+        finish(error: isPassive ? nil : error, closeCode: nil, reason: "")
+    }
+
     /// More may be looked at in this turn. Where the connection is not read, what was read from it before waits likewise.
     var mayReceive: Bool {
         !intake.isEmpty && !dialect.shouldPauseReading && !readingIsPaused && !hasEnded && intake.work < intake.bound
@@ -56,11 +85,9 @@ extension ReplicationSession {
             #if DEBUG
             let copiedBefore = dialect.copiedBytes
             #endif
-            do { try dialect.receive(frame, into: &events) } catch {
-                logger.warning("\(error)", metadata: ["peer": "\(transport.peerDescription)"])
-                return finish(
-                    error: ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)"),
-                    closeCode: error.closeCode, reason: "\(error)")
+            do throws(ReplicationError) { try dialect.receive(frame, into: &events) } catch {
+                logger.warning("\(error.message)", metadata: ["peer": "\(transport.peerDescription)"])
+                return finish(error: error, closeCode: UInt16(clamping: error.code), reason: error.message)
             }
             intake.work += FrameIntake.frameWork + dialect.takenBytes - before
             #if DEBUG

@@ -1,4 +1,3 @@
-import BLIP
 import Documents
 import DocumentStore
 import Encodings
@@ -32,11 +31,8 @@ extension ReplicationSession {
         case .wantsMore(let handle): supply(handle)
         case .failed(let error, let wantsLegacy):
             guard wantsLegacy else { return fail(error) }
-            self.wantsLegacy = true
-            finish(error: error, closeCode: 1000, reason: "")
-        case .cannotPick(let error):
-            picksHere = true
-            finish(error: error, closeCode: 1000, reason: "")
+            finish(.wantsLegacy, error: error, closeCode: 1000, reason: "")
+        case .cannotPick(let error): finish(.picksHere, error: error, closeCode: 1000, reason: "")
         case .refuse(let handle, let error): dialect.refuse(handle, error)
         case .readElsewhere(let body, let read): readElsewhere(body, read)
         case .warn(let message): logger.notice("\(message)", metadata: ["peer": "\(transport.peerDescription)"])
@@ -88,7 +84,7 @@ extension ReplicationSession {
     /// A peer that begins without naming collections means the default one.
     private func openDefaultCollection() {
         guard let collection = database.collection(.default), mayUse(.default) else { return }
-        dialect.speak(.legacy, collections: 1, isOnlyDefault: true)
+        dialect.serve(1, byName: false)
         links = [passiveLink(0, collection)]
     }
 
@@ -96,7 +92,7 @@ extension ReplicationSession {
         let found = wanted.items.map { item in item.name.flatMap { mayUse($0) ? database.collection($0) : nil } }
         // One unknown collection and the peer stops; until then nothing of the others is served.
         if !found.contains(where: { $0 == nil }) {
-            dialect.speak(.collections, collections: found.count, isOnlyDefault: false)
+            dialect.serve(found.count, byName: true)
             links = found.enumerated().compactMap { index, collection in collection.map { passiveLink(index, $0) } }
         }
         take(.collections(handle, ids: wanted.items.map(\.checkpointID), found: found.map { $0 != nil }), handle)
@@ -142,7 +138,7 @@ extension ReplicationSession {
         case .unsubscribe:
             endPush(links[slot])
             touch(links[slot])
-            dialect.reply(handle)
+            dialect.acknowledge(handle)
         }
     }
 
@@ -189,7 +185,7 @@ extension ReplicationSession {
         let begin: @Sendable (isolated ReplicationSession, FeedPosition) -> Void = { session, position in
             session.errands -= 1
             guard session.links[slot].generation == generation else { return }
-            session.dialect.reply(handle)
+            session.dialect.acknowledge(handle)
             session.startPush(session.links[slot], .announce, from: position, isContinuous: isContinuous)
         }
         let failed: @Sendable (isolated ReplicationSession, any Error) -> Void = { session, error in

@@ -1,4 +1,3 @@
-import BLIP
 import Documents
 import DocumentStore
 import Environment
@@ -66,17 +65,12 @@ public actor ReplicationSession: MessageReceiver {
     /// Of a message of the transport that is not complete.
     var unfinishedBytes = 0
 
-    /// Active: set-up is complete, the feeds run.
-    var isRunning = false
-    private(set) var hasEnded = false
-    /// Active and one-shot: everything was exchanged.
-    private var isComplete = false
-    var wantsLegacy = false
-    var picksHere = false
-    /// It ends to ask once more for what could not be had.
+    /// How far it is. A passive one does what it is asked from the start, and never runs by itself.
+    enum Life { case opening, running, ended }
+    var life = Life.opening
+    var hasEnded: Bool { life == .ended }
+    /// There is something that only another connection may bring, however this one ends.
     var comesBack = false
-    /// The end was wanted here, for that; no error brought it about.
-    var reconnects = false
     private var mayGetVersions = false  // Of one of our own, that is spoken to by ids.
     private var activity = ActivityLevel.busy
     var documentEvents: [DocumentEvent] = []
@@ -141,38 +135,6 @@ public actor ReplicationSession: MessageReceiver {
     /// - Parameter code: the WebSocket close code; 4001 asks the peer to come back.
     public func stop(code: UInt16 = 1000, reason: String = "", error: ReplicationError? = nil) {
         finish(error: error, closeCode: code, reason: reason)
-    }
-
-    // MARK: - From the transport
-
-    public nonisolated func received(_ messages: [ByteBuffer]) {
-        assumeIsolated { session in session.turn { $0.intake.append(session.counters.received(messages)) } }
-    }
-
-    public nonisolated func holds(unfinishedBytes: Int) {
-        assumeIsolated { session in session.turn { $0.unfinishedBytes = unfinishedBytes } }
-    }
-
-    public nonisolated func writabilityChanged(_ isWritable: Bool) {
-        if isWritable { assumeIsolated { session in session.turn { _ in } } }
-    }
-
-    public nonisolated func closed(_ end: ConnectionEnd) {
-        assumeIsolated { $0.connectionClosed(end) }
-    }
-
-    private func connectionClosed(_ end: ConnectionEnd) {
-        guard !hasEnded else { return }
-        if !intake.isEmpty, !readingIsPaused, !dialect.shouldPauseReading {
-            intake.end = end
-            return receiveLater()
-        }
-        // Couchbase Lite, too, treats an unasked-for 1000 from the peer as 1001: the peer went away.
-        let code = end.code == 1000 ? 1001 : end.code
-        let error = ReplicationError(
-            domain: .websocket, code: Int(code),
-            message: end.reason.isEmpty ? "the peer closed the connection (\(end.code))" : end.reason)
-        finish(error: isPassive ? nil : error, closeCode: nil, reason: "")
     }
 
     // MARK: - Events
@@ -294,12 +256,14 @@ public actor ReplicationSession: MessageReceiver {
             pump()
         }
         reportRefusals()
-        if isRunning, !hasEnded, !isBusy {
+        if life == .running, !isBusy {
             saveCheckpoints()
-            if case .active(let active) = role, !active.replicator.isContinuous, !isBusy, links.allSatisfy({ $0.push?.isFinished ?? true }) {
+            if life == .running, case .active(let active) = role, !active.replicator.isContinuous, !isBusy,
+                links.allSatisfy({ $0.push?.isFinished ?? true })
+            {
                 reportRefusals()
-                isComplete = refusals.behind == nil
-                return finish(error: refusals.behind, closeCode: 1000, reason: "")
+                let behind = refusals.behind
+                return finish(behind == nil ? .complete : .over, error: behind, closeCode: 1000, reason: "")
             }
         }
         guard !hasEnded else { return }
@@ -361,7 +325,7 @@ public actor ReplicationSession: MessageReceiver {
 
     var isBusy: Bool {
         errands > 0 || !intake.isEmpty || busyLinks > 0 || !blobs.isIdle || dialect.hasPendingOutput || !passiveRequests.isEmpty
-            || isRunning && links.contains { $0.checkpoint.map { !$0.isSaved($0.saved) } ?? false }
+            || life == .running && links.contains { $0.checkpoint.map { !$0.isSaved($0.saved) } ?? false }
     }
 
     private func saveCheckpoints() {
@@ -372,9 +336,9 @@ public actor ReplicationSession: MessageReceiver {
 
     // MARK: - The end
 
-    func finish(error: ReplicationError?, closeCode: UInt16?, reason: String) {
+    func finish(_ ending: SessionEnd.Ending = .over, error: ReplicationError?, closeCode: UInt16?, reason: String) {
         guard !hasEnded else { return }
-        hasEnded = true
+        life = .ended
         if let closeCode { transport.close(code: closeCode, reason: String(reason.prefix(100))) }
         dialect.end()
         endBlobs()
@@ -393,8 +357,8 @@ public actor ReplicationSession: MessageReceiver {
         observer.activityChanged(.stopped)
         // What was under way is counted anew by the next run. A one-shot that came to its end has nothing under way, and more completed than
         // was begun would be a fault: neither is covered up.
-        if !isComplete { counters.update { $0.total = min($0.total, $0.completed) } }
-        noteLast(SessionEnd(error: error, wantsLegacy: wantsLegacy, picksHere: picksHere, comesBack: comesBack, reconnects: reconnects))
+        if ending != .complete { counters.update { $0.total = min($0.total, $0.completed) } }
+        noteLast(SessionEnd(error: error, ending: ending, comesBack: comesBack))
         for link in links { link.release() }
     }
 }

@@ -166,14 +166,23 @@ public struct SessionObserver: Sendable {
 
 /// How a session ended.
 public struct SessionEnd: Sendable {
+    /// What it says of the next one.
+    public enum Ending: Sendable {
+        /// Nothing: the end was asked for, or an error brought it about.
+        case over
+        /// Active and one-shot: everything was exchanged.
+        case complete
+        /// The peer answered `getCollections` and then refused the collections: speak the legacy mode next time.
+        case wantsLegacy
+        /// The peer refused to pick documents in a continuous pull: ask for all next time, and pick here.
+        case picksHere
+        /// Another connection is wanted; no error brought the end about.
+        case reconnects
+    }
+
     /// Nil when all went well, or the end was asked for.
     public var error: ReplicationError?
-    /// The peer answered `getCollections` and then refused the collections: speak the legacy mode next time.
-    public var wantsLegacy: Bool
-    /// The peer refused to pick documents in a continuous pull: ask for all next time, and pick here.
-    public var picksHere = false
-    /// It ended to ask once more for what the peer could not send.
+    public var ending = Ending.over
+    /// The next one asks once more for what the peer could not send, or what had no room here.
     var comesBack = false
-    /// For that, and by no error.
-    var reconnects = false
 }

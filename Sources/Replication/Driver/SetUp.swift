@@ -1,4 +1,3 @@
-import BLIP
 import Digests
 import Documents
 import DocumentStore
@@ -10,14 +9,9 @@ import Interfaces
 extension ReplicationSession {
     /// One collection's checkpoint as both sides know it.
     private struct Start {
-        var own: CheckpointBody?
-        var ownText: [UInt8] = []
-        /// The peer kept no copy of it, and what it has is older.
-        var isHereOnly: Bool { CheckpointBody.isHereOnly(ownText, besides: peerRevision) }
-        var peer: CheckpointBody?
-        var peerRevision = ""
-        /// Where the copies are of another kind.
-        var agreement: CheckpointBody.Agreement?
+        /// Nil where there is none here.
+        var own: [UInt8]?
+        var peer: PeerCheckpoint
     }
 
     func setUp(_ active: ActiveConfiguration) async {
@@ -40,13 +34,9 @@ extension ReplicationSession {
         }
         let ids = chosen.map { Self.checkpointID(configuration, $0.0, privateUUID: database.privateUUID) }
         let collections = chosen.map(\.1)
-        var starts = try await readOwn(ids, collections, resets: active.resets)
-        if let couch {
-            try await openCouch(couch, ids, &starts)
-        } else {
-            try await openCollections(active, ids, collections, &starts)
-        }
-        if hasEnded { return }
+        let own = try await readOwn(ids, collections, resets: active.resets)
+        guard let theirs = try await hear(ids, collections, active), !hasEnded else { return }
+        let starts = zip(own, theirs).map { Start(own: $0, peer: $1) }
         let key = configuration.remoteKey
         let (remote, isKnown) = try await database.write { transaction in
             let isKnown = try transaction.existingRemote(for: key) != nil
@@ -56,108 +46,28 @@ extension ReplicationSession {
         if hasEnded { return }
         turn { session in
             session.links = chosen.enumerated().map { session.activeLink($0, $1.0, $1.1, remote, active) }
-            session.isRunning = true
+            session.life = .running
             for (index, link) in session.links.enumerated() {
                 session.startFeeds(link, starts[index], ids[index], active, newest: newest[index], isKnown: isKnown)
             }
         }
     }
 
-    /// Agrees with a peer that speaks in messages on the collections, and hears its checkpoints.
-    private func openCollections(
-        _ active: ActiveConfiguration, _ ids: [String], _ collections: [Collection], _ starts: inout [Start]
-    ) async throws {
-        let isOnlyDefault = collections.count == 1 && collections[0].name == .default
-        var mode = BLIPDialect.Mode.collections
-        if active.startsLegacy, isOnlyDefault {
-            mode = .legacy
-        } else if try await askCollections(ids, collections, &starts) == false {
-            guard isOnlyDefault else {
-                let names = collections.map(\.name.description).joined(separator: ", ")
-                throw ReplicationError(
-                    domain: .websocket, code: 404, message: "the peer knows no collections, and \(names) was asked for",
-                    remedy: "the peer is of an older protocol: leave collections out of this replicator, or bring the peer up to date")
-            }
-            mode = .legacy
-        }
-        if mode == .legacy { try await askCheckpoint(ids[0], &starts[0]) }
-        if hasEnded { return }
-        dialect.speak(mode, collections: collections.count, isOnlyDefault: isOnlyDefault)
-    }
-
-    /// Hears the checkpoint of a peer that is one database: the history of both copies says how far both got together.
-    private func openCouch(_ couch: CouchDialect, _ ids: [String], _ starts: inout [Start]) async throws {
-        guard ids.count == 1 else {
-            throw ReplicationError(
-                domain: .http, code: 400, message: "a CouchDB database is one collection, and \(ids.count) are to be replicated with it",
-                remedy: "give each collection a replicator and a database of its own")
-        }
-        let peer = try await couch.open(checkpoint: ids[0])
-        starts[0].peerRevision = peer.token
-        let own = ReplicationLog(parsing: starts[0].ownText)
-        starts[0].agreement = couch.agree(own, starts[0].isHereOnly ? own : ReplicationLog(parsing: peer.body))
-    }
-
-    private func readOwn(_ ids: [String], _ collections: [Collection], resets: Bool) async throws -> [Start] {
-        if resets { return ids.map { _ in Start() } }
-        return try await database.read { transaction in
-            try zip(ids, collections).map { id, collection in
-                let text = try transaction.checkpoint(id: id, collection: collection)?.body
-                return Start(own: text.map { CheckpointBody(parsing: $0) }, ownText: text ?? [])
-            }
-        }
-    }
-
-    /// Sends a request and waits; nil when the connection ended first.
-    private func ask(_ request: OutgoingRequest) async -> IncomingReply? {
+    /// The peer's checkpoints; nil when the connection ended first.
+    private func hear(_ ids: [String], _ collections: [Collection], _ active: ActiveConfiguration) async throws -> [PeerCheckpoint]? {
         if hasEnded { return nil }
-        return await withCheckedContinuation { continuation in turn { $0.dialect.ask(request, continuation) } }
+        let names = collections.map(\.name)
+        let answer = await withCheckedContinuation { (done: Opening.Continuation) in
+            turn { $0.dialect.open(Opening(checkpointIDs: ids, collections: names, done: done, namesNone: active.startsLegacy)) }
+        }
+        return try answer?.get()
     }
 
-    /// False when the peer has no handler for `getCollections`.
-    private func askCollections(_ ids: [String], _ collections: [Collection], _ starts: inout [Start]) async throws -> Bool {
-        let body = JSONValue.object(
-            JSONObject([
-                JSONObject.Member(key: "checkpoint_ids", value: .array(ids.map { .string($0) })),
-                JSONObject.Member(key: "collections", value: .array(collections.map { .string($0.name.wireName) })),
-            ]))
-        guard let reply = await ask(OutgoingRequest(profile: Profile.getCollections, body: .init(bytes: body.serialize()))) else { return true }
-        if let error = reply.error {
-            if error.domain == "BLIP", error.code == 404 { return false }
-            throw ReplicationError(reply: error, to: Profile.getCollections)
+    private func readOwn(_ ids: [String], _ collections: [Collection], resets: Bool) async throws -> [[UInt8]?] {
+        if resets { return ids.map { _ in nil } }
+        return try await database.read { transaction in
+            try zip(ids, collections).map { id, collection in try transaction.checkpoint(id: id, collection: collection)?.body }
         }
-        guard case .array(let items)? = try? JSONValue(parsing: [UInt8](reply.body.readableBytesView)), items.count == ids.count else {
-            throw ReplicationError(domain: .blip, code: 400, message: "the peer's answer to getCollections cannot be read")
-        }
-        let missing = items.indices.filter { items[$0].asObject == nil }.map { collections[$0].name.description }
-        guard missing.isEmpty else {
-            let these = missing.count == 1 ? "it" : "them"
-            throw ReplicationError(
-                domain: .websocket, code: 404, message: "the remote database has no collection \(missing.joined(separator: ", "))",
-                remedy: "add \(these) to collections of that database there (on a Nightjar, then nightjar reload), let this login use \(these), or take \(these) "
-                    + "out of collections of this replicator")
-        }
-        for (index, item) in items.enumerated() {
-            guard case .object(let object) = item else { continue }
-            // LiteCore puts the token under rev, Sync Gateway under _rev.
-            for key in ["rev", "_rev"] {
-                if case .string(let text)? = object[key] { starts[index].peerRevision = text }
-            }
-            if !object.isEmpty { starts[index].peer = CheckpointBody(parsing: item.serialize()) }
-        }
-        return true
-    }
-
-    private func askCheckpoint(_ id: String, _ start: inout Start) async throws {
-        var message = OutgoingRequest(profile: Profile.getCheckpoint)
-        message.properties.append(Property.client, id)
-        guard let reply = await ask(message) else { return }
-        if let error = reply.error {
-            guard error.code == 404, error.domain == "HTTP" else { throw ReplicationError(reply: error, to: Profile.getCheckpoint) }
-            return
-        }
-        start.peerRevision = reply.properties[Property.rev] ?? ""
-        start.peer = CheckpointBody(parsing: [UInt8](reply.body.readableBytesView))
     }
 
     private func activeLink(
@@ -208,17 +118,17 @@ extension ReplicationSession {
             touch(link)
             return dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
         }
-        let agreed = start.agreement ?? CheckpointBody.agree(own: start.own, peer: start.isHereOnly ? start.own : start.peer)
+        let agreed = dialect.agree(own: start.own, start.peer)
         if active.savesCheckpoint {
             link.checkpoint = CheckpointMachine(
-                id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peerRevision, isRestartedByConflicts: couch != nil)
+                id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peer.token, isRestartedByConflicts: couch != nil)
         }
         if let loss = agreed.loss { report(loss, of: link, after: agreed.local) }
-        let compared = CheckpointBody.comparedThrough(start.ownText)
+        let compared = start.own.map { CheckpointBody.comparedThrough($0) } ?? 0
         let isUnderWay = agreed.local < compared
         link.source.trustsBehind = !agreed.trustsKnownRevisions ? newest : isUnderWay ? compared : 0
         // Where neither side has a checkpoint, nothing says that the peer lost one: the notes are of a replicator with other settings.
-        let isNew = start.agreement == nil && start.own == nil && start.peer == nil
+        let isNew = couch == nil && start.own == nil && start.peer.body == nil
         link.marks.areBelieved = agreed.trustsKnownRevisions && !isUnderWay || !isKnown || isNew
         if !link.marks.areBelieved, configuration.type.pushes { link.comparesThrough = link.source.trustsBehind }
         if configuration.type.pulls {

@@ -235,13 +235,13 @@ public actor Replicator {
             wasSuspended = false
             let end = await runOnce(resets: resets)
             comebacks = end.comesBack ? comebacks + 1 : 0
-            if end.wantsLegacy, !speaksLegacy {
+            if end.ending == .wantsLegacy, !speaksLegacy {
                 logger.info("the peer wants no collections in messages; trying again without")
                 // What it refused may have been the collection, and not the choice of documents.
                 (speaksLegacy, picksHere) = (true, false)
                 continue
             }
-            if end.picksHere, !picksHere {
+            if end.ending == .picksHere, !picksHere {
                 logger.notice("the peer does not pick documents in a continuous pull; trying again: it lists all, and this side picks")
                 picksHere = true
                 continue
@@ -272,7 +272,7 @@ public actor Replicator {
                 return
             case .retry(let milliseconds):
                 let seconds = (milliseconds + 999) / 1_000
-                if end.reconnects { runLogger.notice("next connection in \(seconds) s") } else { runLogger.warning("offline, next attempt in \(seconds) s: \(error.sentence)") }
+                if end.ending == .reconnects { runLogger.notice("next connection in \(seconds) s") } else { runLogger.warning("offline, next attempt in \(seconds) s: \(error.sentence)") }
                 let attempt = retry.retries
                 update {
                     $0.activity = .offline
@@ -309,14 +309,13 @@ public actor Replicator {
         do {
             transport = try await connector.connect()
         } catch let error as ReplicationError {
-            return SessionEnd(error: error, wantsLegacy: false)
+            return SessionEnd(error: error)
         } catch {
-            return SessionEnd(
-                error: ReplicationError(network: .notConnected, message: "\(error)"), wantsLegacy: false)
+            return SessionEnd(error: ReplicationError(network: .notConnected, message: "\(error)"))
         }
         guard !isStopping, !isSuspended else {
             transport.drop()
-            return SessionEnd(error: nil, wantsLegacy: false)
+            return SessionEnd(error: nil)
         }
         pause.forget()
         let correlation = transport.correlationID
@@ -378,7 +377,7 @@ public actor Replicator {
         // Not through the task's cancellation: the session ends in order, and says so.
         let end = await environment.task { [ends] in
             for await end in ends { return end }
-            return SessionEnd(error: nil, wantsLegacy: false)
+            return SessionEnd(error: nil)
         }.value
         sessions.removeAll { $0 === session }
         return end

@@ -106,6 +106,9 @@ extension Explanation {
         Explanation("revs_in_flight", "A peer asked for changes again while 2,000 revisions were not answered.", "It is asked to come again. Look at the peer's version."),
         Explanation("max_document_ids", "A replication is for more than 100,000 document ids.", "Use a filter or channels in place of document_ids."),
         Explanation("max_channels", "A replication is for more than 10,000 channels.", "Ask for fewer, or for all that the login may have: name none."),
+        Explanation(
+            "max_collections_bytes", "A peer answered the question for collections with more than 512 KiB.",
+            "Look what answers at target, and at the peer's version."),
         Explanation("max_checkpoint_bytes", "A peer's checkpoint is larger than 128 KiB.", "Look at the peer's version."),
         Explanation("max_checkpoint_id_bytes", "A peer's checkpoint id is longer than 512 bytes.", "Look at the peer's version."),
         Explanation("couch_answer_bytes", "A CouchDB answered with more than 48 MiB at once, for one document.", "Make its attachments or its conflicts fewer there."),

@@ -110,6 +110,7 @@ final class BlobFolder: Sendable {
                     }
                 }
             }
+            try OutputFile.sync(folder: folder.path)
         }
 
         func abandon() {
@@ -142,7 +143,7 @@ final class BlobFolder: Sendable {
             output.abandon()
             throw error
         }
-        try output.finish()
+        try output.finish(syncsFolder: false)
         state.withLock { $0.copied += 1 }
     }
 

@@ -49,11 +49,24 @@ struct OutputFile: Sendable {
         try buffer.withUnsafeReadableBytes { try Output.writeAll(descriptor, $0) }
     }
 
-    /// Puts a complete file in its place.
-    func finish() throws {
+    /// Puts a complete file in its place, for good.
+    ///
+    /// - Parameter syncsFolder: false for one of many, after the last of which somebody calls ``sync(folder:)``.
+    func finish(syncsFolder: Bool = true) throws {
         guard let path else { return }
-        guard close(descriptor) == 0, temporary.map({ rename($0, path) == 0 }) ?? true else {
-            throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))")
+        guard let temporary else {
+            guard close(descriptor) == 0 else { throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))") }
+            return
+        }
+        do { try DurableFile.place(descriptor, temporary, as: path) } catch { throw AgentError(.failed, "\(error)") }
+        if syncsFolder { try Self.sync(folder: DurableFile.parent(of: path)) }
+    }
+
+    /// Makes the files that were put in a folder stay there.
+    static func sync(folder: String) throws {
+        do throws(FileError) { try DurableFile.syncFolder(folder) } catch {
+            // One that may be written and not read cannot be synced: what was put there is complete, and all that can be done.
+            guard error.number == EACCES else { throw AgentError(.failed, "\(error)") }
         }
     }
 

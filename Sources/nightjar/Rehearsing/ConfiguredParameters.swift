@@ -1,20 +1,21 @@
+import Agent
 import AgentConfiguration
 import Documents
 import LuaRuntime
 import PluginHost
 
 /// The parameters that a configuration gives a plugin, for whoever tries it out.
-package struct ConfiguredParameters: Sendable {
-    package var params: LuaValue
+struct ConfiguredParameters: Sendable {
+    var params: LuaValue
     /// `replicator hub push_filter`.
-    package var usedBy: String
+    var usedBy: String
     /// Places that give it other ones.
-    package var others: [String]
+    var others: [String]
 
     /// The parameters of the first place that uses the plugin for a hook; nil where none does.
     ///
     /// - Parameter database: places of that database come first.
-    package static func of(_ plugin: String, hook: LuaHook, in settings: AgentSettings, database: String? = nil) -> ConfiguredParameters? {
+    static func of(_ plugin: String, hook: LuaHook, in settings: AgentSettings, database: String? = nil) -> ConfiguredParameters? {
         let certificates: Set<LuaHook> = [.authenticatePassword, .authenticateCertificate]
         let uses = ConfigurationCheck.uses(settings, []).filter { reference, wanted, _ in
             // Which of its two hooks an authenticator is asked by makes no difference to its parameters.
@@ -36,14 +37,8 @@ package struct ConfiguredParameters: Sendable {
         }
     }
 
-    /// The parameters of a database's resolver, whatever its name: what a candidate that is to take its place would get.
-    package static func ofResolver(database: String, in settings: AgentSettings) -> ConfiguredParameters? {
-        guard let reference = settings.database(named: database)?.conflictResolver else { return nil }
-        return ConfiguredParameters(params: LuaValue(reference.params), usedBy: "database \(database) conflict_resolver", others: [])
-    }
-
     /// What is told of them.
-    package var sentence: String {
+    var sentence: String {
         let shown = params == .missing ? "none" : params.json.text
         let rest = others.isEmpty ? "" : "; \(others.joined(separator: ", ")) gives it others: --params chooses"
         return "parameters of \(usedBy): \(shown)\(rest)"

@@ -1,8 +1,9 @@
+import Agent
 import Documents
 
 /// One line of `nightjar doctor`.
-package struct Finding: Sendable {
-    package enum Verdict: String, Sendable {
+struct Finding: Sendable {
+    enum Verdict: String, Sendable {
         case ok
         /// Worth a look; nothing is broken.
         case warning
@@ -12,20 +13,20 @@ package struct Finding: Sendable {
     }
 
     /// `configuration`, `time`, `disk`, `dns`, `peer`, `certificate`, `plugins`, `store`, `agent`.
-    package var area: String
-    package var verdict: Verdict
-    package var text: String
+    var area: String
+    var verdict: Verdict
+    var text: String
     /// What to do; empty where nothing is to be done.
-    package var mend: String
+    var mend: String
 
-    package init(_ area: String, _ verdict: Verdict, _ text: String, mend: String = "") {
+    init(_ area: String, _ verdict: Verdict, _ text: String, mend: String = "") {
         self.area = area
         self.verdict = verdict
         self.text = text
         self.mend = mend
     }
 
-    package var json: JSONValue {
+    var json: JSONValue {
         JSONOutput.object(["area": .string(area), "verdict": .string(verdict.rawValue), "text": .string(text), "mend": .string(mend)])
     }
 }

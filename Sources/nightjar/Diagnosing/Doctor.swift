@@ -1,3 +1,4 @@
+import Agent
 import AgentConfiguration
 import CTimex
 import Documents
@@ -11,14 +12,14 @@ import PluginHost
 import TLS
 
 /// `nightjar doctor`: looks at everything that an agent needs, one thing after the other, with or without a running agent.
-package struct Doctor: Sendable {
+struct Doctor: Sendable {
     let settings: AgentSettings
     let environment: Environment
     let group: any EventLoopGroup
     /// A running agent holds the data folder.
     let isRunning: Bool
 
-    package init(settings: AgentSettings, environment: Environment, group: any EventLoopGroup, isRunning: Bool) {
+    init(settings: AgentSettings, environment: Environment, group: any EventLoopGroup, isRunning: Bool) {
         self.settings = settings
         self.environment = environment
         self.group = group
@@ -26,7 +27,7 @@ package struct Doctor: Sendable {
     }
 
     /// The configuration and the plugins, as `check` looks at them. Without settings there is nothing else to look at.
-    package static func configuration(
+    static func configuration(
         _ settings: AgentSettings?, _ found: ConfigurationProblems?, _ environment: Environment
     ) async -> [Finding] {
         guard let settings else {
@@ -60,7 +61,7 @@ package struct Doctor: Sendable {
     /// Everything else but the store and the agent, which only the command can reach.
     ///
     /// - Parameter peers: names are looked up and connections made.
-    package func examine(peers: Bool = true) async -> [Finding] {
+    func examine(peers: Bool = true) async -> [Finding] {
         var findings = clock() + disk()
         findings += certificates()
         findings += await ports(looksUpNames: peers)

@@ -1,3 +1,4 @@
+import Agent
 import AgentConfiguration
 import Documents
 import Encodings
