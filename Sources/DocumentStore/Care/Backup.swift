@@ -182,7 +182,7 @@ public enum BackupRestoring {
             try files.makeFolder(target)
             try files.makeFolder(target + "/blobs")
         }
-        do {
+        do throws(StoreError) {
             try Copying.file(folder + "/db.sqlite3", to: target + "/db.sqlite3", files)
             let damaged = Set(facts.damagedBlobs.map(\.digest))
             for digest in try Copying.contents(folder + "/db.sqlite3").digests where !damaged.contains(digest) {

@@ -219,19 +219,28 @@ extension ReadTransaction {
             }
             defer { find.reset() }
             switch naming {
-            case .trees: verdicts.append(verdict(row, find))
+            case .trees: verdicts.append(try verdict(row, find, { () throws(StoreError) in try tree(collection, of: self.row(find, place, row.id), row.id) }))
             case .vectors, .versionsOnly: verdicts.append(try verdict(row, self.row(find, place, row.id), collection, naming))
             }
         }
         return verdicts
     }
 
-    private func verdict(_ proposal: Proposal, _ find: Statement) -> ProposalVerdict {
+    private func verdict(
+        _ proposal: Proposal, _ find: Statement, _ readTree: () throws(StoreError) -> RevisionTree
+    ) throws(StoreError) -> ProposalVerdict {
         if columnEquals(find, 1, proposal.revision) { return .have }
         if let parent = proposal.parent {
             if columnEquals(find, 1, parent) { return .accept }
         } else if find.integer(2) & DocumentFlags.deleted != 0, !proposal.missesDeletion {
-            return .accept
+            do throws(StoreError) {
+                // What came to an end here is nothing new: taken without a word, it would live on at its sender, who has not heard of its end.
+                if try !readTree().contains(proposal.revision) { return .accept }
+            } catch {
+                // What comes may repair it.
+                guard case .documentDamaged = error else { throw error }
+                return .accept
+            }
         }
         return .conflict(current: RevisionID(stored: find.text(1)))
     }
@@ -248,14 +257,18 @@ extension ReadTransaction {
         if proposal.revision == current || proposal.revision == row.revision { return .have }
         if let parent = proposal.parent {
             if parent == current || parent == row.revision { return .accept }
-        } else if row.isDeleted, !proposal.missesDeletion {
+        } else if row.isDeleted, !proposal.missesDeletion, tree.revision(named: proposal.revision) == nil,
+            proposal.revision.version.map({ tree.vector(of: row.revision)?.knows($0) != true }) ?? true {
             return .accept
         }
-        // It is told the other deletion, and has nothing more to bring.
-        if row.isDeleted, let here = tree.revision(named: proposal.revision), tree.isTombstone(here) { return .conflict(current: current) }
+        // It is told the deletion, and has nothing more to bring: it is another deletion, or came to an end here.
+        if row.isDeleted, let here = tree.revision(named: proposal.revision), proposal.parent == nil || tree.isTombstone(here) {
+            return .conflict(current: current)
+        }
         if let version = proposal.revision.version {
             if let vector = tree.vector(of: row.revision) {
-                if vector.knows(version) { return .have }
+                // One that does not know of the deletion does not know either that what it has is older: it would keep that.
+                if vector.knows(version) { return row.isDeleted && proposal.parent == nil ? .conflict(current: current) : .have }
                 if version.isLater(than: vector.current) { return .accept }
             }
             if let vector = proposal.vector, tree.place(of: vector, current: row.revision) == .below(row.revision) { return .accept }
