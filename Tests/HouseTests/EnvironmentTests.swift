@@ -110,7 +110,7 @@ struct EnvironmentTests {
         }
     }
 
-    private struct Word {
+    struct Word {
         var text: String
         var start: Int
         var end: Int
@@ -122,7 +122,7 @@ struct EnvironmentTests {
         var arguments: String?
     }
 
-    private static func words(in code: CodeText) -> [Word] {
+    static func words(in code: CodeText) -> [Word] {
         let bytes = code.bytes
         func isPart(_ byte: UInt8) -> Bool {
             byte == UInt8(ascii: "_") || (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
