@@ -17,7 +17,7 @@ struct MachineTests {
             for module in SourceFiles.imports(of: file) {
                 #expect(Self.imports.contains(module), "\(file) imports \(module): a machine knows no protocol, connection or log")
             }
-            for (line, found) in Self.breaches(in: CodeText(SourceFiles.bytes(of: "\(SourceFiles.root)/\(file)"))) {
+            for (line, found) in Self.breaches(in: CodeText(file: file)) {
                 Issue.record("\(file):\(line): \(found): a machine says what is to be done, and its driver does it")
             }
         }
