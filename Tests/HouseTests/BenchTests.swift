@@ -9,6 +9,11 @@ struct BenchTests {
         let names = SourceFiles.swift(under: "Sources/nightjar-bench/Scenarios").compactMap { $0.split(separator: "/").last?.dropLast(".swift".count) }
             .filter { $0.hasSuffix("Scenario") }
         #expect(names.count > 10)
+        // What a crowd costs is half of it: peers that behave are to get on beside it.
+        for name in ["HostileScenario", "CrowdScenario"] {
+            let text = String(decoding: SourceFiles.bytes(of: "\(SourceFiles.root)/Sources/nightjar-bench/Scenarios/\(name).swift"), as: UTF8.self)
+            #expect(text.contains("Companions(") && text.contains("longest wait"), "\(name)")
+        }
         for name in names { #expect(all.contains("\(name)("), "nightjar-bench all does not run \(name)") }
     }
 }

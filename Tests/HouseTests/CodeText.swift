@@ -1,12 +1,19 @@
-/// Swift source without what only people read: comments and the text of strings become blanks. Code inside `\(…)` stays.
+/// Swift or C source without what only people read: comments and the text of strings become blanks. Code inside `\(…)` stays.
 struct CodeText {
     /// As long as the source, line for line.
     let bytes: [UInt8]
+    let isC: Bool
 
-    init(_ source: [UInt8]) {
-        var reader = Reader(source: source)
+    init(_ source: [UInt8], isC: Bool = false) {
+        var reader = Reader(source: source, isC: isC)
         reader.code(until: nil)
         bytes = reader.out
+        self.isC = isC
+    }
+
+    /// Of a file of the package.
+    init(file: String) {
+        self.init(SourceFiles.bytes(of: "\(SourceFiles.root)/\(file)"), isC: !file.hasSuffix(".swift"))
     }
 
     /// The number of the line that holds the byte, from 1.
@@ -14,11 +21,13 @@ struct CodeText {
 
     private struct Reader {
         let source: [UInt8]
+        let isC: Bool
         var at = 0
         var out: [UInt8] = []
 
-        init(source: [UInt8]) {
+        init(source: [UInt8], isC: Bool) {
             self.source = source
+            self.isC = isC
             out.reserveCapacity(source.count)
         }
 
@@ -47,7 +56,9 @@ struct CodeText {
                     blockComment()
                 } else if byte == UInt8(ascii: "\"") {
                     string(hashes: 0)
-                } else if byte == UInt8(ascii: "#"), let hashes = hashesBeforeQuote() {
+                } else if isC, byte == UInt8(ascii: "'") {
+                    character()
+                } else if !isC, byte == UInt8(ascii: "#"), let hashes = hashesBeforeQuote() {
                     blank(hashes)
                     string(hashes: hashes)
                 } else if let end, byte == end, depth == 0 {
@@ -65,11 +76,20 @@ struct CodeText {
             return at + count < source.count && source[at + count] == UInt8(ascii: "\"") ? count : nil
         }
 
-        /// They nest.
+        /// C's, such as `'"'`.
+        mutating func character() {
+            blank()
+            while at < source.count, source[at] != UInt8(ascii: "'"), source[at] != UInt8(ascii: "\n") {
+                blank(source[at] == UInt8(ascii: "\\") ? 2 : 1)
+            }
+            if at < source.count, source[at] == UInt8(ascii: "'") { blank() }
+        }
+
+        /// They nest in Swift.
         mutating func blockComment() {
             var depth = 0
             while at < source.count {
-                if stands("/*") {
+                if stands("/*"), !isC || depth == 0 {
                     depth += 1
                     blank(2)
                 } else if stands("*/") {
@@ -83,13 +103,13 @@ struct CodeText {
         }
 
         mutating func string(hashes: Int) {
-            let isLong = stands("\"\"\"")
+            let isLong = !isC && stands("\"\"\"")
             let close = (isLong ? "\"\"\"" : "\"") + String(repeating: "#", count: hashes)
             let escape = "\\" + String(repeating: "#", count: hashes)
             blank(isLong ? 3 : 1)
             while at < source.count {
                 if stands(close) { return blank(close.utf8.count) }
-                if stands(escape + "(") {
+                if !isC, stands(escape + "(") {
                     blank(escape.utf8.count + 1)
                     code(until: UInt8(ascii: ")"))
                     blank()

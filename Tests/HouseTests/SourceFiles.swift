@@ -23,14 +23,19 @@ enum SourceFiles {
     }
 
     /// Swift files under a folder of the package, as paths from the package's folder.
-    static func swift(under folder: String) -> [String] {
+    static func swift(under folder: String) -> [String] { files(under: folder, [".swift"]) }
+
+    /// The same of C, with what a header defines.
+    static func c(under folder: String) -> [String] { files(under: folder, [".c", ".h"]) }
+
+    private static func files(under folder: String, _ endings: [String]) -> [String] {
         var found: [String] = []
         for name in names(in: "\(root)/\(folder)") {
             let path = "\(folder)/\(name)"
-            if name.hasSuffix(".swift") {
+            if endings.contains(where: { name.hasSuffix($0) }) {
                 found.append(path)
             } else if !name.contains(".") {
-                found += swift(under: path)
+                found += files(under: path, endings)
             }
         }
         return found

@@ -34,7 +34,8 @@ struct LibraryTests {
     }
 
     @Test("outside services", arguments: [
-        "return nightjar.time.now() == 1.5", "return nightjar.sha1('a') == '01ab61' and nightjar.sha256('') == '02' and nightjar.hmac_sha256('k', 'v') == '6b76'",
+        "return nightjar.time.now() == 1.5", "return os.time() == 1 and os.date('%Y %S') == '1970 01' and os.date() == os.date('%c', 1) and os.date('*t', nil).sec == 1",
+        "return nightjar.sha1('a') == '01ab61' and nightjar.sha256('') == '02' and nightjar.hmac_sha256('k', 'v') == '6b76'",
         "return nightjar.password.hash('x') == 'hash' and nightjar.password.verify('pw', 'h') and not nightjar.password.verify('no', 'h')",
         "return #nightjar.uuid() == 36 and nightjar.uuid() ~= nightjar.uuid() and nightjar.uuid():match('^%x+%-%x+%-4%x+%-[89ab]%x+%-%x+$') ~= nil",
         "local d = nightjar.get('a') return d['in'] == 'own' and d._id == 'a' and d._rev == '7-g' and d.n.x == 1 and d._deleted == false and nightjar.get('c', 'gone')['in'] == 'c' and nightjar.get('gone')._deleted and nightjar.get('none') == nil and doc.own == 1",

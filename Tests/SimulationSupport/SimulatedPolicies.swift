@@ -12,6 +12,8 @@ package class SimulatedPolicy: @unchecked Sendable {
     package let pluginName: String
     package private(set) var version = "1"
     package private(set) var mood = Mood.well
+    /// What it failed with so far.
+    package private(set) var failures: Set<String> = []
     private var number = 1
     private var watchers: [AsyncStream<String>.Continuation] = []
 
@@ -32,7 +34,8 @@ package class SimulatedPolicy: @unchecked Sendable {
     }
 
     func failure(_ kind: String, _ version: String) -> PolicyFailure {
-        PolicyFailure(plugin: pluginName, version: version, kind: kind, message: "simulated")
+        failures.insert(kind)
+        return PolicyFailure(plugin: pluginName, version: version, kind: kind, message: "simulated")
     }
 }
 
@@ -65,16 +68,20 @@ package final class SimulatedFilter: SimulatedPolicy, DocumentFilter, @unchecked
 /// Unites the edits of both sides; a document wins against its deletion.
 package final class SimulatedResolver: SimulatedPolicy, ConflictResolver, @unchecked Sendable {
     private let time: SimulatedTime
+    /// Whether a slow version takes its time before it fails.
+    private let timesOut: Bool
 
-    package init(_ name: String, _ time: SimulatedTime) {
+    package init(_ name: String, _ time: SimulatedTime, timesOut: Bool) {
         self.time = time
+        self.timesOut = timesOut
         super.init(name)
     }
 
     package func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision {
         let (mood, version) = (mood, version)
-        try? await time.sleep(nanoseconds: 300_000)
-        if mood == .failing || mood == .slow { return .failed(failure("plugin_error", version)) }
+        let isSlow = mood == .slow && timesOut
+        try? await time.sleep(nanoseconds: isSlow ? 2_000_000_000 : 300_000)
+        if mood == .failing || mood == .slow { return .failed(failure(isSlow ? "plugin_timeout" : "plugin_error", version)) }
         guard let local = conflict.local else { return .remote }
         guard let remote = conflict.remote else { return .local }
         let mine = Edits(local.body), theirs = Edits(remote.body)
@@ -84,7 +91,9 @@ package final class SimulatedResolver: SimulatedPolicy, ConflictResolver, @unche
     }
 }
 
-/// Puts documents into the channel that peers have, but those that an edit hides.
+/// Puts documents into the channel that peers have, but those that an edit hides. Of what peers write it fails on some documents, at
+/// once or late, as its mood is: they keep it, and come back. What is written here is late with it: were that in no channel for a while,
+/// peers would lose what they wrote of it and did not push.
 package final class SimulatedSyncFunction: SimulatedPolicy, SyncFunction, @unchecked Sendable {
     package static let channel = "a"
     private let time: SimulatedTime
@@ -95,9 +104,13 @@ package final class SimulatedSyncFunction: SimulatedPolicy, SyncFunction, @unche
     }
 
     package func assign(_ requests: [SyncRequest], _ context: PolicyContext) async -> [SyncVerdict] {
-        try? await time.sleep(nanoseconds: 300_000)
+        let (mood, version) = (mood, version)
+        try? await time.sleep(nanoseconds: mood == .slow ? 2_000_000_000 : 300_000)
         return requests.map { request in
-            .accepted(SyncAssignment(channels: [isHidden(request.document) ? "b" : Self.channel]))
+            // Some documents only.
+            let isChosen = !request.caller.isAdmin && request.document.id.text.utf8.last.map { $0 % 2 == 0 } ?? false
+            if isChosen, mood == .failing || mood == .slow { return .failed(failure(mood == .slow ? "plugin_timeout" : "plugin_error", version)) }
+            return .accepted(SyncAssignment(channels: [isHidden(request.document) ? "b" : Self.channel]))
         }
     }
 }

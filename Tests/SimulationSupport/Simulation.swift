@@ -57,7 +57,7 @@ package final class Simulation: @unchecked Sendable {
     private func addLink(_ from: Int, _ to: Int) {
         let agent = agents[from]
         var link = SimulatedLink(to: to, type: .pushAndPull)
-        if plan.unites { link.resolver = add(SimulatedResolver("resolver", agent.time)) }
+        if plan.unites { link.resolver = add(SimulatedResolver("resolver", agent.time, timesOut: plan.resolversTimeOut)) }
         if plan.hasPolicies {
             if random.chance(0.6) { link.pushFilter = add(SimulatedFilter("push", agent.time)) }
             if random.chance(0.6) { link.pullFilter = add(SimulatedFilter("pull", agent.time)) }
@@ -67,6 +67,11 @@ package final class Simulation: @unchecked Sendable {
         }
         if plan.hasChannels, agents[to].syncFunction == nil { agents[to].syncFunction = add(SimulatedSyncFunction(agents[to].time)) }
         agent.links.append(link)
+    }
+
+    /// What policies failed with, by their names.
+    package var failuresOfPolicies: [String: Set<String>] {
+        Dictionary(policies.map { ($0.pluginName, $0.failures) }) { $0.union($1) }
     }
 
     private func add<Policy: SimulatedPolicy>(_ policy: Policy) -> Policy {

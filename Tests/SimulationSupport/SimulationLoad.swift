@@ -39,6 +39,7 @@ extension Simulation {
                 }
             }
         }
+        if plan.changesSyncFunctions { scheduleSyncFunctions(round, start) }
         if plan.reconfigures { scheduleConfigurations(start) }
         if plan.restarts { scheduleRestarts(start) }
         if plan.branches { scheduleBranches(start) }
@@ -80,6 +81,17 @@ extension Simulation {
         if random.chance(0.5) {
             let agent = agents[plan.links[0].to]
             at(start, .load, agent) { _ in agent.reconfigureListener(pushFilter: nil, pullFilter: nil) }
+        }
+    }
+
+    /// Other versions of a sync function come into force, by chances of their own.
+    private func scheduleSyncFunctions(_ round: Int, _ start: UInt64) {
+        let random = SeededRandom(seed: plan.seed ^ 0x57C ^ UInt64(round) << 32)
+        for case let function as SimulatedSyncFunction in policies {
+            for _ in 0..<(1 + random.below(3)) {
+                let mood = [SimulatedPolicy.Mood.failing, .slow, .well][random.below(3)]
+                scheduler.at(start + random.next() % Self.window, plan.links[0].to, .fault) { function.change(mood) }
+            }
         }
     }
 

@@ -34,6 +34,10 @@ package struct SimulationPlan: Sendable {
     package var unites = true
     /// Documents are deleted on one machine while others write them.
     package var deletesInConflict = false
+    /// Slow resolvers take their time before they fail.
+    package var resolversTimeOut = false
+    /// Versions of a sync function fail, or are slow.
+    package var changesSyncFunctions = false
     /// Replicators and listeners get another configuration, and later their own again.
     package var reconfigures = false
     /// Operators have replicators begin anew, without their checkpoints, and run once.
@@ -87,6 +91,8 @@ package struct SimulationPlan: Sendable {
         branches = planted == nil && SeededRandom(seed: seed ^ 0xB4A72).chance(0.2)
         let keeping = SeededRandom(seed: seed ^ 0xC0ED8)
         if planted == nil, keeping.chance(0.2) { branchKeepers = Set((0..<machines).filter { _ in keeping.chance(0.6) }) }
+        resolversTimeOut = planted == nil && SeededRandom(seed: seed ^ 0x10BF).chance(0.5)
+        changesSyncFunctions = planted == nil && hasChannels && !isCalm && SeededRandom(seed: seed ^ 0x1004).chance(0.5)
         if withVersions {
             let isMixed = random.chance(0.4)
             versions = Set((0..<machines).filter { _ in !isMixed || random.chance(0.6) })

@@ -13,10 +13,19 @@ import Testing
         .keptShare: 1,
     ]
 
-    @Test(arguments: PlantedFault.allCases.filter { found[$0] != nil }) func knownSeedFinds(_ fault: PlantedFault) async throws {
+    @Test func everyFaultHasAKnownSeed() {
+        #expect(Set(Self.found.keys) == Set(PlantedFault.allCases), "Tests/run --simulate-planted finds a seed for a new fault")
+    }
+
+    @Test(arguments: PlantedFault.allCases) func knownSeedFinds(_ fault: PlantedFault) async throws {
         let seed = try #require(Self.found[fault])
-        let result = try await simulate(SimulationPlan(seed: seed, planted: fault))
+        var plan = SimulationPlan(seed: seed, planted: fault)
+        let result = try await simulate(plan)
         #expect(result.failure != nil, "seed \(seed) does not notice \(fault) any more; Tests/run --simulate-planted finds others")
+        // It is the fault that was noticed, and nothing that the same run has without it.
+        plan.planted = nil
+        let sound = try await simulate(plan)
+        if let failure = sound.failure { Issue.record("without \(fault), in the plan that shows it: \(failure)") }
     }
 
     /// On demand: the first seed that finds each fault.

@@ -26,6 +26,25 @@ func simulate(_ plan: SimulationPlan, log: (@Sendable (String) -> Void)? = nil) 
         }
     }
 
+    /// Filters, resolvers and sync functions fail at once, and late.
+    @Test func policiesOfEveryKindFailAndTimeOut() async throws {
+        let plans = (1...200 as ClosedRange<UInt64>).map { SimulationPlan(seed: $0) }
+        let chosen = plans.filter { $0.changesSyncFunctions || $0.hasPolicies && $0.unites && $0.resolversTimeOut }
+        let expected: Set<String> = ["plugin_error", "plugin_timeout"]
+        let names = ["push", "pull", "out", "in", "resolver", "sync"]
+        var found: [String: Set<String>] = [:]
+        for plan in chosen where names.contains(where: { found[$0] != expected }) {
+            let kinds = try await ThreadWorkers().run(name: "simulation", stackBytes: 8 << 20) { () -> [String: Set<String>] in
+                let simulation = Simulation(plan)
+                // Whether all is well is what SeedTests are about.
+                do throws(SimulationFailure) { try simulation.run() } catch {}
+                return simulation.failuresOfPolicies
+            }
+            found.merge(kinds) { $0.union($1) }
+        }
+        for name in names { #expect(found[name] == expected, "\(name)") }
+    }
+
     /// Traces that do not depend on the process. Dictionaries without seeds of their own are a part of that, see `Tests/run`.
     @Test(.enabled(if: getenv("SWIFT_DETERMINISTIC_HASHING") != nil))
     func sameSeedGivesTheSameRunInAnotherProcess() async throws {

@@ -7,7 +7,8 @@ import NIOPosix
 import Replication
 import Transport
 
-/// Peers each of which has the agent do a little, all at the same time, and that read nothing: what it grows by.
+/// Peers each of which has the agent do a little, all at the same time, and that read nothing: what it grows by, and how long well-behaved peers
+/// beside them wait for each other.
 struct CrowdScenario {
     var connections = 1_000
     var rounds = 3
@@ -29,11 +30,17 @@ struct CrowdScenario {
         var report = Report(
             scenario: "crowd", title: "\(connections) peers that send at the same time and read nothing (MB of 2^20 bytes)")
         for stream in Stream.allCases {
-            var grown: [Double] = []
-            for round in 0..<rounds { grown.append(try await megabytes(stream, "\(scratch.path)/crowd-\(round)")) }
+            var (grown, waits): ([Double], [Double]) = ([], [])
+            for round in 0..<rounds {
+                let (megabytes, wait) = try await once(stream, "\(scratch.path)/crowd-\(round)")
+                grown.append(megabytes)
+                waits.append(wait)
+            }
             report.goal(stream.rawValue, "MB", grown, .atMost, Double(Self.budget) * 1.1)
+            report.add("longest wait beside \(stream.rawValue)", "ms", waits)
         }
         report.notes.append("VmHWM of the agent after they have sent, less VmRSS before they connected; limits.memory is \(Self.budget) MB")
+        report.notes.append("the longest wait is that of a document from a peer that writes ten a second to one that reads, through the agent")
         return report
     }
 
@@ -44,7 +51,8 @@ struct CrowdScenario {
         func closed(_ end: ConnectionEnd) {}
     }
 
-    private func megabytes(_ stream: Stream, _ folder: String) async throws -> Double {
+    /// Megabytes that the agent grew by, and milliseconds of the longest wait.
+    private func once(_ stream: Stream, _ folder: String) async throws -> (grown: Double, wait: Double) {
         try Files.makeFolder(folder)
         try Files.makeFolder("\(folder)/data")
         if stream == .subscriptions { try await fill("\(folder)/data/plant.nightjar") }
@@ -70,8 +78,10 @@ struct CrowdScenario {
             throw BenchError("\(agent) run says \"\(line)\", and no address")
         }
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
-        let configuration = WebSocketClient.Configuration(url: try EndpointURL("ws://\(address)/plant"))
+        let target = "ws://\(address)/plant"
+        let configuration = WebSocketClient.Configuration(url: try EndpointURL(target))
         let client = WebSocketClient(configuration, group: group, environment: .system)
+        let companions = try await Companions(target: target, folder: "\(folder)-beside")
         try await Task.sleep(for: .seconds(2))
         let before = try residentMegabytes("VmRSS", process: child.process)
         var peers: [any MessageTransport] = []
@@ -87,12 +97,13 @@ struct CrowdScenario {
         }
         try await Task.sleep(for: .seconds(5))
         let after = try residentMegabytes("VmHWM", process: child.process)
+        let wait = try await companions.leave()
         for peer in peers { peer.drop() }
         child.terminate()
         child.wait()
         try await group.shutdownGracefully()
         Files.remove(folder)
-        return after - before
+        return (after - before, wait)
     }
 
     /// What one of them sends: some hundred kilobytes at most, whatever becomes of it.

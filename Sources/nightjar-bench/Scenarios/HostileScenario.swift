@@ -5,7 +5,8 @@ import NIOPosix
 import Replication
 import Transport
 
-/// Peers that send messages and never end them: what all of them together make a listener hold.
+/// Peers that send messages and never end them: what all of them together make a listener hold, and how long well-behaved peers beside
+/// them wait for each other.
 struct HostileScenario {
     var connections = 1_000
     var rounds = 3
@@ -17,11 +18,18 @@ struct HostileScenario {
     func run(_ scratch: Scratch) async throws -> Report {
         try TLSMemoryScenario(connections: connections).allowDescriptors()
         var held: [Double] = []
-        for round in 0..<rounds { held.append(try await megabytes("\(scratch.path)/hostile-\(round).nightjar")) }
+        var waits: [Double] = []
+        for round in 0..<rounds {
+            let (grown, wait) = try await once("\(scratch.path)/hostile-\(round)")
+            held.append(grown)
+            waits.append(wait)
+        }
         var report = Report(
             scenario: "hostile", title: "\(connections) peers, each with \(Self.framesEach * 16) KB of a message that never ends (MB of 2^20 bytes)")
         report.goal("what the listener grew by", "MB", held, .atMost, Double(Self.budget) * 1.1)
+        report.add("longest wait beside them", "ms", waits)
         report.notes.append("VmHWM of the listener's process after they have sent, less VmRSS before they connected; limits.memory is \(Self.budget) MB")
+        report.notes.append("the longest wait is that of a document from a peer that writes ten a second to one that reads, through the listener")
         return report
     }
 
@@ -32,7 +40,9 @@ struct HostileScenario {
         func closed(_ end: ConnectionEnd) {}
     }
 
-    private func megabytes(_ folder: String) async throws -> Double {
+    /// Megabytes that the listener grew by, and milliseconds of the longest wait.
+    private func once(_ place: String) async throws -> (grown: Double, wait: Double) {
+        let folder = "\(place).nightjar"
         var blip = BLIPConnection(compressionLevel: 0)
         blip.send(OutgoingRequest(profile: Profile.proposeChanges, body: ByteBuffer(repeating: 0x20, count: (Self.framesEach + 8) << 14)))
         var frames: [ByteBuffer] = []
@@ -48,8 +58,10 @@ struct HostileScenario {
             try Child.ownPath(), ["hub-child", "--folder", folder, "--connections", "\(connections + 10)", "--memory", "\(Self.budget)"])
         let port = Int(try hub.values().number("port"))
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
-        let configuration = WebSocketClient.Configuration(url: try EndpointURL("ws://127.0.0.1:\(port)/hub"))
+        let target = "ws://127.0.0.1:\(port)/hub"
+        let configuration = WebSocketClient.Configuration(url: try EndpointURL(target))
         let client = WebSocketClient(configuration, group: group, environment: .system)
+        let companions = try await Companions(target: target, folder: place)
         let before = try residentMegabytes("VmRSS", process: hub.process)
         var peers: [any MessageTransport] = []
         for _ in 0..<connections {
@@ -62,12 +74,13 @@ struct HostileScenario {
         }
         try await Task.sleep(for: .seconds(3))
         let after = try residentMegabytes("VmHWM", process: hub.process)
+        let wait = try await companions.leave()
         for peer in peers { peer.drop() }
         hub.closeInput()
         _ = try hub.values()
         hub.wait()
         try await group.shutdownGracefully()
         Files.remove(folder)
-        return after - before
+        return (after - before, wait)
     }
 }

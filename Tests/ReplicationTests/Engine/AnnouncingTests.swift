@@ -34,6 +34,23 @@ import Testing
         #expect(push.machine.isFinished && push.isClean)
     }
 
+    /// Its marker ends a peer's one-shot subscription. A push of our own that is finished goes on with what changes.
+    @Test func onlyASubscriptionThatIsNotContinuousIsOver() {
+        var subscription = PushRun(.announce, continuous: false)
+        subscription.start()
+        #expect(!subscription.machine.isOver)
+        #expect(subscription.on(.read(end(0))) == ["caught up"])
+        #expect(subscription.machine.isOver)
+        var continuous = PushRun(.announce)
+        continuous.start()
+        #expect(continuous.on(.read(end(0))) == ["caught up"])
+        #expect(!continuous.machine.isOver)
+        var own = PushRun(continuous: false)
+        own.start()
+        own.on(.read(end(0)))
+        #expect(own.machine.isFinished && !own.machine.isOver)
+    }
+
     @Test func aListThatThePeerRefusesIsOver() {
         var push = PushRun(.announce)
         push.start()
@@ -99,6 +116,26 @@ import Testing
         #expect(answer.first == (hasDecided ? "withdraw a@2-b" : "send a@2-b"))
         if !hasDecided { push.on(.acknowledged(doc("a"))) }
         #expect(push.last.map(\.words).contains("offer a@3-c") && push.counts.completed == push.counts.total - 1)
+    }
+
+    @Test func aRevisionIsGivenUpForOneThatComesNextAndDoesNotDescendFromIt() {
+        let sent = outgoing("a", 1, "2-b")
+        var (other, child) = (outgoing("a", 2, "3-c"), outgoing("a", 2, "3-c"))
+        (other.history, child.history) = ([rev("2-c"), rev("1-a")], [rev("2-b"), rev("1-a")])
+        var gone = sent
+        gone.news = .revoked
+        func isGivenUp(_ document: OutgoingDocument, next: [OutgoingDocument], _ style: PushStyle = .announce, filter: Bool = false) -> Bool {
+            var push = PushRun(style, filter: filter)
+            push.machine.nextPage = next.isEmpty ? nil : PushPage(documents: next)
+            return push.machine.isGivenUp(document)
+        }
+        #expect(isGivenUp(sent, next: [other]))
+        #expect(!isGivenUp(sent, next: []) && !isGivenUp(sent, next: [child]) && !isGivenUp(sent, next: [sent]))
+        // What is under way stands first on the page that waits for it, where no filter is asked about others before.
+        let behind = [outgoing("z", 2), other]
+        #expect(!isGivenUp(sent, next: behind) && isGivenUp(sent, next: behind, filter: true))
+        // That the peer may not have it any more is said all the same; and where we propose, the peer decides.
+        #expect(!isGivenUp(gone, next: [other]) && !isGivenUp(sent, next: [other], .propose))
     }
 
     // MARK: - A peer that was refused because of what is here

@@ -12,13 +12,15 @@ import Testing
         #expect(pull.on(.listArrived(offeredList)) == ["read list"])
         #expect(pull.on(.listRead(.success(.offered([.row(row(1, "a")), .row(row(2, "b"))])))) == ["missing a b"])
         #expect(pull.on(.missing([.need(ancestors: []), .have])) == ["answer +-"])
-        #expect(pull.through == nil && !pull.machine.isDrained)
+        // What was asked for and has not come is not on its way into the store.
+        #expect(pull.through == nil && !pull.machine.isDrained && !pull.machine.isStoring)
         #expect(pull.on(.arrived(received(1, "a"))) == ["check a@1-a"])
+        #expect(pull.machine.isStoring)
         #expect(pull.on(.checked(pull.batch, [.checked(checked(1, "a"))])) == ["store a@1-a"])
-        #expect(pull.through == nil && !pull.machine.isDrained)
+        #expect(pull.through == nil && !pull.machine.isDrained && pull.machine.isStoring)
         #expect(
             pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 7))])) == ["report a ok", "settle 1", "tell push a@1-a"])
-        #expect(pull.through == "2" && pull.machine.isDrained && !pull.machine.isCaughtUp)
+        #expect(pull.through == "2" && pull.machine.isDrained && !pull.machine.isCaughtUp && !pull.machine.isStoring)
         pull.on(.listArrived(IncomingList(handle: nil, body: offeredList.body)))
         pull.on(.listRead(.success(.offered([]))))
         #expect(pull.machine.isCaughtUp && pull.machine.isComplete && pull.machine.bufferedBytes == 0)
@@ -246,14 +248,16 @@ import Testing
         #expect(pull.on(.heldRead(HeldRevisions.Page(revisions: [], isAny: false))) == [])
         let ids = ["a", "b", "c"].map(doc)
         #expect(pull.on(.conflictsRead(ConflictDecider.Page(ids: ids))) == ["decide a b"])
-        #expect(!pull.machine.isComplete)
+        #expect(!pull.machine.isComplete && pull.machine.isStoring)
         let outcomes = [
             ConflictDecider.Outcome(id: doc("a"), failure: nil, isDecided: true),
             ConflictDecider.Outcome(id: doc("b"), failure: failing, isDecided: false),
         ]
         #expect(pull.on(.decided(outcomes)) == ["report a ok", "report b 409", "tell push", "decide c"])
+        // The last one waits no longer, and is with the resolver.
+        #expect(pull.machine.conflicts.isEmpty && pull.machine.isStoring)
         pull.on(.decided([ConflictDecider.Outcome(id: doc("c"), failure: nil, isDecided: true)]))
-        #expect(pull.counts.resolved == 2)
+        #expect(pull.counts.resolved == 2 && !pull.machine.isStoring)
         pull.on(.listArrived(offeredList))
         pull.on(.listRead(.success(.offered([]))))
         #expect(pull.machine.isComplete)

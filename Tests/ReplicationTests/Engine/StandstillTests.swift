@@ -129,4 +129,46 @@ import Testing
         #expect(push.machine.isFinished)
         #expect(push.on(.storeChanged(newest: 2)) == [])
     }
+
+    // MARK: - The end of a feed
+
+    @Test func aFeedIsAtItsEndWhileThereIsNothingToReadNow() {
+        var feed = FeedReader(from: FeedPosition(0))
+        #expect(!feed.isAtEnd)
+        _ = feed.accept(page(outgoing("a", 1)))
+        #expect(!feed.isAtEnd)
+        _ = feed.accept(end(1))
+        #expect(feed.isAtEnd)
+        feed.storeChanged(2)
+        #expect(!feed.isAtEnd)
+        // Read before that change.
+        _ = feed.accept(end(1))
+        #expect(!feed.isAtEnd)
+        _ = feed.accept(end(2))
+        feed.storeChanged(2)
+        #expect(feed.isAtEnd)
+        feed.lookAgain()
+        #expect(!feed.isAtEnd)
+        // The next document waits for its channels.
+        _ = feed.accept(FeedPage(next: FeedPosition(2), isEnd: false, isBlocked: true, newest: 3))
+        #expect(feed.isAtEnd)
+        feed.storeChanged(3)
+        #expect(!feed.isAtEnd)
+    }
+
+    @Test func aFeedThatStandsStillIsAtItsEndOnceItHasLookedAgain() {
+        let stall = FeedReader.Stall(id: doc("b"), version: rev("1-a"), failure: failing)
+        var feed = FeedReader(from: FeedPosition(1))
+        let isNew = feed.stand(at: stall, FeedPosition(1))
+        #expect(isNew && !feed.isAtEnd)
+        _ = feed.accept(page(outgoing("b", 2)))
+        let isNewAgain = feed.stand(at: stall, FeedPosition(1))
+        #expect(!isNewAgain && feed.isAtEnd)
+        feed.storeChanged(3)
+        #expect(!feed.isAtEnd)
+        _ = feed.accept(page(outgoing("b", 2), newest: 3))
+        #expect(feed.isAtEnd)
+        feed.goOn()
+        #expect(!feed.isAtEnd)
+    }
 }
