@@ -192,8 +192,7 @@ struct PullMachine {
             for case .row(let row) in rows where !row.isAccessRemoved {
                 offers.append(
                     RevisionOffer(
-                        id: row.id, revision: row.revision, isDeletion: row.flags & 1 != 0,
-                        isEcho: echoes.holds(row.id, row.revision)))
+                        id: row.id, revision: row.revision, isDeletion: row.isDeletion, isEcho: echoes.holds(row.id, row.revision)))
             }
             actions.append(.findMissing(offers))
         }

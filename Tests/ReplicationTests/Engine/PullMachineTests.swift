@@ -215,7 +215,7 @@ import Testing
     @Test func aRemovalWaitsForRevisionsThatWereAskedForBefore() {
         var pull = PullRun()
         pull.offer(row(1, "a"))
-        #expect(pull.offer(row(2, "a", flags: 2)) == ["answer -"])
+        #expect(pull.offer(row(2, "a", isAccessRemoved: true)) == ["answer -"])
         // Nothing that follows may overtake the removal either.
         #expect(pull.on(.listArrived(offeredList)) == [])
         pull.on(.arrived(received(1, "a")))
