@@ -3,7 +3,7 @@ import DocumentStore
 import Interfaces
 
 /// Documents of a feed that a peer pulls about which its filter could not decide. The feed goes on behind them, and the peer is told with
-/// each document that follows where it has to begin when it comes back: `LOW::SEQUENCE`, as with Sync Gateway's skipped sequences.
+/// each document that follows where it has to begin when it comes back, as with Sync Gateway's skipped sequences.
 struct HeldDocuments {
     private struct Hold {
         var version: Version

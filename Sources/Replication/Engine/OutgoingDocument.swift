@@ -115,29 +115,6 @@ extension OutgoingDocument {
         self.peerVersion = self.peerVersion.map { tree.name(of: $0, names) }
     }
 
-    /// Its place in the feed.
-    fileprivate var place: String { self.event.map { "\($0):\(self.sequence)" } ?? String(self.sequence) }
-
-    /// The sequence as the peer sees it: JSON.
-    var sequenceJSON: String {
-        guard let low = self.low else { return self.event == nil ? place : "\"\(place)\"" }
-        return "\"\(low):\(self.event == nil ? ":" : "")\(place)\""
-    }
-
-    /// With the body that travels, for a peer that may want the names of blobs beside them.
-    func withAttachments(whereListed: Bool) -> OutgoingDocument {
-        var document = self
-        document.travellingBody = (try? LegacyAttachments.add(to: self.body, generation: self.version.generation, whereListed: whereListed)) ?? self.body
-        return document
-    }
-
-    /// The history for a peer that wants no more than so many ancestors. It may have been read before the peer said so. What the peer holds
-    /// stays its end.
-    func history(atMost limit: Int) -> [Version] {
-        guard self.history.count > limit else { return self.history }
-        return Array(self.history.prefix(limit)) + (self.history.last == self.peerVersion || self.history.last == self.base ? self.history.suffix(1) : [])
-    }
-
     /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.
     mutating func cutHistory(_ known: [Version]) {
         // What does not change it leaves it shared.
@@ -146,14 +123,6 @@ extension OutgoingDocument {
         guard !known.isEmpty, let cut = self.history.firstIndex(where: { known.contains($0) }) else { return }
         self.history.removeSubrange((cut + 1)...)
         self.base = self.history[cut]
-    }
-
-    /// The versions behind a revision, for a peer that has version vectors. One that names an ancestor by its version takes the ids of
-    /// ancestors for a branch beside that.
-    func vectorHistory(isOurs: Bool) -> String? {
-        guard var vector = self.vector else { return nil }
-        if !isOurs, !self.isKnownByID, self.peerVersion?.kind != .tree { vector.revisions = RevisionHistory() }
-        return vector.text(authorsOnce: !isOurs)
     }
 
     /// A tombstone that says no more than that it is one.
@@ -175,17 +144,6 @@ extension OutgoingDocument {
         (end.isDeleted, end.isEndOfBranch, end.body, end.blobs) = (true, true, [], [])
         return end
     }
-
-    /// Bits of a changes row: 1 deleted, 2 access revoked, 4 removed from the channels.
-    var flags: Int {
-        let deleted = self.isDeleted ? 1 : 0
-        if self.goesByBody { return deleted }
-        return switch self.news {
-        case .visible: deleted
-        case .revoked: deleted | 2
-        case .removed: deleted | 4
-        }
-    }
 }
 
 /// How far a feed has been read.
@@ -202,7 +160,7 @@ struct FeedPosition: Sendable, Equatable {
     /// Right behind a document that was read from here.
     func behind(_ document: OutgoingDocument) -> FeedPosition {
         guard channels != nil else { return FeedPosition(document.sequence) }
-        let place = ChannelPlace(parsing: document.place)
+        let place = ChannelPlace(behind: document.sequence, in: document.event)
         return FeedPosition(place.sequence, channels: place)
     }
 }
