@@ -30,7 +30,7 @@ extension OutgoingDocument {
     /// ancestors for a branch beside that.
     func vectorHistory(isOurs: Bool) -> String? {
         guard var vector = self.vector else { return nil }
-        if !isOurs, !self.isKnownByID, self.peerVersion?.kind != .tree { vector.revisions = RevisionHistory() }
+        if !isOurs, !self.isKnownByID, self.peerVersion?.isOfTree != true { vector.revisions = RevisionHistory() }
         return vector.text(authorsOnce: !isOurs)
     }
 

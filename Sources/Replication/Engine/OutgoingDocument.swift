@@ -13,13 +13,6 @@ struct BranchEnd: Sendable, Equatable {
     var history: [Version]
     /// For a peer that has version vectors.
     var vector: VectorHistory?
-
-    /// By the names of a peer that has version vectors.
-    func named(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) -> BranchEnd {
-        let vector = tree.vectorHistory(of: version, history, naming, historyLimit)
-        let names = vector == nil ? .trees : naming
-        return BranchEnd(version: tree.name(of: version, names), history: history.map { tree.name(of: $0, names) }, vector: vector)
-    }
 }
 
 /// One of our documents on its way to the peer.
@@ -100,26 +93,11 @@ extension OutgoingDocument {
     /// Of the versions that go with it; nil where none does. Those that stand for revisions of trees have no time.
     var latestTime: UInt64? { self.vector?.vector.latestTime }
 
-    /// Everything by the names of a peer that has version vectors.
-    mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {
-        self.vector = tree.vectorHistory(of: self.version, self.history, naming, historyLimit)
-        if let end = self.peersEnd {
-            // The vector may say that its branch is over. It does not where both ended by themselves.
-            let isSaid = self.vector?.vector.knows(tree.vector(of: end.version)?.current ?? VectorVersion(standingFor: end.version)) == true
-            self.peersEnd = isSaid ? nil : end.named(tree, naming, historyLimit)
-        }
-        // Versions may have come for ancestors of a revision that has only an id: the history of an id is read as ids.
-        let names = self.vector == nil ? .trees : naming
-        self.version = tree.name(of: self.version, names)
-        self.history = self.history.map { tree.name(of: $0, names) }
-        self.peerVersion = self.peerVersion.map { tree.name(of: $0, names) }
-    }
-
     /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.
     mutating func cutHistory(_ known: [Version]) {
         // What does not change it leaves it shared.
         if self.base != self.peerVersion { self.base = self.peerVersion }
-        if known.contains(where: { $0.kind == .tree }) { self.isKnownByID = true }
+        if known.contains(where: { $0.isOfTree }) { self.isKnownByID = true }
         guard !known.isEmpty, let cut = self.history.firstIndex(where: { known.contains($0) }) else { return }
         self.history.removeSubrange((cut + 1)...)
         self.base = self.history[cut]
@@ -130,11 +108,6 @@ extension OutgoingDocument {
         var document = self
         (document.body, document.blobs, document.travellingBody) = ([], [], nil)
         return document
-    }
-
-    /// Whether the other revision is an ancestor, be it one that its history leaves out.
-    func mayDescend(from other: Version) -> Bool {
-        self.history.contains(other) || (self.history.last ?? self.version).generation > other.generation
     }
 
     /// The deletion that ended a branch, to be sent before the document.
@@ -239,20 +212,4 @@ enum Comparison: Sendable, Equatable {
     case ended(BranchEnd)
     /// The peer's revision is not here.
     case unknown
-}
-
-extension RevisionTree {
-    /// What a peer that has version vectors is told of the versions behind a revision; nil for one that it knows by its id.
-    ///
-    /// - Parameter history: its ancestors, as they go to the peer.
-    fileprivate func vectorHistory(of revision: Version, _ history: [Version], _ naming: RevisionNaming, _ limit: Int) -> VectorHistory? {
-        let own = vector(of: revision)
-        guard var vector = own ?? (naming == .versionsOnly ? VersionVector(VectorVersion(standingFor: revision)) : nil) else { return nil }
-        let ancestors = unversionedAncestors(of: revision, limit: limit)
-        // By whichever name the peer knows them.
-        if naming == .versionsOnly, own != nil, let nearest = ancestors.first { vector.take(older: [VectorVersion(standingFor: nearest)]) }
-        var named = VectorHistory(vector, revisions: RevisionHistory(ancestors))
-        if own != nil { named.place = VectorHistory.TreePlace(revision: revision, history: RevisionHistory(history)) }
-        return named
-    }
 }
