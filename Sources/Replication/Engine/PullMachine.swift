@@ -11,7 +11,7 @@ import Interfaces
 struct PullMachine {
     let settings: PullSettings
     var counts = ReplicationCounts()
-    /// Only where we are active.
+    /// Only where we are active, and subscribed to the peer's changes.
     private(set) var tracker: RemoteSequenceTracker?
 
     private var lists: WaitingLists
@@ -24,7 +24,6 @@ struct PullMachine {
     var removals: [Removal] = []
     var removalsUnderWay = 0
 
-    private(set) var isSubscribed = false
     private var wasAnnouncedComplete = false
     private var heldReview = KeptBackReview(isDue: false)
     private var conflictReview = KeptBackReview(isDue: false)
@@ -43,12 +42,11 @@ struct PullMachine {
     }
 
     /// We subscribed to the peer's changes behind this sequence.
-    mutating func subscribe(since: RemoteSequence?) {
-        isSubscribed = true
-        tracker = RemoteSequenceTracker(from: since)
-    }
+    mutating func subscribe(since: RemoteSequence?) { tracker = RemoteSequenceTracker(from: since) }
 
     // MARK: - What others may ask
+
+    var isSubscribed: Bool { tracker != nil }
 
     /// The end of the peer's backlog was announced, and every list before it is answered.
     var isCaughtUp: Bool { wasAnnouncedComplete && lists.isIdle }
