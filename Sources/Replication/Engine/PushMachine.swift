@@ -26,7 +26,7 @@ struct PushMachine {
     var hasKeptBack = false
     /// Put on the list on this connection because the peer refused them.
     var refused: Set<DocumentID> = []
-    var barrier = PushBarrier()
+    var barrier = PushBarrier.down(refusal: nil)
     /// What the peer took away while it owes an answer about it.
     var removals: [Removal] = []
     var removalWatch = RemovalWatch()
@@ -348,8 +348,7 @@ struct PushMachine {
     }
 
     mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
-        // One that was on its way when the others were refused says nothing of those.
-        if !barrier.isUp { barrier.refusal = nil }
+        barrier.taken()
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { echoes.answered(document.id) }
         if settings.pulls { actions.append(.tellPull(document.id, document.version)) }

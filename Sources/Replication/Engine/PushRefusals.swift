@@ -2,11 +2,26 @@ import Documents
 import Interfaces
 
 /// Whether a peer takes anything of us.
-struct PushBarrier {
+enum PushBarrier {
+    /// What there is is offered. What the peer said before stands until it has taken something.
+    case down(refusal: ReplicationError?)
     /// Nothing is offered for now.
-    var isUp = false
-    /// Why; it stands until the peer has taken something.
-    var refusal: ReplicationError?
+    case up(refusal: ReplicationError)
+
+    var isUp: Bool { if case .up = self { true } else { false } }
+
+    var refusal: ReplicationError? {
+        switch self {
+        case .down(let refusal): refusal
+        case .up(let refusal): refusal
+        }
+    }
+
+    /// The peer is offered something once more.
+    mutating func lower() { self = .down(refusal: refusal) }
+
+    /// The peer took something. One that was on its way when the others were refused says nothing of those.
+    mutating func taken() { if case .down(.some) = self { self = .down(refusal: nil) } }
 }
 
 extension ReplicationError {
@@ -105,7 +120,7 @@ extension PushMachine {
     /// The peer takes nothing of us. What is pulled goes on; what was to be pushed waits, and is offered again now and then.
     mutating func forbid(_ ids: [DocumentID], _ error: ReplicationError, _ actions: inout [PushAction]) {
         guard settings.pulls else { return actions.append(.fail(error)) }
-        barrier = PushBarrier(isUp: true, refusal: error)
+        barrier = .up(refusal: error)
         park(ids)
         if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
     }
@@ -117,7 +132,7 @@ extension PushMachine {
     }
 
     mutating func tryAgain() {
-        barrier.isUp = false
+        barrier.lower()
         ledger.wakeDeferred()
     }
 
