@@ -253,12 +253,12 @@ struct InsertionMachine {
             return admit(batch, passed, attempt: 1, &actions)
         }
         mayHaveHeld = true
-        batches.move(batch, to: .keeping(kept, passed: passed))
+        batches.move(batch, to: .keeping(kept, passed: passed, isStale: false))
         actions.append(.keep(batch, kept))
     }
 
     private mutating func acceptKept(_ batch: BatchID, _ ended: inout [Insertion], _ actions: inout [PullAction]) {
-        guard case .keeping(let kept, let passed)? = batches.step(batch) else { return }
+        guard case .keeping(let kept, let passed, _)? = batches.step(batch) else { return }
         leave(kept, isListed: true, &ended)
         admit(batch, passed, attempt: 1, &actions)
     }
@@ -351,7 +351,7 @@ struct InsertionMachine {
         switch batches.step(batch) {
         case .checking, nil: break
         case .judging(let revisions, _), .assigning(let revisions, _): for revision in revisions { postpone(revision, failure, &ended) }
-        case .keeping(let kept, let passed):
+        case .keeping(let kept, let passed, _):
             for each in kept { postpone(each.revision, failure, &ended) }
             for revision in passed { postpone(revision, failure, &ended) }
         case .storing(let revisions, _): for storable in revisions { postpone(storable.revision, failure, &ended) }

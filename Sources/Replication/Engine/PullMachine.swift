@@ -128,7 +128,7 @@ struct PullMachine {
         }
         // What is to be taken away is gone before a later list may bring it back.
         if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
-        if canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
+        if !heldReview.isOver, canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
     }
 
     /// More revisions may be asked for: each may be a conflict more, and deciding may be slow.
