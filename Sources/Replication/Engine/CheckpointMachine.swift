@@ -56,8 +56,6 @@ struct CheckpointMachine {
     /// Why the peer keeps no checkpoint of ours; it is not asked again on this connection.
     private(set) var refusal: ReplicationError?
 
-    private static let attempts = 3
-
     /// Of a peer without a connection that ends when it does: only this says that it is not what it was.
     private let isRestartedByConflicts: Bool
 
@@ -100,7 +98,7 @@ struct CheckpointMachine {
             state = .savingHere(body)
             actions.append(.saveHere(body))
         case (.peerConflict, .savingAtPeer) where isRestartedByConflicts: restart(&actions)
-        case (.peerConflict, .savingAtPeer(let body, let attempt)) where attempt < Self.attempts:
+        case (.peerConflict, .savingAtPeer(let body, let attempt)) where attempt < EngineBounds.checkpointAttempts:
             state = .fetchingToken(body, attempt: attempt)
             actions.append(.fetchToken)
         case (.peerConflict, .savingAtPeer):

@@ -16,7 +16,6 @@ struct HeldDocuments {
     private(set) var first: [FeedReader.Stall] = []
     private var low: SequenceNumber?
     private let limit: Int
-    private static let shown = 10
 
     init(limit: Int) { self.limit = limit }
 
@@ -36,7 +35,7 @@ struct HeldDocuments {
         }
         if known != nil { release(stall.id) }
         holds[stall.id] = Hold(version: stall.version, before: before)
-        if first.count < Self.shown { first.append(stall) }
+        if first.count < EngineBounds.shownHeldDocuments { first.append(stall) }
         low = min(low ?? before, before)
         return true
     }
