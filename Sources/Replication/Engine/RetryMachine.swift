@@ -62,7 +62,7 @@ public struct RetryMachine: Sendable {
     ///   after so many failed attempts, although data flowed.
     /// - Parameter chance: random bits. They take up to half of the delay away, so that a fleet does not come back all at once.
     public mutating func failed(_ error: ReplicationError, chance: UInt64 = .max, setbacks: Int = 0) -> Decision {
-        guard error.isTransient || (isContinuous && !Self.isForGood(error)) else { return .stop }
+        guard error.isTransient || (isContinuous && !error.isForGood) else { return .stop }
         guard retries < maximumRetries else { return .stop }
         retries += 1
         blockedRetries = error.isTransient ? 0 : blockedRetries + 1
@@ -77,11 +77,6 @@ public struct RetryMachine: Sendable {
         delay -= Int(Double(delay / 2) * (Double(UInt64.max - chance) / Double(UInt64.max)))
         let asked = min(max(0, error.retryAfterSeconds ?? 0), EngineBounds.longestRetryAfterSeconds) * 1_000
         return .retry(afterMilliseconds: max(delay, asked))
-    }
-
-    /// 4002 is a peer's word for "do not come back"; an own database that is closed or broken does not open for another connection.
-    private static func isForGood(_ error: ReplicationError) -> Bool {
-        (error.domain, error.code) == (.websocket, 4002) || error.domain == .store
     }
 
     private static func doubled(_ first: Int, _ times: Int, _ cap: Int) -> Int { times >= 30 ? cap : min(first << times, cap) }
