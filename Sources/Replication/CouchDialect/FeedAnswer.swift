@@ -69,7 +69,7 @@ extension RemoteSequence {
 
     fileprivate func checkFeed(_ limits: ReplicationLimits) throws(ReplicationError) {
         do throws(MessageError) { try check(limits) } catch {
-            throw ReplicationError(domain: .http, code: error.code, message: error.message)
+            throw ReplicationError(error)
         }
     }
 

@@ -116,7 +116,7 @@ struct CheckpointMachine {
             saveHereOnly(body, &actions)
         case (.peerRefused(let error), .savingAtPeer), (.peerRefused(let error), .fetchingToken):
             state = .broken
-            if error.domain == .http, error.code == 503 {
+            if error.isBusy {
                 actions.append(.fail(error))
             } else {
                 actions.append(.warn("the peer did not save the checkpoint: \(error)"))
@@ -132,11 +132,9 @@ struct CheckpointMachine {
     /// Another copy than the last one that was saved: the peer may have lost what it had, and only both copies say how far both are.
     private mutating func restart(_ actions: inout [Action]) {
         state = .broken
-        var error = ReplicationError(
-            domain: .http, code: 503,
-            message: "the peer has not the checkpoint that was saved there last, it may have been restored: both sides are compared anew")
-        error.isTransient = true
-        actions.append(.fail(error))
+        actions.append(
+            .fail(
+                .busy("the peer has not the checkpoint that was saved there last, it may have been restored: both sides are compared anew")))
     }
 
     private mutating func saveHereOnly(_ body: CheckpointBody, _ actions: inout [Action]) {

@@ -332,12 +332,11 @@ struct InsertionMachine {
                 continue
             case .moved:
                 let message = "the document changed each time that sync had looked at it (resolve_attempts)"
-                ended.append(Insertion(revision, .postponed(ReplicationError(domain: .http, code: 503, message: message))))
+                ended.append(Insertion(revision, .postponed(.busy(message))))
             case .stored(let outcome): ended.append(Insertion(revision, .stored(outcome)))
             case .failed(let error) where error.isNoRoom: ended.append(Insertion(revision, .postponed(ReplicationError(store: error))))
             case .failed(let error):
-                ended.append(
-                    Insertion(revision, .refused(ReplicationError(domain: .http, code: error.replicationStatus, message: error.peerMessage))))
+                ended.append(Insertion(revision, .refused(ReplicationError(refusing: error))))
             }
             batches.leave(revision.id, revision.bytes)
         }
@@ -347,7 +346,7 @@ struct InsertionMachine {
     /// Nothing of the batch was stored: the peer keeps it, and our rows stay open.
     private mutating func fail(_ batch: BatchID, _ error: any Error, _ ended: inout [Insertion]) {
         let hasRoom = (error as? StoreError)?.isNoRoom != true
-        let failure = hasRoom ? ReplicationError(domain: .http, code: 503, message: "the database cannot take the document now") : ReplicationError(store: error)
+        let failure = hasRoom ? ReplicationError.busy("the database cannot take the document now") : ReplicationError(store: error)
         switch batches.step(batch) {
         case .checking, nil: break
         case .judging(let revisions, _), .assigning(let revisions, _): for revision in revisions { postpone(revision, failure, &ended) }

@@ -59,7 +59,7 @@ struct OutgoingFields: Sendable {
     var isEndOfBranch = false
     /// How the branch ended here that the peer is known to have, where this one is of another.
     var peersEnd: BranchEnd?
-    /// The peer refused it with 403 once; the second time is final.
+    /// The peer forbade it once; the second time is final.
     var wasForbidden = false
     /// The version of the push filter that said what becomes of it.
     var judgedBy = ""

@@ -165,7 +165,7 @@ struct PullMachine {
     private func refuseList(_ handle: AnswerHandle?, _ error: MessageError, _ actions: inout [PullAction]) {
         actions.append(.refuseList(handle, error))
         // A list that is not answered would leave a gap in what was pulled.
-        if !settings.isPassive { actions.append(.fail(ReplicationError(domain: .http, code: error.code, message: error.message))) }
+        if !settings.isPassive { actions.append(.fail(ReplicationError(error))) }
     }
 
     private mutating func accept(_ rows: ListRows, _ actions: inout [PullAction]) {
@@ -216,7 +216,7 @@ struct PullMachine {
             guard case .row(let row) = result else {
                 if case .bad(let why, let sequence, let id) = result {
                     if let id {
-                        report(id, ReplicationError(domain: .http, code: 400, message: why), &actions)
+                        report(id, .malformed(why), &actions)
                     } else {
                         actions.append(.warn("a row of changes was refused: \(why)"))
                     }
@@ -266,7 +266,7 @@ struct PullMachine {
         let answers = rows.map { result -> ProposalAnswer in
             guard case .row(let row) = result, let verdict = next.next() else {
                 if case .bad(let why, _, _) = result { actions.append(.warn("a proposal was refused: \(why)")) }
-                return .refused(code: 400)
+                return .unreadable
             }
             switch verdict {
             case .conflict where insertion.decidesPushes && !refusesPush, .accept:

@@ -382,7 +382,7 @@ struct PushMachine {
             ledger.finish(id)
         } else if error.isConflict {
             lose(document, to: nil, &actions)
-        } else if error.domain == .http, error.code == 403, !document.wasForbidden {
+        } else if error.isForbidden, !document.wasForbidden {
             ledger.goOn(id, wasForbidden: true)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)

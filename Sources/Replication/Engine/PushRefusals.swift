@@ -24,20 +24,6 @@ enum PushBarrier {
     mutating func taken() { if case .down(.some) = self { self = .down(refusal: nil) } }
 }
 
-extension ReplicationError {
-    /// The document is refused for a version whose time does not suit the peer's clock.
-    var isOfClock: Bool { Self.isOfClock(domain: domain.rawValue, code: "\(code)", message) }
-
-    /// The same of one as it is listed. Couchbase Lite 4 has a version more than two minutes ahead of its clock for no version at all:
-    /// LiteCore/4, "Invalid timestamp in version vector" (`VectorDocument.cc`).
-    static func isOfClock(domain: String, code: String, _ message: String) -> Bool {
-        domain == Domain.litecore.rawValue && code == "4" && message.contains("timestamp")
-    }
-
-    /// The peer lets us read and not write, or has no such request at all.
-    var forbidsWriting: Bool { domain == .http && (code == 403 || code == 405) }
-}
-
 // What the peer refused, what it brings of the same documents, and what it gets no more.
 extension PushMachine {
     /// Puts a document on the list of what was kept back, because the peer refused it.
@@ -94,7 +80,7 @@ extension PushMachine {
         if settings.pulls, !document.isAfterPull { return ledger.park(document.id, { .awaitingPull($0) }) }
         let name = current.map { " (\($0))" } ?? ""
         let why = settings.pulls ? "which the pull does not bring; it is offered again later" : "and this replicator does not pull"
-        let error = ReplicationError(domain: .http, code: 409, message: "the peer holds another revision\(name), \(why)")
+        let error = ReplicationError.conflict("the peer holds another revision\(name), \(why)")
         fail(document, error, isFinal: !settings.pulls, &actions)
     }
 
