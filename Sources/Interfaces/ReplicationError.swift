@@ -40,6 +40,10 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         set { kind = newValue ? .transient : .permanent }
     }
 
+    /// No other connection is worth a try, be it after a long time: 4002 is a peer's word for "do not come back", and an own database that is
+    /// closed or broken does not open for another connection.
+    package var isForGood: Bool { (domain, code) == (.websocket, 4002) || domain == .store }
+
     /// Makes an error whose ``kind`` follows the table of the operator surface.
     public init(domain: Domain, code: Int, message: String) {
         self.domain = domain

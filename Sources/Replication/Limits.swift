@@ -201,3 +201,23 @@ public struct ReplicationLimitValues: Sendable {
     var planted: PlantedFault?
     #endif
 }
+
+/// Bounds of the engine that are the same for every connection.
+enum EngineBounds {
+    /// `checkpoint_attempts`: how often a checkpoint is sent to a peer whose copy of it was changed meanwhile.
+    static let checkpointAttempts = 3
+    /// `shown_held_documents`: documents that a feed goes on behind and that are named with what failed; the others are counted.
+    static let shownHeldDocuments = 10
+    /// `silence_grace`: seconds that what is under way gets to arrive, before an idle connection that misses something is taken for deaf.
+    static let silenceGraceSeconds = 30
+    /// `retry_after`: the longest time that a peer's `Retry-After` is followed, in seconds.
+    static let longestRetryAfterSeconds = 3_600
+    /// `one_shot_retries`: retries of a one-shot replication whose configuration names none. Couchbase Lite's.
+    static let oneShotRetries = 9
+    /// `longest_retry`: the longest delay before a retry where the configuration names none, in seconds. Couchbase Lite's.
+    static let longestRetrySeconds = 300
+    /// `blocked_retry`: the first delay where somebody has to do something first, in seconds; doubles each time, up to `longest_blocked_retry`.
+    static let blockedRetrySeconds = 60
+    /// `longest_blocked_retry`: the longest such delay, in seconds.
+    static let longestBlockedRetrySeconds = 3_600
+}

@@ -45,15 +45,16 @@ struct ChangeRowTests {
     }
 
     @Test func deletedIsABooleanOrBits() throws {
-        for (flag, bits, removed) in [
-            ("", 0, false), (",false", 0, false), (",true", 1, false), (",0", 0, false), (",1", 1, false), (",5", 5, false),
-            (",2", 2, true), (",3", 3, true), (",4", 4, true), (",6", 6, true), (",null", 0, false),
+        for (flag, deleted, removed) in [
+            ("", false, false), (",false", false, false), (",true", true, false), (",0", false, false), (",1", true, false),
+            (",5", true, false), (",2", false, true), (",3", true, true), (",4", false, true), (",6", false, true),
+            (",null", false, false), (",-1", true, false),
         ] {
             guard case .row(let row) = try changes("[[1,\"d\",\"\(id1)\"\(flag)]]")[0] else {
                 Issue.record("\(flag) was refused")
                 continue
             }
-            #expect(row.flags == bits && row.isAccessRemoved == removed, "\(flag)")
+            #expect(row.isDeletion == deleted && row.isAccessRemoved == removed, "\(flag)")
         }
     }
 

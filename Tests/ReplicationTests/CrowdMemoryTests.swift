@@ -270,5 +270,5 @@ struct CrowdMemoryTests {
 extension ReplicationSession {
     fileprivate var revisionsOnTheirWay: Int { links.first?.push?.ledger.inFlight ?? 0 }
     fileprivate var bytesOfMessagesMade: Int { dialect.queuedBytes }
-    fileprivate var readsAPage: Bool { links.first?.push?.feed.reading == .feed }
+    fileprivate var readsAPage: Bool { if case .feed? = links.first?.push?.feed.reading { true } else { false } }
 }

@@ -172,7 +172,7 @@ struct ChangesReading: Sendable {
                         bytes += told.bytes
                         page.rows.append(told)
                     }
-                    before = ChannelPlace(parsing: row.event.map { "\($0):\(row.sequence)" } ?? "\(row.sequence)")
+                    before = ChannelPlace(behind: row.sequence, in: row.event)
                 }
                 return (page, starts)
             }

@@ -103,6 +103,12 @@ public struct ChannelPlace: Sendable, Equatable {
 
     public init(_ sequence: SequenceNumber = 0) { self.sequence = sequence }
 
+    /// Right behind a document, as the feed tells of it: by itself, or because of an event.
+    public init(behind sequence: SequenceNumber, in event: SequenceNumber?) {
+        self.init(sequence)
+        if let event, event > 0 { (self.sequence, self.event, self.inEvent) = (event - 1, event, sequence) }
+    }
+
     /// Reads `N` or `EVENT:N`, with or without quotes, and `LOW::N` or `LOW:EVENT:N`, where what lies behind `LOW` is told again; anything
     /// else is the beginning.
     public init(parsing text: String) {
@@ -113,7 +119,7 @@ public struct ChannelPlace: Sendable, Equatable {
         if parts.count == 1, let number = SequenceNumber(parts[0]) {
             sequence = number
         } else if parts.count == 2, let event = SequenceNumber(parts[0]), let inEvent = SequenceNumber(parts[1]), event > 0 {
-            (sequence, self.event, self.inEvent) = (event - 1, event, inEvent)
+            self = ChannelPlace(behind: inEvent, in: event)
         } else if parts.count == 3, let low = SequenceNumber(parts[0]) {
             sequence = low
         }

@@ -46,7 +46,7 @@ extension BLIPDialect {
             case .have: writer.number(304)
             case .conflict(let current) where namesCurrent: writer.raw("{\"status\":409,\"rev\":\"\(current.text)\"}")
             case .conflict: writer.number(409)
-            case .refused(let code): writer.number(code)
+            case .unreadable: writer.number(400)
             }
         }
         reply(handle, listReply(writer.finish()))

@@ -262,7 +262,7 @@ struct BLIPDialect: ~Copyable {
             if style == .announce { writer.raw(document.sequenceJSON) }
             writer.escaped(document.id.text)
             writer.plain(document.version.text)
-            if style == .announce { writer.number(document.flags) } else { writer.plain(document.peerVersion?.text ?? "") }
+            if style == .announce { writer.number(document.changeFlags.bits) } else { writer.plain(document.peerVersion?.text ?? "") }
             writer.number(document.body.count)
             writer.endRow()
         }

@@ -4,7 +4,7 @@ import Encodings
 import Interfaces
 
 enum ChangeRows {
-    /// Reads the rows of `changes`. `null` and `[]` are the caught-up marker.
+    /// Reads the rows of `changes`, `[sequence, docID, revID, deleted, bodySize]` each. `null` and `[]` are the caught-up marker.
     static func readChanges(
         _ bytes: [UInt8], naming: RevisionNaming = .trees, limits: ReplicationLimits
     ) throws(MessageError) -> [RowResult<OfferedRow>] {
@@ -19,25 +19,18 @@ enum ChangeRows {
             try sequence.check(limits)
             do throws(MessageError) {
                 let (id, name) = try identity(items[1], items[2], naming)
-                var flags = 0
-                if items.count > 3 {
-                    switch items[3] {
-                    case .bool(let deleted): flags = deleted ? 1 : 0
-                    case .number(let number): flags = Int(clamping: number.asInt64 ?? 0)
-                    default: break
-                    }
-                }
+                let flags = items.count > 3 ? ChangeFlags(items[3]) : ChangeFlags(bits: 0)
                 return .row(
                     OfferedRow(
-                        sequence: sequence, id: id, revision: name.revision, flags: flags,
-                        bodySize: items.count > 4 ? size(items[4]) : 0))
+                        sequence: sequence, id: id, revision: name.revision, isDeletion: flags.isDeletion,
+                        isAccessRemoved: flags.isAccessRemoved, bodySize: items.count > 4 ? size(items[4]) : 0))
             } catch {
                 return .bad(error.message, sequence: sequence)
             }
         }
     }
 
-    /// Reads the rows of `proposeChanges`.
+    /// Reads the rows of `proposeChanges`, `[docID, revID, serverRevID, bodySize]` each.
     static func readProposals(
         _ bytes: [UInt8], naming: RevisionNaming = .trees, limits: ReplicationLimits
     ) throws(MessageError) -> [RowResult<ProposedRow>] {
@@ -188,6 +181,26 @@ extension RemoteSequence {
         guard json.utf8.count > limits.maximumSequenceBytes else { return }
         throw MessageError(
             code: 413, message: "a sequence of the peer has \(json.utf8.count) bytes, max_sequence_bytes is \(limits.maximumSequenceBytes)")
+    }
+}
+
+/// What a row of `changes` says of its document in bits: 1 deleted, 2 access revoked, 4 removed from the channels (Sync Gateway's;
+/// LiteCore writes 0 and 1, others a Boolean).
+struct ChangeFlags {
+    var bits: Int
+
+    var isDeletion: Bool { bits & 1 != 0 }
+    /// The document was taken away, as opposed to deleted: 5 is a deletion that took it out of its channels.
+    var isAccessRemoved: Bool { bits >= 2 && bits != 5 }
+}
+
+extension ChangeFlags {
+    init(_ value: JSONValue) {
+        switch value {
+        case .bool(let isDeleted): bits = isDeleted ? 1 : 0
+        case .number(let number): bits = Int(clamping: number.asInt64 ?? 0)
+        default: bits = 0
+        }
     }
 }
 

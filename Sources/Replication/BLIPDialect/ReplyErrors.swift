@@ -14,3 +14,14 @@ extension ReplicationError {
         }
     }
 }
+
+extension ReplicationError {
+    /// The document is refused for a version whose time does not suit the peer's clock.
+    var isOfClock: Bool { Self.isOfClock(domain: domain.rawValue, code: "\(code)", message) }
+
+    /// The same of one as it is listed. Couchbase Lite 4 has a version more than two minutes ahead of its clock for no version at all:
+    /// LiteCore/4, "Invalid timestamp in version vector" (`VectorDocument.cc`).
+    static func isOfClock(domain: String, code: String, _ message: String) -> Bool {
+        domain == Domain.litecore.rawValue && code == "4" && message.contains("timestamp")
+    }
+}

@@ -153,7 +153,7 @@ extension CouchDialect {
     /// What won here was ended at the peer meanwhile, in favour of what was given up here: that comes once more.
     private func takeUp(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws {
         guard let document = losers.max(by: { $0.revision < $1.revision }) else { return }
-        let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision, flags: 0, bodySize: 0)
+        let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision)
         let whole = try await withAttachments(document, WantedRevision(row: row, ancestors: []))
         guard case .arrived(var received) = whole.arrival(row.sequence, limits) else { return }
         received.sequence = nil

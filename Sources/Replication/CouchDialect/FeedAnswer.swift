@@ -47,7 +47,7 @@ struct FeedAnswer {
             // Each leaf has a place of its own; the row is done with its last, and until then the feed goes on behind the row before.
             for (index, leaf) in leaves.enumerated().reversed() {
                 let place = index == 0 ? sequence : RemoteSequence(behind: before, index, in: sequence)
-                rows.append(.row(OfferedRow(sequence: place, id: id, revision: leaf, flags: isDeleted ? 1 : 0, bodySize: 0)))
+                rows.append(.row(OfferedRow(sequence: place, id: id, revision: leaf, isDeletion: isDeleted)))
             }
         }
         if let end = answer["last_seq"].flatMap({ RemoteSequence(feed: $0) }) {
@@ -69,7 +69,7 @@ extension RemoteSequence {
 
     fileprivate func checkFeed(_ limits: ReplicationLimits) throws(ReplicationError) {
         do throws(MessageError) { try check(limits) } catch {
-            throw ReplicationError(domain: .http, code: error.code, message: error.message)
+            throw ReplicationError(error)
         }
     }
 

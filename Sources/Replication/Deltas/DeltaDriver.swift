@@ -256,8 +256,7 @@ extension ReplicationSession {
     private func refuse(_ revision: ReceivedRevision, _ error: MessageError, _ link: CollectionLink) {
         link.deltas.failed += 1
         if let handle = revision.replyTo { return dialect.refuse(handle, error) }
-        let failure = ReplicationError(domain: .http, code: error.code, message: error.message)
-        tell(link, pull: .arrivalRefused(revision.sequence, revision.id, failure, isFinal: false))
+        tell(link, pull: .arrivalRefused(revision.sequence, revision.id, ReplicationError(error), isFinal: false))
     }
 
     /// Revisions of the peer that are stored with the bodies that it sent.

@@ -128,7 +128,7 @@ enum RevisionChecking {
                 if scan.mayHoldBlobs { checked.blobs = try BlobReferences.find(in: checked.body) }
             } catch { throw MessageError.bad("the body of document \(id) is refused: \(error)") }
         } catch {
-            throw ReplicationError(domain: .http, code: error.code, message: error.message)
+            throw ReplicationError(error)
         }
         return checked
     }

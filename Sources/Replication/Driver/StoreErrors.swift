@@ -12,6 +12,9 @@ extension ReplicationError {
 }
 
 extension ReplicationError {
+    /// The store refuses one document, in the terms in which a peer is told of it.
+    init(refusing error: StoreError) { self.init(domain: .http, code: error.replicationStatus, message: error.peerMessage) }
+
     /// There is no room for it on this side.
     var isNoRoom: Bool { domain == .store && code == 507 }
 
@@ -57,7 +60,7 @@ extension StoreError {
     }
 
     /// What a peer is told, in HTTP's numbers.
-    var replicationStatus: Int {
+    fileprivate var replicationStatus: Int {
         switch self {
         case .conflict, .conflictMoved: 409
         case .bodyTooLarge: 413

@@ -57,8 +57,8 @@ struct Batches {
         case checking([(id: DocumentID, bytes: Int)])
         /// The filter is asked. `isStale`: another version took its place meanwhile, and is asked as well.
         case judging([CheckedRevision], isStale: Bool)
-        /// What the filter kept back is put on its list; the others go on then.
-        case keeping([HeldRevision], passed: [CheckedRevision])
+        /// What the filter kept back is put on its list; the others go on then. `isStale`: another version took the filter's place meanwhile.
+        case keeping([HeldRevision], passed: [CheckedRevision], isStale: Bool)
         /// The sync function is asked.
         case assigning([CheckedRevision], attempt: Int)
         /// The store writes.
@@ -66,7 +66,6 @@ struct Batches {
     }
 
     private var batches: [BatchID: Step] = [:]
-    private var keepingForOldFilter: Set<BatchID> = []
     /// Revisions that wait for their blobs, each with later ones of its document.
     private var fetches: [FetchID: (revision: CheckedRevision, behind: [CheckedRevision])] = [:]
     private var fetching: [DocumentID: FetchID] = [:]
@@ -88,7 +87,7 @@ struct Batches {
             switch step {
             case .checking: break
             case .judging(let revisions, _), .assigning(let revisions, _): for each in revisions { bytes += each.bytes }
-            case .keeping(let held, let passed):
+            case .keeping(let held, let passed, _):
                 for each in held { bytes += each.revision.bytes }
                 for each in passed { bytes += each.bytes }
             case .storing(let revisions, _): for each in revisions { bytes += each.revision.bytes }
@@ -99,7 +98,7 @@ struct Batches {
 
     func hold(_ id: DocumentID) -> Bool { !documents.isEmpty && documents[id] != nil }
     /// What an earlier version of the filter kept back is on its way to the list.
-    var areKeepingBack: Bool { keepingForOldFilter.contains { if case .keeping? = batches[$0] { true } else { false } } }
+    var areKeepingBack: Bool { batches.values.contains { if case .keeping(_, _, isStale: true) = $0 { true } else { false } } }
     func step(_ batch: BatchID) -> Step? { batches[batch] }
 
     mutating func begin(_ revisions: [ReceivedRevision]) -> BatchID {
@@ -115,7 +114,7 @@ struct Batches {
     }
 
     /// Begins with a revision that cannot be stored and goes on the list of what is held.
-    mutating func begin(keeping held: HeldRevision) -> BatchID { add(.keeping([held], passed: [])) }
+    mutating func begin(keeping held: HeldRevision) -> BatchID { add(.keeping([held], passed: [], isStale: false)) }
 
     mutating func move(_ batch: BatchID, to step: Step) { if batches[batch] != nil { batches[batch] = step } }
 
@@ -123,11 +122,10 @@ struct Batches {
     mutating func end(_ batch: BatchID) { batches[batch] = nil }
 
     mutating func filterChanged() {
-        keepingForOldFilter = keepingForOldFilter.filter { batches[$0] != nil }
         for (batch, step) in batches {
             switch step {
             case .judging(let revisions, _): batches[batch] = .judging(revisions, isStale: true)
-            case .keeping: keepingForOldFilter.insert(batch)
+            case .keeping(let held, let passed, _): batches[batch] = .keeping(held, passed: passed, isStale: true)
             default: break
             }
         }

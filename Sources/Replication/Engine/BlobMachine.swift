@@ -209,9 +209,8 @@ struct BlobMachine {
 
     private func refusal(_ references: [BlobReference]) -> ReplicationError? {
         if references.count > limits.maximumBlobsPerDocument {
-            return ReplicationError(
-                domain: .http, code: 413,
-                message: "the document names \(references.count) blobs, max_blobs_per_document is \(limits.maximumBlobsPerDocument)")
+            return .tooLarge(
+                "the document names \(references.count) blobs, max_blobs_per_document is \(limits.maximumBlobsPerDocument)")
         }
         for reference in references {
             guard let length = reference.length, length > UInt64(limits.maximumBlobBytes) else { continue }
@@ -221,9 +220,7 @@ struct BlobMachine {
     }
 
     private func tooLarge(_ digest: BlobDigest, _ size: String) -> ReplicationError {
-        ReplicationError(
-            domain: .http, code: 413,
-            message: "the blob \(digest) has \(size), limits: { max_blob_bytes } is \(limits.maximumBlobBytes)")
+        .tooLarge("the blob \(digest) has \(size), limits: { max_blob_bytes } is \(limits.maximumBlobBytes)")
     }
 
     private mutating func accept(_ transfer: BlobTransfer, isHere: Bool, _ actions: inout [BlobAction]) {

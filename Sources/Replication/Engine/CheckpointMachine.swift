@@ -56,8 +56,6 @@ struct CheckpointMachine {
     /// Why the peer keeps no checkpoint of ours; it is not asked again on this connection.
     private(set) var refusal: ReplicationError?
 
-    private static let attempts = 3
-
     /// Of a peer without a connection that ends when it does: only this says that it is not what it was.
     private let isRestartedByConflicts: Bool
 
@@ -100,7 +98,7 @@ struct CheckpointMachine {
             state = .savingHere(body)
             actions.append(.saveHere(body))
         case (.peerConflict, .savingAtPeer) where isRestartedByConflicts: restart(&actions)
-        case (.peerConflict, .savingAtPeer(let body, let attempt)) where attempt < Self.attempts:
+        case (.peerConflict, .savingAtPeer(let body, let attempt)) where attempt < EngineBounds.checkpointAttempts:
             state = .fetchingToken(body, attempt: attempt)
             actions.append(.fetchToken)
         case (.peerConflict, .savingAtPeer):
@@ -118,7 +116,7 @@ struct CheckpointMachine {
             saveHereOnly(body, &actions)
         case (.peerRefused(let error), .savingAtPeer), (.peerRefused(let error), .fetchingToken):
             state = .broken
-            if error.domain == .http, error.code == 503 {
+            if error.isBusy {
                 actions.append(.fail(error))
             } else {
                 actions.append(.warn("the peer did not save the checkpoint: \(error)"))
@@ -134,11 +132,9 @@ struct CheckpointMachine {
     /// Another copy than the last one that was saved: the peer may have lost what it had, and only both copies say how far both are.
     private mutating func restart(_ actions: inout [Action]) {
         state = .broken
-        var error = ReplicationError(
-            domain: .http, code: 503,
-            message: "the peer has not the checkpoint that was saved there last, it may have been restored: both sides are compared anew")
-        error.isTransient = true
-        actions.append(.fail(error))
+        actions.append(
+            .fail(
+                .busy("the peer has not the checkpoint that was saved there last, it may have been restored: both sides are compared anew")))
     }
 
     private mutating func saveHereOnly(_ body: CheckpointBody, _ actions: inout [Action]) {

@@ -13,10 +13,10 @@ struct FeedReader {
 
     enum Reading {
         case nothing
-        /// The feed itself.
-        case feed
+        /// The feed itself. `isStale`: it stood still after the read had begun, and what comes lies behind a document that is not dealt with.
+        case feed(isStale: Bool)
         /// Documents that are due.
-        case again
+        case again([DocumentID])
         /// What the filter kept back.
         case keptBack
     }
@@ -29,10 +29,10 @@ struct FeedReader {
     private var isBlocked = false
     /// Something changed while the feed stood still: perhaps the document that it stands at.
     private var mayLookAgain = false
-    /// The feed stood still after the read under way had begun: what it brings lies behind a document that is not dealt with.
-    private var isReadStale = false
 
     init(from position: FeedPosition) { self.position = position }
+
+    var isReading: Bool { if case .nothing = reading { false } else { true } }
 
     /// There is nothing to read now.
     var isAtEnd: Bool { reachedEnd || isBlocked || stall != nil && !mayLookAgain }
@@ -49,11 +49,9 @@ struct FeedReader {
 
     /// - Returns: false for a page that is not to be looked at, because the feed stands still before it.
     mutating func accept(_ page: FeedPage) -> Bool {
+        let read = reading
         reading = .nothing
-        if isReadStale {
-            isReadStale = false
-            return false
-        }
+        if case .feed(isStale: true) = read { return false }
         // A change that was committed after the read has been told of meanwhile.
         let isCurrent = newest <= max(page.newest, page.next.sequence)
         // The document that it stood at is gone.
@@ -71,7 +69,7 @@ struct FeedReader {
         self.stall = stall
         self.position = position
         reachedEnd = false
-        isReadStale = reading == .feed
+        if case .feed = reading { reading = .feed(isStale: true) }
         // Once more at first: it may have changed while it was judged.
         if isNew { mayLookAgain = true }
         return isNew

@@ -3,7 +3,7 @@ import DocumentStore
 import Interfaces
 
 /// Documents of a feed that a peer pulls about which its filter could not decide. The feed goes on behind them, and the peer is told with
-/// each document that follows where it has to begin when it comes back: `LOW::SEQUENCE`, as with Sync Gateway's skipped sequences.
+/// each document that follows where it has to begin when it comes back, as with Sync Gateway's skipped sequences.
 struct HeldDocuments {
     private struct Hold {
         var version: Version
@@ -16,7 +16,6 @@ struct HeldDocuments {
     private(set) var first: [FeedReader.Stall] = []
     private var low: SequenceNumber?
     private let limit: Int
-    private static let shown = 10
 
     init(limit: Int) { self.limit = limit }
 
@@ -36,7 +35,7 @@ struct HeldDocuments {
         }
         if known != nil { release(stall.id) }
         holds[stall.id] = Hold(version: stall.version, before: before)
-        if first.count < Self.shown { first.append(stall) }
+        if first.count < EngineBounds.shownHeldDocuments { first.append(stall) }
         low = min(low ?? before, before)
         return true
     }

@@ -12,8 +12,6 @@ struct IdleCanary {
 
     /// `silence_interval`: seconds between two questions.
     let intervalSeconds: Int
-    /// `silence_grace`: seconds that what is under way gets to arrive.
-    static let graceSeconds = 30
 
     /// How far the pull was when the peer had something that was not here.
     private var suspected: [RemoteSequence?]?
@@ -41,6 +39,6 @@ struct IdleCanary {
             return .reconnect
         }
         suspected = position
-        return .wait(seconds: min(intervalSeconds, Self.graceSeconds))
+        return .wait(seconds: min(intervalSeconds, EngineBounds.silenceGraceSeconds))
     }
 }

@@ -88,7 +88,7 @@ extension ReceivedRevision {
 extension ReplicationError {
     /// A revision that comes by itself passed none of the questions that an offer does, such as whether the document is wanted here.
     static func nobodyAsked(for id: DocumentID) -> Self {
-        ReplicationError(domain: .http, code: 400, message: "nobody asked for document \(id) under this sequence")
+        .malformed("nobody asked for document \(id) under this sequence")
     }
 }
 
@@ -185,7 +185,8 @@ enum ProposalAnswer: Sendable, Equatable {
     case send
     case have
     case conflict(current: Version)
-    case refused(code: Int)
+    /// It could not be read.
+    case unreadable
 }
 
 /// What a peer hears of a revision that it sent.

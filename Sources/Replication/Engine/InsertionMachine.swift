@@ -253,12 +253,12 @@ struct InsertionMachine {
             return admit(batch, passed, attempt: 1, &actions)
         }
         mayHaveHeld = true
-        batches.move(batch, to: .keeping(kept, passed: passed))
+        batches.move(batch, to: .keeping(kept, passed: passed, isStale: false))
         actions.append(.keep(batch, kept))
     }
 
     private mutating func acceptKept(_ batch: BatchID, _ ended: inout [Insertion], _ actions: inout [PullAction]) {
-        guard case .keeping(let kept, let passed)? = batches.step(batch) else { return }
+        guard case .keeping(let kept, let passed, _)? = batches.step(batch) else { return }
         leave(kept, isListed: true, &ended)
         admit(batch, passed, attempt: 1, &actions)
     }
@@ -332,12 +332,11 @@ struct InsertionMachine {
                 continue
             case .moved:
                 let message = "the document changed each time that sync had looked at it (resolve_attempts)"
-                ended.append(Insertion(revision, .postponed(ReplicationError(domain: .http, code: 503, message: message))))
+                ended.append(Insertion(revision, .postponed(.busy(message))))
             case .stored(let outcome): ended.append(Insertion(revision, .stored(outcome)))
             case .failed(let error) where error.isNoRoom: ended.append(Insertion(revision, .postponed(ReplicationError(store: error))))
             case .failed(let error):
-                ended.append(
-                    Insertion(revision, .refused(ReplicationError(domain: .http, code: error.replicationStatus, message: error.peerMessage))))
+                ended.append(Insertion(revision, .refused(ReplicationError(refusing: error))))
             }
             batches.leave(revision.id, revision.bytes)
         }
@@ -347,11 +346,11 @@ struct InsertionMachine {
     /// Nothing of the batch was stored: the peer keeps it, and our rows stay open.
     private mutating func fail(_ batch: BatchID, _ error: any Error, _ ended: inout [Insertion]) {
         let hasRoom = (error as? StoreError)?.isNoRoom != true
-        let failure = hasRoom ? ReplicationError(domain: .http, code: 503, message: "the database cannot take the document now") : ReplicationError(store: error)
+        let failure = hasRoom ? ReplicationError.busy("the database cannot take the document now") : ReplicationError(store: error)
         switch batches.step(batch) {
         case .checking, nil: break
         case .judging(let revisions, _), .assigning(let revisions, _): for revision in revisions { postpone(revision, failure, &ended) }
-        case .keeping(let kept, let passed):
+        case .keeping(let kept, let passed, _):
             for each in kept { postpone(each.revision, failure, &ended) }
             for revision in passed { postpone(revision, failure, &ended) }
         case .storing(let revisions, _): for storable in revisions { postpone(storable.revision, failure, &ended) }

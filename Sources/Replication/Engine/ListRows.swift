@@ -1,21 +1,18 @@
 import Documents
 
-/// One row of a peer's `changes`: `[sequence, docID, revID, deleted, bodySize]`.
+/// A revision that a peer offers.
 struct OfferedRow: Sendable {
     var sequence: RemoteSequence
     var id: DocumentID
     var revision: RevisionID
-    /// Bits: 1 deleted, 2 access revoked, 4 removed from the channel (Sync Gateway's; LiteCore writes 0 and 1).
-    var flags: Int
-    var bodySize: Int
-
-    var isDeletion: Bool { flags & 1 != 0 }
-
+    var isDeletion = false
     /// The peer took the document away, as opposed to deleting it.
-    var isAccessRemoved: Bool { flags >= 2 && flags != 5 }
+    var isAccessRemoved = false
+    /// Zero where the peer does not say.
+    var bodySize = 0
 }
 
-/// One row of a peer's `proposeChanges`: `[docID, revID, serverRevID, bodySize]`.
+/// A revision that a peer proposes in place of the one that it believes to be current here.
 struct ProposedRow: Sendable {
     var id: DocumentID
     var revision: RevisionID

@@ -13,13 +13,6 @@ struct BranchEnd: Sendable, Equatable {
     var history: [Version]
     /// For a peer that has version vectors.
     var vector: VectorHistory?
-
-    /// By the names of a peer that has version vectors.
-    func named(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) -> BranchEnd {
-        let vector = tree.vectorHistory(of: version, history, naming, historyLimit)
-        let names = vector == nil ? .trees : naming
-        return BranchEnd(version: tree.name(of: version, names), history: history.map { tree.name(of: $0, names) }, vector: vector)
-    }
 }
 
 /// One of our documents on its way to the peer.
@@ -66,7 +59,7 @@ struct OutgoingFields: Sendable {
     var isEndOfBranch = false
     /// How the branch ended here that the peer is known to have, where this one is of another.
     var peersEnd: BranchEnd?
-    /// The peer refused it with 403 once; the second time is final.
+    /// The peer forbade it once; the second time is final.
     var wasForbidden = false
     /// The version of the push filter that said what becomes of it.
     var judgedBy = ""
@@ -100,60 +93,14 @@ extension OutgoingDocument {
     /// Of the versions that go with it; nil where none does. Those that stand for revisions of trees have no time.
     var latestTime: UInt64? { self.vector?.vector.latestTime }
 
-    /// Everything by the names of a peer that has version vectors.
-    mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {
-        self.vector = tree.vectorHistory(of: self.version, self.history, naming, historyLimit)
-        if let end = self.peersEnd {
-            // The vector may say that its branch is over. It does not where both ended by themselves.
-            let isSaid = self.vector?.vector.knows(tree.vector(of: end.version)?.current ?? VectorVersion(standingFor: end.version)) == true
-            self.peersEnd = isSaid ? nil : end.named(tree, naming, historyLimit)
-        }
-        // Versions may have come for ancestors of a revision that has only an id: the history of an id is read as ids.
-        let names = self.vector == nil ? .trees : naming
-        self.version = tree.name(of: self.version, names)
-        self.history = self.history.map { tree.name(of: $0, names) }
-        self.peerVersion = self.peerVersion.map { tree.name(of: $0, names) }
-    }
-
-    /// Its place in the feed.
-    fileprivate var place: String { self.event.map { "\($0):\(self.sequence)" } ?? String(self.sequence) }
-
-    /// The sequence as the peer sees it: JSON.
-    var sequenceJSON: String {
-        guard let low = self.low else { return self.event == nil ? place : "\"\(place)\"" }
-        return "\"\(low):\(self.event == nil ? ":" : "")\(place)\""
-    }
-
-    /// With the body that travels, for a peer that may want the names of blobs beside them.
-    func withAttachments(whereListed: Bool) -> OutgoingDocument {
-        var document = self
-        document.travellingBody = (try? LegacyAttachments.add(to: self.body, generation: self.version.generation, whereListed: whereListed)) ?? self.body
-        return document
-    }
-
-    /// The history for a peer that wants no more than so many ancestors. It may have been read before the peer said so. What the peer holds
-    /// stays its end.
-    func history(atMost limit: Int) -> [Version] {
-        guard self.history.count > limit else { return self.history }
-        return Array(self.history.prefix(limit)) + (self.history.last == self.peerVersion || self.history.last == self.base ? self.history.suffix(1) : [])
-    }
-
     /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.
     mutating func cutHistory(_ known: [Version]) {
         // What does not change it leaves it shared.
         if self.base != self.peerVersion { self.base = self.peerVersion }
-        if known.contains(where: { $0.kind == .tree }) { self.isKnownByID = true }
+        if known.contains(where: { $0.isOfTree }) { self.isKnownByID = true }
         guard !known.isEmpty, let cut = self.history.firstIndex(where: { known.contains($0) }) else { return }
         self.history.removeSubrange((cut + 1)...)
         self.base = self.history[cut]
-    }
-
-    /// The versions behind a revision, for a peer that has version vectors. One that names an ancestor by its version takes the ids of
-    /// ancestors for a branch beside that.
-    func vectorHistory(isOurs: Bool) -> String? {
-        guard var vector = self.vector else { return nil }
-        if !isOurs, !self.isKnownByID, self.peerVersion?.kind != .tree { vector.revisions = RevisionHistory() }
-        return vector.text(authorsOnce: !isOurs)
     }
 
     /// A tombstone that says no more than that it is one.
@@ -163,28 +110,12 @@ extension OutgoingDocument {
         return document
     }
 
-    /// Whether the other revision is an ancestor, be it one that its history leaves out.
-    func mayDescend(from other: Version) -> Bool {
-        self.history.contains(other) || (self.history.last ?? self.version).generation > other.generation
-    }
-
     /// The deletion that ended a branch, to be sent before the document.
     func endOfBranch(_ branch: BranchEnd) -> OutgoingDocument {
         var end = self
         (end.version, end.history, end.vector, end.peerVersion) = (branch.version, branch.history, branch.vector, branch.history.last ?? branch.version)
         (end.isDeleted, end.isEndOfBranch, end.body, end.blobs) = (true, true, [], [])
         return end
-    }
-
-    /// Bits of a changes row: 1 deleted, 2 access revoked, 4 removed from the channels.
-    var flags: Int {
-        let deleted = self.isDeleted ? 1 : 0
-        if self.goesByBody { return deleted }
-        return switch self.news {
-        case .visible: deleted
-        case .revoked: deleted | 2
-        case .removed: deleted | 4
-        }
     }
 }
 
@@ -202,7 +133,7 @@ struct FeedPosition: Sendable, Equatable {
     /// Right behind a document that was read from here.
     func behind(_ document: OutgoingDocument) -> FeedPosition {
         guard channels != nil else { return FeedPosition(document.sequence) }
-        let place = ChannelPlace(parsing: document.place)
+        let place = ChannelPlace(behind: document.sequence, in: document.event)
         return FeedPosition(place.sequence, channels: place)
     }
 }
@@ -281,20 +212,4 @@ enum Comparison: Sendable, Equatable {
     case ended(BranchEnd)
     /// The peer's revision is not here.
     case unknown
-}
-
-extension RevisionTree {
-    /// What a peer that has version vectors is told of the versions behind a revision; nil for one that it knows by its id.
-    ///
-    /// - Parameter history: its ancestors, as they go to the peer.
-    fileprivate func vectorHistory(of revision: Version, _ history: [Version], _ naming: RevisionNaming, _ limit: Int) -> VectorHistory? {
-        let own = vector(of: revision)
-        guard var vector = own ?? (naming == .versionsOnly ? VersionVector(VectorVersion(standingFor: revision)) : nil) else { return nil }
-        let ancestors = unversionedAncestors(of: revision, limit: limit)
-        // By whichever name the peer knows them.
-        if naming == .versionsOnly, own != nil, let nearest = ancestors.first { vector.take(older: [VectorVersion(standingFor: nearest)]) }
-        var named = VectorHistory(vector, revisions: RevisionHistory(ancestors))
-        if own != nil { named.place = VectorHistory.TreePlace(revision: revision, history: RevisionHistory(history)) }
-        return named
-    }
 }

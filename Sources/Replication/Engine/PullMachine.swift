@@ -11,7 +11,7 @@ import Interfaces
 struct PullMachine {
     let settings: PullSettings
     var counts = ReplicationCounts()
-    /// Only where we are active.
+    /// Only where we are active, and subscribed to the peer's changes.
     private(set) var tracker: RemoteSequenceTracker?
 
     private var lists: WaitingLists
@@ -24,7 +24,6 @@ struct PullMachine {
     var removals: [Removal] = []
     var removalsUnderWay = 0
 
-    private(set) var isSubscribed = false
     private var wasAnnouncedComplete = false
     private var heldReview = KeptBackReview(isDue: false)
     private var conflictReview = KeptBackReview(isDue: false)
@@ -43,12 +42,11 @@ struct PullMachine {
     }
 
     /// We subscribed to the peer's changes behind this sequence.
-    mutating func subscribe(since: RemoteSequence?) {
-        isSubscribed = true
-        tracker = RemoteSequenceTracker(from: since)
-    }
+    mutating func subscribe(since: RemoteSequence?) { tracker = RemoteSequenceTracker(from: since) }
 
     // MARK: - What others may ask
+
+    var isSubscribed: Bool { tracker != nil }
 
     /// The end of the peer's backlog was announced, and every list before it is answered.
     var isCaughtUp: Bool { wasAnnouncedComplete && lists.isIdle }
@@ -130,7 +128,7 @@ struct PullMachine {
         }
         // What is to be taken away is gone before a later list may bring it back.
         if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
-        if canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
+        if !heldReview.isOver, canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
     }
 
     /// More revisions may be asked for: each may be a conflict more, and deciding may be slow.
@@ -167,7 +165,7 @@ struct PullMachine {
     private func refuseList(_ handle: AnswerHandle?, _ error: MessageError, _ actions: inout [PullAction]) {
         actions.append(.refuseList(handle, error))
         // A list that is not answered would leave a gap in what was pulled.
-        if !settings.isPassive { actions.append(.fail(ReplicationError(domain: .http, code: error.code, message: error.message))) }
+        if !settings.isPassive { actions.append(.fail(ReplicationError(error))) }
     }
 
     private mutating func accept(_ rows: ListRows, _ actions: inout [PullAction]) {
@@ -192,8 +190,7 @@ struct PullMachine {
             for case .row(let row) in rows where !row.isAccessRemoved {
                 offers.append(
                     RevisionOffer(
-                        id: row.id, revision: row.revision, isDeletion: row.flags & 1 != 0,
-                        isEcho: echoes.holds(row.id, row.revision)))
+                        id: row.id, revision: row.revision, isDeletion: row.isDeletion, isEcho: echoes.holds(row.id, row.revision)))
             }
             actions.append(.findMissing(offers))
         }
@@ -219,7 +216,7 @@ struct PullMachine {
             guard case .row(let row) = result else {
                 if case .bad(let why, let sequence, let id) = result {
                     if let id {
-                        report(id, ReplicationError(domain: .http, code: 400, message: why), &actions)
+                        report(id, .malformed(why), &actions)
                     } else {
                         actions.append(.warn("a row of changes was refused: \(why)"))
                     }
@@ -269,7 +266,7 @@ struct PullMachine {
         let answers = rows.map { result -> ProposalAnswer in
             guard case .row(let row) = result, let verdict = next.next() else {
                 if case .bad(let why, _, _) = result { actions.append(.warn("a proposal was refused: \(why)")) }
-                return .refused(code: 400)
+                return .unreadable
             }
             switch verdict {
             case .conflict where insertion.decidesPushes && !refusesPush, .accept:

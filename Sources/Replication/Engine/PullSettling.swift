@@ -25,17 +25,15 @@ extension PullMachine {
                 counts.failed += 1
                 met.append((each.id, current))
                 // Which one is for those only who may have the document: they learn it from an answer to a proposal.
-                let error = ReplicationError(domain: .http, code: 409, message: "document \(each.id) has another revision here")
+                let error = ReplicationError.conflict("document \(each.id) has another revision here")
                 settlement = .refused(error)
                 if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
             case .keptBack(let failure, let reason, let isListed):
                 if failure == nil { counts.rejected += 1 } else { counts.held += 1 }
                 if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }
-                // What is on our list needs no second try of the peer; else 503 keeps it there, and 403 makes it give up.
+                // What is on our list needs no second try of the peer; else it keeps what is held, and gives up what is refused.
                 if !isListed {
-                    let error = ReplicationError(
-                        domain: .http, code: failure == nil ? 403 : 503,
-                        message: failure.map { "the document is held: \($0.kind)" } ?? reason)
+                    let error = failure.map { ReplicationError.busy("the document is held: \($0.kind)") } ?? .forbidden(reason)
                     settlement = .refused(error)
                     if settings.isPassive, failure == nil { report(each.id, error, isDeleted: each.isDeleted, &actions) }
                 }
@@ -80,10 +78,7 @@ extension PullMachine {
         isDeciding = false
         for outcome in outcomes where outcome.isDecided || outcome.failure != nil {
             if outcome.isDecided { counts.resolved += 1 }
-            report(
-                outcome.id,
-                outcome.failure.map { ReplicationError(domain: .plugin, code: 409, message: "conflict pending: \($0.kind): \($0.message)") },
-                &actions)
+            report(outcome.id, outcome.failure.map(ReplicationError.undecided), &actions)
         }
         actions.append(.tellPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
     }

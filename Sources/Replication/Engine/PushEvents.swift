@@ -112,13 +112,6 @@ enum PushAction: Sendable {
     case fail(ReplicationError)
 }
 
-extension ReplicationError {
-    /// A policy that could not decide holds the document.
-    init(_ failure: PolicyFailure) {
-        self.init(domain: .plugin, code: 503, message: "\(failure.kind): \(failure.message)")
-    }
-}
-
 extension DocumentEvent {
     init(pushed document: OutgoingDocument, _ collection: CollectionName, _ error: ReplicationError?) {
         self.init(id: document.id, collection: collection, direction: .push, isDeleted: document.isDeleted, error: error)

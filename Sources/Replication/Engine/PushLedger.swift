@@ -67,7 +67,7 @@ struct PushLedger {
         var peerVersion: Version?
         /// The pull was complete when it was last offered, and still the peer named a revision that is not here.
         var wasOfferedAfterPull = false
-        /// The peer refused it with 403 when it was last sent.
+        /// The peer forbade it when it was last sent.
         var wasForbidden = false
     }
 

@@ -21,14 +21,12 @@ struct PushMachine {
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
     var nextPage: PushPage?
-    /// What is being read again.
-    private var readingAgain: [DocumentID] = []
     private var announcedCaughtUp = false
     private var review: KeptBackReview
     var hasKeptBack = false
     /// Put on the list on this connection because the peer refused them.
     var refused: Set<DocumentID> = []
-    var barrier = PushBarrier()
+    var barrier = PushBarrier.down(refusal: nil)
     /// What the peer took away while it owes an answer about it.
     var removals: [Removal] = []
     var removalWatch = RemovalWatch()
@@ -53,7 +51,7 @@ struct PushMachine {
 
     /// The feed was read to its end, as far as it can be.
     var isCaughtUp: Bool {
-        judging == nil && feed.reading == .nothing && nextPage == nil && (barrier.isUp || !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver))
+        judging == nil && !feed.isReading && nextPage == nil && (barrier.isUp || !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver))
     }
 
     /// Nobody works on a document. Some may wait for their time, and while the peer takes nothing at all nothing is read again.
@@ -146,11 +144,10 @@ struct PushMachine {
 
     private mutating func read(_ actions: inout [PushAction]) {
         // A page may be read while the filter looks at another.
-        guard feed.reading == .nothing, nextPage == nil, lists.ready.isEmpty, !isFull, !barrier.isUp else { return }
+        guard !feed.isReading, nextPage == nil, lists.ready.isEmpty, !isFull, !barrier.isUp else { return }
         if ledger.hasDue {
-            feed.reading = .again
             let due = ledger.takeDue(limit: settings.limits.rowsReadAgain)
-            readingAgain = due.map(\.id)
+            feed.reading = .again(due.map(\.id))
             actions.append(.readAgain(due.map { ($0.id, acknowledged.version(of: $0.id) ?? $0.peerVersion) }))
         } else if !review.isOver {
             // What an earlier version of the filter kept back just now has to be on the list when it is read.
@@ -158,7 +155,7 @@ struct PushMachine {
             feed.reading = .keptBack
             actions.append(.readKeptBack(after: after))
         } else if !feed.isAtEnd, !isOver {
-            feed.reading = .feed
+            feed.reading = .feed(isStale: false)
             actions.append(.read(feed.position, limit: settings.limits.rowsPerChangeList, isBacklog: !announcedCaughtUp))
         }
     }
@@ -187,10 +184,9 @@ struct PushMachine {
     }
 
     private mutating func acceptAgain(_ asked: [DocumentID], _ found: [OutgoingDocument]) {
-        feed.reading = .nothing
         // Too large to be read at once: the rest comes next.
-        ledger.postpone(readingAgain.filter { !asked.contains($0) })
-        readingAgain = []
+        if case .again(let due) = feed.reading { ledger.postpone(due.filter { !asked.contains($0) }) }
+        feed.reading = .nothing
         let rows = Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
         var documents: [OutgoingDocument] = []
         for id in asked {
@@ -352,8 +348,7 @@ struct PushMachine {
     }
 
     mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
-        // One that was on its way when the others were refused says nothing of those.
-        if !barrier.isUp { barrier.refusal = nil }
+        barrier.taken()
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil
         if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { echoes.answered(document.id) }
         if settings.pulls { actions.append(.tellPull(document.id, document.version)) }
@@ -387,7 +382,7 @@ struct PushMachine {
             ledger.finish(id)
         } else if error.isConflict {
             lose(document, to: nil, &actions)
-        } else if error.domain == .http, error.code == 403, !document.wasForbidden {
+        } else if error.isForbidden, !document.wasForbidden {
             ledger.goOn(id, wasForbidden: true)
         } else {
             fail(document, error, isFinal: !error.isTransient, &actions)

@@ -2,25 +2,26 @@ import Documents
 import Interfaces
 
 /// Whether a peer takes anything of us.
-struct PushBarrier {
+enum PushBarrier {
+    /// What there is is offered. What the peer said before stands until it has taken something.
+    case down(refusal: ReplicationError?)
     /// Nothing is offered for now.
-    var isUp = false
-    /// Why; it stands until the peer has taken something.
-    var refusal: ReplicationError?
-}
+    case up(refusal: ReplicationError)
 
-extension ReplicationError {
-    /// The document is refused for a version whose time does not suit the peer's clock.
-    var isOfClock: Bool { Self.isOfClock(domain: domain.rawValue, code: "\(code)", message) }
+    var isUp: Bool { if case .up = self { true } else { false } }
 
-    /// The same of one as it is listed. Couchbase Lite 4 has a version more than two minutes ahead of its clock for no version at all:
-    /// LiteCore/4, "Invalid timestamp in version vector" (`VectorDocument.cc`).
-    static func isOfClock(domain: String, code: String, _ message: String) -> Bool {
-        domain == Domain.litecore.rawValue && code == "4" && message.contains("timestamp")
+    var refusal: ReplicationError? {
+        switch self {
+        case .down(let refusal): refusal
+        case .up(let refusal): refusal
+        }
     }
 
-    /// The peer lets us read and not write, or has no such request at all.
-    var forbidsWriting: Bool { domain == .http && (code == 403 || code == 405) }
+    /// The peer is offered something once more.
+    mutating func lower() { self = .down(refusal: refusal) }
+
+    /// The peer took something. One that was on its way when the others were refused says nothing of those.
+    mutating func taken() { if case .down(.some) = self { self = .down(refusal: nil) } }
 }
 
 // What the peer refused, what it brings of the same documents, and what it gets no more.
@@ -79,7 +80,7 @@ extension PushMachine {
         if settings.pulls, !document.isAfterPull { return ledger.park(document.id, { .awaitingPull($0) }) }
         let name = current.map { " (\($0))" } ?? ""
         let why = settings.pulls ? "which the pull does not bring; it is offered again later" : "and this replicator does not pull"
-        let error = ReplicationError(domain: .http, code: 409, message: "the peer holds another revision\(name), \(why)")
+        let error = ReplicationError.conflict("the peer holds another revision\(name), \(why)")
         fail(document, error, isFinal: !settings.pulls, &actions)
     }
 
@@ -105,7 +106,7 @@ extension PushMachine {
     /// The peer takes nothing of us. What is pulled goes on; what was to be pushed waits, and is offered again now and then.
     mutating func forbid(_ ids: [DocumentID], _ error: ReplicationError, _ actions: inout [PushAction]) {
         guard settings.pulls else { return actions.append(.fail(error)) }
-        barrier = PushBarrier(isUp: true, refusal: error)
+        barrier = .up(refusal: error)
         park(ids)
         if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
     }
@@ -117,7 +118,7 @@ extension PushMachine {
     }
 
     mutating func tryAgain() {
-        barrier.isUp = false
+        barrier.lower()
         ledger.wakeDeferred()
     }
 

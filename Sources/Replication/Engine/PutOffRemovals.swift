@@ -15,7 +15,7 @@ extension PushMachine {
             if ledger.phase(of: each.id)?.awaitsAnswer ?? false { owed.append(each) } else { free.append(each) }
         }
         removals = owed
-        for each in free { removalWatch.steps[each.id] = nil }
+        for each in free { removalWatch.forget(each.id) }
         if !free.isEmpty { actions.append(.takeAway(free)) }
         if !owed.isEmpty, !removalWatch.isUnderWay {
             removalWatch.begin(owed.map(\.id), ledger)
@@ -26,7 +26,7 @@ extension PushMachine {
     /// The time is over; what waits still is watched anew.
     mutating func lookAtRemovals(isMoving: Bool, _ actions: inout [PushAction]) {
         guard !isMoving, let stuck = removals.first(where: { removalWatch.isStuck($0.id, ledger) }) else {
-            removalWatch.isUnderWay = false
+            removalWatch.end()
             return
         }
         let what = ledger.phase(of: stuck.id).map(RemovalWatch.words) ?? ""
@@ -41,27 +41,37 @@ extension PushMachine {
 
 /// What shows that a peer goes on with the documents whose removals wait for its answers.
 struct RemovalWatch {
-    var isUnderWay = false
+    private struct Beginning {
+        /// How far each document was, as far as its removal waits still.
+        var steps: [DocumentID: Int] = [:]
+        let answers: Int
+    }
+
     /// Answers of the peer to the push, about whatever documents.
     var answers = 0
-    /// How far each document was when the watch began, as far as its removal waits still.
-    var steps: [DocumentID: Int] = [:]
-    private var answersBefore = 0
+    /// Of the watch that is under way.
+    private var beginning: Beginning?
+
+    var isUnderWay: Bool { beginning != nil }
 
     mutating func begin(_ ids: [DocumentID], _ ledger: PushLedger) {
-        isUnderWay = true
-        answersBefore = answers
-        steps = [:]
-        for id in ids { steps[id] = ledger.phase(of: id).map(Self.step) }
+        var beginning = Beginning(answers: answers)
+        for id in ids { beginning.steps[id] = ledger.phase(of: id).map(Self.step) }
+        self.beginning = beginning
     }
+
+    /// Its removal waits no longer.
+    mutating func forget(_ id: DocumentID) { beginning?.steps[id] = nil }
+
+    mutating func end() { beginning = nil }
 
     /// Whether nothing has come of the document since the watch began, and it is the peer's to go on.
     func isStuck(_ id: DocumentID, _ ledger: PushLedger) -> Bool {
-        guard let phase = ledger.phase(of: id), phase.awaitsAnswer, steps[id] == Self.step(phase) else { return false }
+        guard let beginning, let phase = ledger.phase(of: id), phase.awaitsAnswer, beginning.steps[id] == Self.step(phase) else { return false }
         return switch phase {
         case .offered, .sent: true
         // Its turn comes when the peer has answered about others.
-        case .ready, .wanted: answers == answersBefore
+        case .ready, .wanted: answers == beginning.answers
         case .judging, .listing, .comparing, .due, .reading, .deferred, .awaitingPull: false
         }
     }

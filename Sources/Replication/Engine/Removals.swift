@@ -38,11 +38,9 @@ struct TakenAway: Sendable {
         case .absent: return nil
         case .purged, .kept: event.isAccessRemoved = true
         case .edited:
-            event.error = ReplicationError(
-                domain: .http, code: 409, message: "the remote took access away, and the document stays: an edit made here has not reached it")
+            event.error = .conflict("the remote took access away, and the document stays: an edit made here has not reached it")
         case .rejected(let plugin):
-            event.error = ReplicationError(
-                domain: .http, code: 403, message: "the removal was rejected by the pull filter \(plugin): the document stays, without access")
+            event.error = .forbidden("the removal was rejected by the pull filter \(plugin): the document stays, without access")
         case .failed(let failure): event.error = ReplicationError(failure)
         }
         return event

@@ -13,8 +13,8 @@ public struct RetryMachine: Sendable {
         /// Longest delay in seconds; 0 for the default of 300.
         public var maximumWaitSeconds: Int
         /// First and longest delay in seconds of a continuous replicator whose error does not go away by itself.
-        public var blockedWaitSeconds = 60
-        public var maximumBlockedWaitSeconds = 3_600
+        public var blockedWaitSeconds = EngineBounds.blockedRetrySeconds
+        public var maximumBlockedWaitSeconds = EngineBounds.longestBlockedRetrySeconds
 
         public init(maximumAttempts: Int = 0, maximumWaitSeconds: Int = 0) {
             self.maximumAttempts = maximumAttempts
@@ -28,9 +28,6 @@ public struct RetryMachine: Sendable {
         /// Offline; the next attempt starts after this many milliseconds.
         case retry(afterMilliseconds: Int)
     }
-
-    /// `retry_after`: the longest time that a peer's `Retry-After` is followed, in seconds.
-    public static let longestRetryAfter = 3_600
 
     public let settings: Settings
     public let isContinuous: Bool
@@ -46,7 +43,7 @@ public struct RetryMachine: Sendable {
 
     public var maximumRetries: Int {
         switch settings.maximumAttempts {
-        case 0: isContinuous ? .max : 9
+        case 0: isContinuous ? .max : EngineBounds.oneShotRetries
         default: settings.maximumAttempts - 1
         }
     }
@@ -65,11 +62,11 @@ public struct RetryMachine: Sendable {
     ///   after so many failed attempts, although data flowed.
     /// - Parameter chance: random bits. They take up to half of the delay away, so that a fleet does not come back all at once.
     public mutating func failed(_ error: ReplicationError, chance: UInt64 = .max, setbacks: Int = 0) -> Decision {
-        guard error.isTransient || (isContinuous && !Self.isForGood(error)) else { return .stop }
+        guard error.isTransient || (isContinuous && !error.isForGood) else { return .stop }
         guard retries < maximumRetries else { return .stop }
         retries += 1
         blockedRetries = error.isTransient ? 0 : blockedRetries + 1
-        let cap = settings.maximumWaitSeconds > 0 ? settings.maximumWaitSeconds : 300
+        let cap = settings.maximumWaitSeconds > 0 ? settings.maximumWaitSeconds : EngineBounds.longestRetrySeconds
         var delay: Int
         if error.isTransient {
             delay = Self.doubled(1, max(retries, setbacks), cap)
@@ -78,13 +75,8 @@ public struct RetryMachine: Sendable {
         }
         delay *= 1_000
         delay -= Int(Double(delay / 2) * (Double(UInt64.max - chance) / Double(UInt64.max)))
-        let asked = min(max(0, error.retryAfterSeconds ?? 0), Self.longestRetryAfter) * 1_000
+        let asked = min(max(0, error.retryAfterSeconds ?? 0), EngineBounds.longestRetryAfterSeconds) * 1_000
         return .retry(afterMilliseconds: max(delay, asked))
-    }
-
-    /// 4002 is a peer's word for "do not come back"; an own database that is closed or broken does not open for another connection.
-    private static func isForGood(_ error: ReplicationError) -> Bool {
-        (error.domain, error.code) == (.websocket, 4002) || error.domain == .store
     }
 
     private static func doubled(_ first: Int, _ times: Int, _ cap: Int) -> Int { times >= 30 ? cap : min(first << times, cap) }

@@ -34,9 +34,8 @@ struct WaitingLists {
         if waiting.count >= limits.maximumWaitingChangeLists
             || !waiting.isEmpty && bytes + size > limits.maximumWaitingChangeListBytes
         {
-            throw MessageError(
-                code: 503,
-                message: "\(waiting.count) change lists with \(bytes) bytes wait already; max_waiting_change_lists is "
+            throw .notNow(
+                "\(waiting.count) change lists with \(bytes) bytes wait already; max_waiting_change_lists is "
                     + "\(limits.maximumWaitingChangeLists), max_waiting_change_list_bytes \(limits.maximumWaitingChangeListBytes)")
         }
         waiting.append(list)

@@ -126,7 +126,7 @@ package struct PeerWriting: Sendable {
                 case .failed(.conflict): outcomes[step.index] = .conflict
                 case .failed(let error):
                     outcomes[step.index] = .refused(
-                        ReplicationError(domain: .http, code: error.replicationStatus, message: error.peerMessage))
+                        ReplicationError(refusing: error))
                 case .stored(.conflict): outcomes[step.index] = .conflict
                 case .stored(let insertion):
                     outcomes[step.index] = .stored(step.revision.revision)

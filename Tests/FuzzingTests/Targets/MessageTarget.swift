@@ -243,7 +243,7 @@ private struct FuzzedSession: ~Copyable {
             writer.raw(row.sequence.json)
             writer.escaped(row.id.text)
             writer.plain(row.revision.text)
-            writer.number(row.flags)
+            writer.number((row.isDeletion ? 1 : 0) | (row.isAccessRemoved ? 2 : 0))
             writer.number(row.bodySize)
             writer.endRow()
         }
@@ -253,7 +253,7 @@ private struct FuzzedSession: ~Copyable {
 
     private static func text(_ result: RowResult<OfferedRow>) -> String {
         switch result {
-        case .row(let row): "\(row.sequence) \(row.id) \(row.revision) \(row.flags) \(row.bodySize)"
+        case .row(let row): "\(row.sequence) \(row.id) \(row.revision) \(row.isDeletion) \(row.isAccessRemoved) \(row.bodySize)"
         case .bad(let why, _, _): "bad: \(why)"
         }
     }

@@ -75,10 +75,19 @@ import Testing
 
     @Test func aPeerBoundToChannelsIsToldInTheirTerms() {
         #expect(ChannelPlace(parsing: "\"7::12\"") == ChannelPlace(7) && ChannelPlace(parsing: "7:12:3") == ChannelPlace(7))
+        #expect(ChannelPlace(behind: 3, in: 12) == ChannelPlace(parsing: "12:3") && ChannelPlace(behind: 3, in: nil) == ChannelPlace(parsing: "3"))
         var document = outgoing("a", 3)
         document.event = 12
         #expect(document.sequenceJSON == "\"12:3\"")
         document.low = 7
         #expect(document.sequenceJSON == "\"7:12:3\"")
+        document.isDeleted = true
+        #expect(document.changeFlags.bits == 1)
+        document.news = .removed
+        #expect(document.changeFlags.bits == 5)
+        (document.news, document.isDeleted) = (.revoked, false)
+        #expect(document.changeFlags.bits == 2)
+        document.goesByBody = true
+        #expect(document.changeFlags.bits == 0)
     }
 }

@@ -217,7 +217,7 @@ import Testing
     @Test func aRemovalWaitsForRevisionsThatWereAskedForBefore() {
         var pull = PullRun()
         pull.offer(row(1, "a"))
-        #expect(pull.offer(row(2, "a", flags: 2)) == ["answer -"])
+        #expect(pull.offer(row(2, "a", isAccessRemoved: true)) == ["answer -"])
         // Nothing that follows may overtake the removal either.
         #expect(pull.on(.listArrived(offeredList)) == [])
         pull.on(.arrived(received(1, "a")))
@@ -306,7 +306,7 @@ import Testing
         // What it was refused for is offered to it, even if it came from there.
         #expect(pull.on(.proposalsChecked([.accept, .conflict(current: rev("1-b"))])).last == "tell push of refusal a@1-b")
         guard case .answerProposals(_, let answers, _)? = pull.last.dropLast().last else { return #expect(Bool(false), "no answer") }
-        #expect(answers == [.send, .refused(code: 400), .conflict(current: rev("1-b"))])
+        #expect(answers == [.send, .unreadable, .conflict(current: rev("1-b"))])
         pull.on(.arrived(received(1, "a")))
         pull.on(.checked(pull.batch, [.checked(checked(1, "a"))]))
         let words = pull.on(.stored(pull.batch, [.stored(.conflict(current: rev("1-b")))]))

@@ -113,8 +113,10 @@ extension [CheckedRevision] {
     var names: String { map { "\($0.id)@\($0.revision)" }.joined(separator: " ") }
 }
 
-func row(_ sequence: Int, _ id: String, _ version: String = "1-a", flags: Int = 0) -> OfferedRow {
-    OfferedRow(sequence: RemoteSequence(json: "\(sequence)"), id: doc(id), revision: rev(version), flags: flags, bodySize: 10)
+func row(_ sequence: Int, _ id: String, _ version: String = "1-a", isDeletion: Bool = false, isAccessRemoved: Bool = false) -> OfferedRow {
+    OfferedRow(
+        sequence: RemoteSequence(json: "\(sequence)"), id: doc(id), revision: rev(version), isDeletion: isDeletion,
+        isAccessRemoved: isAccessRemoved, bodySize: 10)
 }
 
 func received(_ sequence: Int, _ id: String, _ version: String = "1-a") -> ReceivedRevision {

@@ -107,7 +107,7 @@ import Testing
     /// The pull's side of it.
     @Test func whileItWaitsNoCheckpointPassesItAndNothingBehindItIsLookedAt() {
         var pull = PullRun()
-        #expect(pull.offer(row(5, "a", flags: 4)).contains("take away a"))
+        #expect(pull.offer(row(5, "a", isAccessRemoved: true)).contains("take away a"))
         #expect(!pull.on(.listArrived(offeredList)).contains("read list"))
         #expect(pull.through == nil && !pull.machine.isComplete)
         #expect(pull.on(.takenAway([TakenAway(removal: Self.removal, end: .purged)])).contains("read list"))

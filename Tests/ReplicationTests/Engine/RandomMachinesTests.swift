@@ -240,7 +240,10 @@ import Testing
                         here.insert(remote)
                         return .bad("no id", sequence: RemoteSequence(json: "\(remote)"))
                     }
-                    return .row(row(Int(remote), "d\(Int.random(in: 0..<12, using: &random))", "\(remote)-x", flags: chance(10) ? 2 : chance(noRoom) ? 1 : 0))
+                    let id = "d\(Int.random(in: 0..<12, using: &random))"
+                    let isRemoved = chance(10)
+                    let isDeletion = !isRemoved && chance(noRoom)
+                    return .row(row(Int(remote), id, "\(remote)-x", isDeletion: isDeletion, isAccessRemoved: isRemoved))
                 }
                 offered = rows
                 due.append(.pull(.listRead(.success(.offered(rows)))))

@@ -70,7 +70,7 @@ import Testing
     /// They make the room.
     @Test func deletionsAndRemovalsAreTakenMeanwhile() {
         var pull = waiting()
-        #expect(pull.offer(row(3, "c"), row(4, "d", "2-d", flags: 1), row(5, "e", flags: 2), row(6, "f")) == ["answer -+--", "take away e"])
+        #expect(pull.offer(row(3, "c"), row(4, "d", "2-d", isDeletion: true), row(5, "e", isAccessRemoved: true), row(6, "f")) == ["answer -+--", "take away e"])
         let removal = Removal(id: doc("e"), sequence: RemoteSequence(json: "5"))
         pull.on(.takenAway([TakenAway(removal: removal, end: .purged)]))
         pull.on(.arrived(received(4, "d", "2-d")))
@@ -102,7 +102,7 @@ import Testing
         pull.on(.noRoom(RemoteSequence(json: "1"), doc("a"), ReplicationError(store: full), bytes: 5_000))
         #expect(pull.offer(sized(4, "d", 0)) == ["answer +"])
         pull.on(.noRoom(RemoteSequence(json: "2"), doc("b"), ReplicationError(store: full), bytes: 5_000))
-        #expect(pull.offer(sized(5, "e", 0), row(6, "f", "2-f", flags: 1)) == ["answer -+"])
+        #expect(pull.offer(sized(5, "e", 0), row(6, "f", "2-f", isDeletion: true)) == ["answer -+"])
         // What gets in says that others may.
         pull.on(.withdrawn(RemoteSequence(json: "4")))
         pull.on(.withdrawn(RemoteSequence(json: "6")))
@@ -115,13 +115,13 @@ import Testing
     /// A disk that is full takes no deletion either.
     @Test func deletionsThatAreNotTakenAreNotTriedForEver() {
         var pull = PullRun { $0.insertionBatch = 1 }
-        pull.offer(row(1, "a", "2-a", flags: 1))
+        pull.offer(row(1, "a", "2-a", isDeletion: true))
         pull.on(.arrived(received(1, "a", "2-a")))
         var deletion = checked(1, "a", "2-a")
         deletion.isDeleted = true
         pull.on(.checked(pull.batch, [.checked(deletion)]))
         pull.on(.failed(pull.batch, full))
-        #expect(pull.offer(row(2, "b", "2-b", flags: 1)) == ["answer -"])
+        #expect(pull.offer(row(2, "b", "2-b", isDeletion: true)) == ["answer -"])
     }
 
     @Test func aRowThatIsToldAgainWhileItWaitsPassesNothing() {

@@ -1,0 +1,21 @@
+import Interfaces
+
+/// A message from a peer that breaks the protocol or a limit. What the peer is told of it, in the domain and number of an error reply.
+struct MessageError: Error, Sendable {
+    var domain = "HTTP"
+    var code: Int
+    var message: String
+
+    static func bad(_ message: String) -> MessageError { MessageError(code: 400, message: message) }
+
+    /// The peer is to try again: 503 is the one status that every client survives and retries.
+    static func notNow(_ message: String) -> MessageError { MessageError(code: 503, message: message) }
+
+    /// The store could not answer.
+    static let busy = notNow("the database cannot answer now")
+}
+
+extension ReplicationError {
+    /// The same for those who decide what becomes of the document or the connection.
+    init(_ error: MessageError) { self.init(domain: .http, code: error.code, message: error.message) }
+}
