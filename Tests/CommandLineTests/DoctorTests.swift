@@ -141,7 +141,7 @@ struct DoctorTests {
             #expect(try await run("doc", "put", "main", "a", "{}").status == 0)
             if trouble != .takenAdminPort {
                 let well = try await run("doctor", "--quick", "--offline", "--json")
-                #expect(well.status == 0 && Self.has(try Self.findings(well), "store", "ok", "database main opens"), "\(well)")
+                #expect(try well.status == 0 && Self.has(Self.findings(well), "store", "ok", "database main opens"), "\(well)")
             }
         }
         switch trouble {
@@ -186,7 +186,7 @@ struct DoctorTests {
         let agent = place == .agent ? try await AgentProcess.start(configuration, in: folder) : nil
         for arguments in [["doctor", "--offline", "--json"], ["doctor", "--offline", "--quick", "--json"]] {
             let outcome = try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "nightjar.yaml"], folder: folder.path)
-            #expect(outcome.status == 0 && Self.has(try Self.findings(outcome), "store", "ok", "of its quota of 1.0 MiB"), "\(outcome)")
+            #expect(try outcome.status == 0 && Self.has(Self.findings(outcome), "store", "ok", "of its quota of 1.0 MiB"), "\(outcome)")
         }
         if let agent { #expect(try await agent.stop().status == 0) }
     }

@@ -43,7 +43,7 @@ package enum AdminTokenFile {
     }
 
     /// Why the agent could not use the file that is there; nil where it can, or would make one.
-    static func problem(data: String, _ random: any RandomSource) -> AgentError? {
+    package static func problem(data: String, _ random: any RandomSource) -> AgentError? {
         var facts = stat()
         // Where it is there, none is made.
         guard lstat(path(data: data), &facts) == 0 else { return nil }

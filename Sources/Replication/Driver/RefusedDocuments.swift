@@ -65,7 +65,7 @@ extension ReplicationSession {
     /// The same, with what the pull filter failed on, and with what waits for its time to be pushed. While it is set up all of this is looked at anyway.
     func retryWaiting() {
         turn { session in
-            guard session.isRunning, case .active(let active) = session.role else { return }
+            guard session.life == .running, case .active(let active) = session.role else { return }
             for link in session.links {
                 if link.push != nil { session.tell(link, push: .retryRefused) }
                 // What it held before its type was changed is not asked about.

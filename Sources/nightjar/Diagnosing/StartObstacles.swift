@@ -1,3 +1,4 @@
+import Agent
 import AgentConfiguration
 import Glibc
 import HTTPServer
