@@ -33,6 +33,14 @@ import Testing
         #expect(nowhere.errors.contains("--plugins"), "\(nowhere)")
     }
 
+    @Test func aMisspeltVariableFailsTheCheckBeforeADocumentMeetsIt() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("p/rare.lua", "return { push_filter = function(doc)\n  if doc.rare then return docc.type == 'x' end\n  return true\nend }")
+        let outcome = try await NightjarExecutable.run("plugin", "check", "--plugins", folder.path("p"))
+        #expect(outcome.status == 1)
+        #expect(outcome.errors.contains("rare.lua:2: the variable 'docc' is not defined; did you mean 'doc'?"), "\(outcome)")
+    }
+
     @Test func manyCallsAreSummedUp() async throws {
         let folder = try TemporaryFolder()
         try folder.write("p/every-third.lua", """
