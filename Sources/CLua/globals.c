@@ -65,7 +65,7 @@ void nj_consider_keys(lua_State *L, nj_nearest *nearest, int table) {
 // MARK: The error
 
 // What Lua has elsewhere, and what is meant by most who write it here.
-static bool is_left_out(const char *name) {
+bool nj_is_left_out(const char *name) {
     static const char *const names[] = {"io", "debug", "package", "load", "loadstring", "loadfile", "dofile", "collectgarbage", "warn",
                                         "module", "setfenv", "getfenv", "unpack", "arg", "jit", "bit32", NULL};
     for (int i = 0; names[i] != NULL; i++) {
@@ -81,7 +81,7 @@ void nj_push_undefined(lua_State *L, const nj_nearest *nearest) {
     memcpy(shown + length, length < nearest->length ? "..." : "", length < nearest->length ? 4 : 1);
     if (strcmp(shown, "unpack") == 0)
         lua_pushliteral(L, "there is no variable 'unpack' in plugins; Lua 5.4 has table.unpack");
-    else if (is_left_out(shown))
+    else if (nj_is_left_out(shown))
         lua_pushfstring(L, "there is no '%s' in plugins; plugins/README.md lists what there is", shown);
     else if (nearest->distance < NJ_FAR)
         lua_pushfstring(L, "the variable '%s' is not defined; did you mean '%s'?", shown, nearest->found);

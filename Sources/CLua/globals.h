@@ -17,6 +17,7 @@ int nj_name_distance(const char *a, size_t n, const char *b, size_t m); // NJ_FA
 void nj_seek_nearest(nj_nearest *nearest, const char *name);            // the name has to stay
 void nj_consider_name(nj_nearest *nearest, const char *candidate);
 void nj_consider_keys(lua_State *L, nj_nearest *nearest, int table);    // some hundreds of them
+bool nj_is_left_out(const char *name);                                  // Lua has it elsewhere, and plugins do not
 void nj_push_undefined(lua_State *L, const nj_nearest *nearest);        // the error's text, without a position
 
 bool nj_raises_undefined(lua_State *L, int base);          // the table behind the environment has no __index of the plugin's

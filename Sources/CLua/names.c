@@ -5,12 +5,12 @@
 #include "globals.h"
 
 static const char key_notes = 0; // registry: the notes below
-enum { NJ_READS = 1, NJ_SETS, NJ_LOCALS, NJ_GUESSES, NJ_USES_TABLE, NJ_IS_UNSURE };
+enum { NJ_READS = 1, NJ_SETS, NJ_LOCALS, NJ_GUESSES, NJ_USES_TABLE, NJ_ASKS_VERSION, NJ_IS_UNSURE };
 
 // Instructions of Lua 5.4; the header of the compiled code is compared before they are believed.
 enum {
     OP_LOADK = 3, OP_LOADKX = 4, OP_GETUPVAL = 9, OP_SETUPVAL = 10, OP_GETTABUP = 11, OP_GETFIELD = 14, OP_SETTABUP = 15,
-    OP_SETFIELD = 18
+    OP_SETFIELD = 18, OP_JMP = 56
 };
 
 typedef struct {
@@ -99,14 +99,17 @@ static void note_fact(scan *s, int fact) {
 }
 
 // { name, file, line } at the end of the reads, of what is not there.
-static void note_read(scan *s, int constants, unsigned index, int line) {
+//
+// is_alternative: the read stands behind a condition. `table.unpack or unpack` is how modules for several versions of Lua are written: it does not
+// come to the second here.
+static void note_read(scan *s, int constants, unsigned index, int line, bool is_alternative) {
     lua_State *L = s->L;
     int top = lua_gettop(L);
     lua_rawgeti(L, constants, (lua_Integer)index + 1);
     bool counts = s->reads && lua_type(L, -1) == LUA_TSTRING;
     if (counts) {
         lua_pushvalue(L, -1);
-        counts = lua_rawget(L, s->base) == LUA_TNIL;
+        counts = lua_rawget(L, s->base) == LUA_TNIL && !(is_alternative && nj_is_left_out(lua_tostring(L, -2)));
         lua_pop(L, 1);
     }
     if (!counts) {
@@ -140,6 +143,7 @@ static void look_at_code(scan *s, const uint8_t *code, size_t count, int constan
     size_t absolutes = lines->absolutes;
     enum { OTHER = 0, TABLE, SETMETATABLE } global = OTHER, before = OTHER; // what this instruction and the one before loaded
     unsigned register_before = 0;
+    bool is_after_jump = false;
     for (size_t i = 0; i < count; i++) {
         if (i < lines->count) {
             int8_t delta = (int8_t)lines->deltas[i];
@@ -158,12 +162,13 @@ static void look_at_code(scan *s, const uint8_t *code, size_t count, int constan
         switch (word & 0x7F) {
         case OP_GETTABUP:
             if (!holds(env, b)) break;
-            note_read(s, constants, c, (int)line);
+            note_read(s, constants, c, (int)line, is_after_jump);
             lua_rawgeti(s->L, constants, (lua_Integer)c + 1);
             if (lua_type(s->L, -1) == LUA_TSTRING) {
                 const char *name = lua_tostring(s->L, -1);
                 if (strcmp(name, "_G") == 0) global = TABLE;
                 if (strcmp(name, "setmetatable") == 0) global = SETMETATABLE;
+                if (strcmp(name, "_VERSION") == 0) note_fact(s, NJ_ASKS_VERSION);
             }
             lua_pop(s->L, 1);
             if (global == TABLE) note_fact(s, NJ_USES_TABLE);
@@ -189,6 +194,7 @@ static void look_at_code(scan *s, const uint8_t *code, size_t count, int constan
         }
         before = global;
         register_before = a;
+        is_after_jump = (word & 0x7F) == OP_JMP;
     }
 }
 
@@ -343,7 +349,7 @@ static int check_globals(lua_State *L) {
         int read = lua_gettop(L);
         for (int part = 1; part <= 3; part++) lua_rawgeti(L, read, part);
         lua_pushvalue(L, read + 1);
-        bool is_defined = is_in(L, 4) || is_in(L, SETS) || (guesses && is_in(L, GUESSES));
+        bool is_defined = (is_fact(L, 2, NJ_ASKS_VERSION) && nj_is_left_out(lua_tostring(L, read + 1))) || is_in(L, 4) || is_in(L, SETS) || (guesses && is_in(L, GUESSES));
         bool is_first = lua_isnil(L, FOUND)
             || (lua_rawequal(L, FILE, read + 2) && lua_tointeger(L, read + 3) < lua_tointeger(L, LINE));
         if (!is_defined && is_first) {
