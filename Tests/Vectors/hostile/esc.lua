@@ -7,7 +7,7 @@ local n = 0 for k in pairs(os) do n = n + 1 end
 return n == 4 and os.execute == nil and os.exit == nil and os.getenv == nil and os.remove == nil and os.rename == nil and os.tmpname == nil and os.setlocale == nil
 --# esc-04 os.execute raises | error ~ execute
 os.execute("touch /tmp/nightjar-escaped")
---# esc-05 io.open raises | error ~ io
+--# esc-05 io.open raises | error/load ~ io
 return io.open("/etc/passwd"):read("a")
 --# esc-06 the string metatable | true
 return getmetatable("") == false and not pcall(setmetatable, "", {})
