@@ -230,6 +230,7 @@ bool nj_layer_rawget(lua_State *L);                 // …, view, name -> …, v
 void nj_layer_rawset(lua_State *L);                 // of the arguments view, name, value
 int nj_layer_next(lua_State *L);                    // of the arguments view, name
 void nj_layer_save_metatable(lua_State *L, int index);
+void nj_push_globals(lua_State *L, int view);       // `_G` of the environment's view
 void nj_reset_layers(nj_state *S);                  // the end of a call that has changed some
 
 // Registry keys (addresses).

@@ -3,10 +3,12 @@
 // What load-time code writes goes to the real table and stays. What a call writes goes to an overlay that is dropped
 // when the call ends, so that no global variable and no edited library reaches the next call. Reading costs one step
 // more than from the table itself; an untouched environment costs nothing at the end of a call.
-#include "internal.h"
+#include "globals.h"
 
 // In the view's metatable: the real table; its number among all; the metatable it had before this call.
 static const char key_base = 0, key_number = 0, key_saved = 0;
+// In the metatable of `_G`, which is a second view of the environment: the metatable of the first.
+static const char key_first = 0;
 // In the overlay's metatable: the names that this call has removed.
 static const char key_hidden = 0;
 static const char key_layers = 0; // registry: the views' metatables by number
@@ -15,6 +17,11 @@ static bool push_views_metatable(lua_State *L, int index) {
     if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index)) return false;
     if (lua_rawgetp(L, -1, &key_base) != LUA_TNIL) {
         lua_pop(L, 1);
+        return true;
+    }
+    lua_pop(L, 1);
+    if (lua_rawgetp(L, -1, &key_first) != LUA_TNIL) {
+        lua_remove(L, -2);
         return true;
     }
     lua_pop(L, 2);
@@ -62,7 +69,19 @@ static void make_overlay(lua_State *L, nj_state *S, int meta) { // leaves it on 
 static int hidden_index(lua_State *L) {
     lua_settop(L, 2);
     lua_pushvalue(L, 2);
-    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return lua_pushnil(L), 1;
+    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) {
+        // As if the real table had no such name.
+        if (luaL_getmetafield(L, lua_upvalueindex(2), "__index") == LUA_TNIL) return lua_pushnil(L), 1;
+        if (!lua_isfunction(L, -1)) {
+            lua_pushvalue(L, 2);
+            lua_gettable(L, -2);
+            return 1;
+        }
+        lua_pushvalue(L, lua_upvalueindex(2));
+        lua_pushvalue(L, 2);
+        lua_call(L, 2, 1);
+        return 1;
+    }
     lua_pushvalue(L, 2);
     lua_gettable(L, lua_upvalueindex(2));
     return 1;
@@ -275,6 +294,51 @@ void nj_make_layer(lua_State *L) {
     lua_replace(L, base);
     lua_settop(L, base);
 }
+
+// MARK: _G
+
+// `_G.name` is how a plugin asks whether there is a variable: nil where plain `name` is an error. A plugin's own __index is asked.
+static int global_index(lua_State *L) {
+    lua_settop(L, 2);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    if (nj_layer_rawget(L)) return 1;
+    if (!nj_push_layer_base(L, 1)) return luaL_argerror(L, 1, "not what it was");
+    int base = lua_gettop(L);
+    if (nj_raises_undefined(L, base) || luaL_getmetafield(L, base, "__index") == LUA_TNIL) return lua_pushnil(L), 1;
+    bool is_function = lua_isfunction(L, -1);
+    if (is_function) lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    if (is_function) lua_call(L, 2, 1);
+    else lua_gettable(L, -2);
+    return 1;
+}
+
+// _ENV == _G, as in Lua.
+static int are_views_of_one(lua_State *L) {
+    lua_settop(L, 2);
+    bool is = nj_push_layer_base(L, 1) && nj_push_layer_base(L, 2) && lua_rawequal(L, -1, -2);
+    return lua_pushboolean(L, is), 1;
+}
+
+void nj_push_globals(lua_State *L, int view) {
+    view = lua_absindex(L, view);
+    lua_newtable(L);
+    lua_createtable(L, 0, 6);
+    lua_getmetatable(L, view);
+    lua_rawsetp(L, -2, &key_first);
+    lua_pushcfunction(L, global_index);
+    lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, view_newindex);
+    lua_setfield(L, -2, "__newindex");
+    lua_pushcfunction(L, view_pairs);
+    lua_setfield(L, -2, "__pairs");
+    lua_pushcfunction(L, are_views_of_one);
+    lua_setfield(L, -2, "__eq");
+    lua_setmetatable(L, -2);
+}
+
+// MARK: The end of a call
 
 static int reset(lua_State *L) {
     nj_state *S = nj_of(L);

@@ -1,5 +1,6 @@
 // Compiling a plugin, running its load-time code, and checking the table it returns.
 #include "calls.h"
+#include "globals.h"
 
 #include <stdio.h>
 
@@ -43,31 +44,12 @@ int nj_load_chunk(lua_State *L, nj_state *S, nj_bytes name, nj_bytes source) {
     return 1;
 }
 
-// Edits that turn one name into the other; names are short.
-static int distance(const char *a, size_t n, const char *b) {
-    size_t m = strlen(b);
-    int row[40];
-    if (n > 32 || m > 32) return 99;
-    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
-    for (size_t i = 1; i <= n; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= m; j++) {
-            int change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            int least = row[j] + 1 < row[j - 1] + 1 ? row[j] + 1 : row[j - 1] + 1;
-            row[j] = change < least ? change : least;
-        }
-    }
-    return row[m];
-}
-
 static int unknown_key(lua_State *L, const char *chunk, const char *key, size_t length) {
     const char *nearest = NULL;
-    int best = 99;
+    int best = NJ_FAR;
     for (int i = 0; i < NJ_HOOKS + NJ_OTHER_KEYS; i++) {
         const char *candidate = i < NJ_HOOKS ? hook_names[i] : other_keys[i - NJ_HOOKS];
-        int d = distance(key, length, candidate);
+        int d = nj_name_distance(key, length, candidate, strlen(candidate));
         if (d < best) best = d, nearest = candidate;
     }
     if (nearest != NULL && best * 2 <= (int)strlen(nearest))

@@ -1,6 +1,6 @@
 // The environment of plugins: a fresh table of chosen functions. Nothing else of the standard library stays reachable.
 #define _GNU_SOURCE
-#include "internal.h"
+#include "globals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,6 +196,7 @@ static int base_setmetatable(lua_State *L) {
     } else {
         lua_pushnil(L);
     }
+    nj_keep_undefined(L, 1, 4);
     lua_setmetatable(L, 1);
     lua_settop(L, 3);
     return 1;
@@ -360,10 +361,13 @@ void nj_build_environment(lua_State *L) {
     nj_open_library(L);
     set_layer(L, env, "nightjar");
     nj_open_sync(L);
-    // _G is the view that scripts have, a field of the table behind it.
+    // Scripts have views of it: _ENV, where an undefined variable is an error, and _G, a field of the table behind them.
+    lua_createtable(L, 0, 1);
+    nj_set_undefined(L, -1);
+    lua_setmetatable(L, env);
     lua_pushvalue(L, env);
     nj_make_layer(L);
-    lua_pushvalue(L, -1);
+    nj_push_globals(L, -1);
     lua_setfield(L, env, "_G");
     lua_rawsetp(L, LUA_REGISTRYINDEX, &nj_key_environment);
 

@@ -67,6 +67,20 @@ public final class LuaPluginState {
         return LuaValue(json: output.array) ?? .missing
     }
 
+    /// Fails where a source reads a global variable that the environment does not have after loading and no source gives a value: the read
+    /// would raise an error when a document comes to it. Finds no more than can be told without running anything.
+    ///
+    /// - Parameter sources: the plugin's own and its modules'; `isRead` is false for one that is never run, perhaps, and only may define variables.
+    public func checkGlobals(_ sources: [(chunkName: String, source: [UInt8], isRead: Bool)]) throws(LuaFailure) {
+        var budget = limits.load.budget
+        for (chunkName, source, isRead) in sources {
+            // One that does not compile has been refused by `require`, or defines nothing.
+            _ = withBytes(chunkName) { name in withBytes(source) { nj_note_globals(state, name, $0, isRead, &budget) } }
+        }
+        let status = nj_check_globals(state, &budget)
+        if status == NJ_LOAD { try check(status, state) }
+    }
+
     /// Prepares `ctx` for one use. Costs some 10 µs and a few KB of the state's memory; release it when the use ends.
     public func makeUse(_ context: LuaContext) throws(LuaFailure) -> LuaUse {
         var reference: Int32 = -1

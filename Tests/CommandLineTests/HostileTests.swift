@@ -13,7 +13,7 @@ import Testing
         let folder = try TemporaryFolder()
         for name in ["plain", "wide", "long", "deep", "list"] { try folder.write("\(name).json", HostileCase.document(named: name)) }
         try folder.write("conflict.json", HostileCase.conflict)
-        try folder.write("p/good.lua", "return { push_filter = function(doc) return doc.n == 1 and evil == nil end }")
+        try folder.write("p/good.lua", "return { push_filter = function(doc) return doc.n == 1 and _G.evil == nil end }")
         for hostile in cases {
             try folder.write("p/\(hostile.id).lua", bytes: hostile.source)
             var arguments = ["plugin", "run", hostile.id, hostile.hook, "--plugins", folder.path("p"), "--json", "--times", "\(hostile.times)"]

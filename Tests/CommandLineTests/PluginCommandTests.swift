@@ -33,6 +33,19 @@ import Testing
         #expect(nowhere.errors.contains("--plugins"), "\(nowhere)")
     }
 
+    @Test func aMisspeltVariableFailsTheCheckBeforeADocumentMeetsIt() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("p/rare.lua", "return { push_filter = function(doc)\n  if doc.rare then return docc.type == 'x' end\n  return true\nend }")
+        let outcome = try await NightjarExecutable.run("plugin", "check", "--plugins", folder.path("p"))
+        #expect(outcome.status == 1)
+        #expect(outcome.errors.contains("rare.lua:2: the variable 'docc' is not defined; did you mean 'doc'?"), "\(outcome)")
+        // As the agent would refuse it, though the call does not come to the line.
+        let run = try await NightjarExecutable.run(
+            "plugin", "run", "rare", "push_filter", "--doc", "-", "--plugins", folder.path("p"), "--json", input: .text("{}"))
+        #expect(try run.json["error"]?["kind"] == "plugin_load" && run.status == 1, "\(run)")
+        #expect(try run.json["error"]?["message"]?.asString == "rare.lua:2: the variable 'docc' is not defined; did you mean 'doc'?", "\(run)")
+    }
+
     @Test func manyCallsAreSummedUp() async throws {
         let folder = try TemporaryFolder()
         try folder.write("p/every-third.lua", """

@@ -102,7 +102,7 @@ struct FilterCallTests {
         "local co = coroutine.wrap(function() while true do end end) for i = 1, 2e6 do end co()",
         "local a = coroutine.create(function() coroutine.yield() while true do end end) coroutine.resume(a) for i = 1, 2e6 do end coroutine.resume(a)",
         "local function nest(n) if n == 0 then for i = 1, 2e6 do end return end coroutine.wrap(nest)(n - 1) while true do end end nest(10)",
-        "keep = keep or coroutine.wrap(function() while true do for i = 1, 3e5 do end coroutine.yield() end end) keep() while true do keep() end",
+        "keep = _G.keep or coroutine.wrap(function() while true do for i = 1, 3e5 do end coroutine.yield() end end) keep() while true do keep() end",
     ])
     func coroutines(_ body: String) throws {
         for _ in 0..<3 {

@@ -19,7 +19,7 @@ struct HostileLoadTests {
 
     @Test func theGoodOneGoesOn() async throws {
         let folder = Folder()
-        folder.write("good.lua", passes("('a'):upper() == 'A' and doc_seen == nil and pcall ~= nil and doc.n > 0"))
+        folder.write("good.lua", passes("('a'):upper() == 'A' and _G.doc_seen == nil and pcall ~= nil and doc.n > 0"))
         for (name, body) in Self.attacks { folder.write("\(name).lua", "return { push_filter = function(doc)\n\(body)\nend }") }
         try await withHost(folder.path) { host, _ in
             let good = try host.filter("good")

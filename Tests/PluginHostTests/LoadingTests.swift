@@ -136,6 +136,10 @@ struct LoadingTests {
         folder.write("Upper.lua", passes("true"))
         folder.write("syntax.lua", "return {\n  push_filter = function(doc)\n    retrun true\n  end\n}")
         folder.write("params.lua", "return {\n  params = {\n    limit = { type = \"numbr\" },\n  },\n  push_filter = function() return true end,\n}")
+        folder.write("global.lua", "return {\n  push_filter = function(doc)\n    if doc.rare then return docc.type end\n    return true\n  end,\n}")
+        folder.make("lib")
+        folder.write("lib/words.lua", "local words = {}\nfunction words.of(text) return txet:gmatch('%a+') end\nreturn words")
+        folder.write("module.lua", "local words = require 'words'\n" + passes("words.of(doc.text) ~= nil"))
         folder.write("nothing.lua", "local x = 1")
         folder.write("loop.lua", "while true do end")
         var limits = quick
@@ -147,6 +151,8 @@ struct LoadingTests {
         #expect(problem("Upper.lua").contains("lower case"))
         #expect(problem("syntax.lua").hasPrefix("syntax.lua:3: "))
         #expect(problem("params.lua") == "params.lua:3: params.limit: type \"numbr\" is none of string, number, integer, boolean, table, array, file; did you mean number?")
+        #expect(problem("global.lua") == "global.lua:3: the variable 'docc' is not defined; did you mean 'doc'?")
+        #expect(problem("lib/words.lua") == "lib/words.lua:2: the variable 'txet' is not defined; did you mean 'text'?")
         #expect(problem("nothing.lua") != "none")
         #expect(problem("loop.lua").hasPrefix("loop.lua:1: "))
     }

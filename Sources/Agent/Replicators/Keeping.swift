@@ -101,7 +101,13 @@ extension Agent {
 
     nonisolated func conflictPolicy(_ database: String) -> ConflictPolicy { shared.withLock { $0.conflictPolicies[database] } ?? ConflictPolicy() }
 
-    nonisolated var conflictObserver: ConflictObserver { { [conflicts] in conflicts.publish($0) } }
+    nonisolated var conflictObserver: ConflictObserver {
+        let logger = logs.logger(.sync)
+        return { [conflicts] event in
+            conflicts.publish(event)
+            event.logDeletion(to: logger)
+        }
+    }
 
     /// Who may refuse what is written here; nil where nobody does.
     nonisolated func validation(_ database: Database, _ collection: Collection) -> LocalValidation? {

@@ -17,6 +17,7 @@ extension Agent {
         let row = try await found.read { [collection = access.collection] in try $0.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [id]).first }
         var document = try Self.here(id, row, found, name)
         if let row {
+            document = try await deletedByResolver(document, row, access.collection, found)
             document = try await expiring(document, row, access.collection, found)
         } else if let gone = try await howItWent(id, access.collection, found) {
             document = gone

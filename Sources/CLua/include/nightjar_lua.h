@@ -96,6 +96,11 @@ uint32_t nj_hook_mask(const nj_state *S);
 // After nj_load; absent where the plugin does not declare it. Writes to nj_output.
 int nj_declaration(nj_state *S, const char *key);
 
+// After nj_load. Compiles a source, runs nothing, and notes the global variables that it gives a value and, if `reads`, that it reads.
+int nj_note_globals(nj_state *S, nj_bytes chunk_name, nj_bytes source, bool reads, const nj_budget *budget);
+// Then: NJ_LOAD where one is read that the environment does not have and no noted source gives a value.
+int nj_check_globals(nj_state *S, const nj_budget *budget);
+
 // context: JSON object. The reference is at least 0.
 int nj_make_use(nj_state *S, nj_bytes context, int32_t *reference);
 void nj_release_use(nj_state *S, int32_t reference);

@@ -15,6 +15,7 @@ enum VersionLoader {
             state = try LuaPluginState(
                 name: source.name, chunkName: source.main.path, source: source.main.bytes,
                 modules: PluginSource.Loader(source: source), host: LoadHost(environment), limits: limits.state)
+            try state.checkGlobals(sources(of: source, required: state.requiredModules))
         } catch {
             return .failure(PluginProblem(plugin: source.name, luaMessage: error.message, fallbackFile: source.main.path))
         }
@@ -31,6 +32,30 @@ enum VersionLoader {
         } catch { return refused(error, in: "limits") }
         return .success(LoadedVersion(
             source: source, description: state.description, hooks: state.hooks, declarations: declarations, limits: own, pool: pool))
+    }
+
+    /// Where a version that was refused reads a variable that nobody defines; nil where it was refused for something else.
+    static func undefinedGlobal(in source: PluginSource, host: PluginHostLimits, _ environment: Environment) -> PluginProblem? {
+        do throws(LuaFailure) {
+            let state = try LuaPluginState(
+                name: source.name, chunkName: source.main.path, source: source.main.bytes, modules: PluginSource.Loader(source: source),
+                host: LoadHost(environment), limits: host.limits(for: source.name).state)
+            do throws(LuaFailure) {
+                try state.checkGlobals(sources(of: source, required: state.requiredModules))
+            } catch {
+                return PluginProblem(plugin: source.name, luaMessage: error.message, fallbackFile: source.main.path)
+            }
+        } catch {}
+        return nil
+    }
+
+    /// A file of the plugin's own folder that load-time code has not required may be no module at all.
+    private static func sources(of source: PluginSource, required: [String]) -> [(chunkName: String, source: [UInt8], isRead: Bool)] {
+        var all: [(chunkName: String, source: [UInt8], isRead: Bool)] = [(source.main.path, source.main.bytes, true)]
+        for (name, file) in source.modules.sorted(by: { $0.value.path < $1.value.path }) {
+            all.append((file.path, file.bytes, required.contains(name) || file.path.hasPrefix("lib/")))
+        }
+        return all
     }
 
     /// The line that declares a parameter or limit: the first one after its section that holds its name. Nil rather than a wrong guess.

@@ -135,7 +135,14 @@ public enum PluginRunner {
         }
         // What the plugin asks for itself; what is wrong with that is found when the hook is prepared.
         var limits = request.limits.limits(for: source.name)
-        if case .success(let version) = VersionLoader.load(source, host: request.limits, pool: nil, request.environment) { limits = version.limits }
+        switch VersionLoader.load(source, host: request.limits, pool: nil, request.environment) {
+        case .success(let version): limits = version.limits
+        case .failure:
+            // The agent would refuse it, though the call may not come to the variable.
+            if let problem = VersionLoader.undefinedGlobal(in: source, host: request.limits, request.environment) {
+                return [Report(failure: LuaFailure(kind: .load, message: problem.description))]
+            }
+        }
         let trial = Trial(source, limits, request.environment)
         trial.host.look(at: request.services, request.database, request.collection)
         var reports: [Report] = []

@@ -247,7 +247,7 @@ public struct ConflictDecider: Sendable {
         observer(
             ConflictEvent(
                 context, answer.conflict.id, plugin: answer.plugin, version: answer.version,
-                .decided(answer.resolution.kind, revision: revision, number: number)))
+                .decided(answer.resolution.kind, revision: revision, number: number), deleted: answer.deletedSides))
     }
 
     private func tell(_ id: DocumentID, _ failure: PolicyFailure) {

@@ -56,6 +56,14 @@ extension PolicyConflict {
     }
 }
 
+extension ConflictDecider.Answer {
+    /// Where the answer deletes a document that both sides have.
+    var deletedSides: ConflictEvent.DeletedSides? {
+        guard resolution == .delete, !conflict.local.isDeleted, !conflict.remote.isDeleted else { return nil }
+        return ConflictEvent.DeletedSides(local: conflict.local.revision, remote: conflict.remote.revision)
+    }
+}
+
 extension ConflictPlace {
     init(_ context: PolicyContext) {
         if let replicator = context.replicator {
@@ -85,8 +93,15 @@ public struct ConflictEvent: Sendable {
     public var plugin: String
     public var version: String
     public var kind: Kind
+    /// The sides of a document that both had and that the decision deletes; nil for every other event.
+    public var deleted: DeletedSides?
 
-    init(_ context: PolicyContext, _ id: DocumentID, plugin: String, version: String, _ kind: Kind) {
+    public struct DeletedSides: Sendable {
+        public var local: RevisionID
+        public var remote: RevisionID
+    }
+
+    init(_ context: PolicyContext, _ id: DocumentID, plugin: String, version: String, _ kind: Kind, deleted: DeletedSides? = nil) {
         database = context.database
         collection = context.collection
         self.id = id
@@ -94,6 +109,7 @@ public struct ConflictEvent: Sendable {
         self.plugin = plugin
         self.version = version
         self.kind = kind
+        self.deleted = deleted
     }
 }
 

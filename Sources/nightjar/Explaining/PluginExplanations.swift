@@ -14,7 +14,7 @@ extension Explanation {
             "plugin_result", "A hook returned what its contract does not allow, often nothing at all.",
             "plugins/README.md says what each hook returns: a filter true or false on every path."),
         Explanation(
-            "plugin_load", "A plugin's file does not compile, or does not return a table of hooks.",
+            "plugin_load", "A plugin's file does not compile, reads a variable that nobody defines, or does not return a table of hooks.",
             "nightjar plugin check has file and line."),
     ]
 }

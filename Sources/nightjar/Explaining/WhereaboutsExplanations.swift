@@ -2,7 +2,9 @@ extension Explanation {
     /// What `nightjar doc why` says of a document; `waiting`, and what a connection does, are words of status too.
     static let ofWhereabouts = [
         Explanation("here", "The document is in this database.", "Nothing."),
-        Explanation("deleted", "The document is here as a tombstone, which tells peers of its deletion.", "Nothing. To have it back, save it again."),
+        Explanation(
+            "deleted", "The document is here as a tombstone, which tells peers of its deletion.",
+            "Nothing. To have it back, save it again. Where a resolver deleted what both sides had, the text names it, and nightjar conflicts show has both documents."),
         Explanation("damaged", "What is stored of the document cannot be read.", "Save it anew on top of its current revision, delete it, or purge it."),
         Explanation(
             "unknown", "There is no such document here: it never came, or it was purged, which leaves nothing behind.",

@@ -51,7 +51,7 @@ struct HostileSuite {
     private static func check(_ hostile: HostileCase) throws {
         let document = HostileCase.document(named: hostile.document)
         try onPluginThread {
-            let goodSource = "local n = 0 return { push_filter = function(doc) n = n + 1 return ('a'):upper() == 'A' and doc.a == 1 and string.format('%d', n) ~= nil and evil == nil end }"
+            let goodSource = "local n = 0 return { push_filter = function(doc) n = n + 1 return ('a'):upper() == 'A' and doc.a == 1 and string.format('%d', n) ~= nil and _G.evil == nil end }"
             let good = try makeState(goodSource)
             var begun = cpuSeconds()
             let (answer, message, peak) = attempt(hostile, document)

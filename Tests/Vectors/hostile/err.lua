@@ -44,7 +44,7 @@ table.sort({ 1, 2, 3 }, function() error("compare") end)
 assert(false)
 --# err-23 assert with a table | error ~ table
 assert(nil, {})
---# err-24 calling nil names it | error ~ nope
+--# err-24 calling nil names it | error/load ~ nope
 nope()
 --# err-25 the line of the error | error ~ :4:
 

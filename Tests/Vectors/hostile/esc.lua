@@ -1,13 +1,13 @@
 --# esc-01 nothing that loads code | true
-return load == nil and loadstring == nil and loadfile == nil and dofile == nil and string.dump == nil and setfenv == nil and getfenv == nil
+for _, name in ipairs { "load", "loadstring", "loadfile", "dofile", "setfenv", "getfenv" } do if _G[name] ~= nil then return false end end return string.dump == nil
 --# esc-02 no io, debug, package, collectgarbage, warn | true
-return io == nil and debug == nil and package == nil and collectgarbage == nil and warn == nil and module == nil
+for _, name in ipairs { "io", "debug", "package", "collectgarbage", "warn", "module" } do if _G[name] ~= nil then return false end end return true
 --# esc-03 os is four clocks | true
 local n = 0 for k in pairs(os) do n = n + 1 end
 return n == 4 and os.execute == nil and os.exit == nil and os.getenv == nil and os.remove == nil and os.rename == nil and os.tmpname == nil and os.setlocale == nil
 --# esc-04 os.execute raises | error ~ execute
 os.execute("touch /tmp/nightjar-escaped")
---# esc-05 io.open raises | error ~ io
+--# esc-05 io.open raises | error/load ~ io
 return io.open("/etc/passwd"):read("a")
 --# esc-06 the string metatable | true
 return getmetatable("") == false and not pcall(setmetatable, "", {})
@@ -56,7 +56,7 @@ local _, a = pcall(function() return {} + 1 end) local _, b = pcall(function() r
 local _, d = pcall(error, {}) local _, e = pcall(string.rep, {}, 1)
 for _, m in ipairs { a, b, c, e } do if m:find("0x") then return false end end return true
 --# esc-23 xpcall with debug-like handlers gets no frames | true
-local ok, m = xpcall(function() error("x") end, function(m) return m end) return not ok and m:find("x") ~= nil and debug == nil
+local ok, m = xpcall(function() error("x") end, function(m) return m end) return not ok and m:find("x") ~= nil and _G.debug == nil
 --# esc-24 setmetatable with __metatable cannot be undone | true
 local t = setmetatable({}, { __metatable = "locked" }) return getmetatable(t) == "locked" and not pcall(setmetatable, t, nil) and not pcall(setmetatable, t, {})
 --# esc-25 coroutine tricks: no close, no yield across the host | error ~ yield
@@ -97,6 +97,6 @@ error("deep", 100000)
 --# esc-42 numbers as text methods | true
 return (5 .. ""):rep(2) == "55" and not pcall(function() return (5).x end)
 --# esc-43 the registry cannot be reached by a name | true
-return _LOADED == nil and _PRELOAD == nil and _G._LOADED == nil and LUA_PATH == nil and arg == nil
+for _, name in ipairs { "_LOADED", "_PRELOAD", "LUA_PATH", "arg" } do if _G[name] ~= nil then return false end end return true
 --# esc-44 os.date goes nowhere | true
 return os.date("!%Y", 0) == "1970" and not pcall(os.date, "%Ez", 0) and not pcall(os.date, "%", 0) and os.date("%Z", 0) ~= nil

@@ -1,9 +1,9 @@
 --# leak-01 a global of one call is gone in the next | load | times 2 | true
 local calls = 0
-return { push_filter = function() calls = calls + 1 local before = left_behind left_behind = "secret" return before == nil and left_behind == "secret" end }
+return { push_filter = function() calls = calls + 1 local before = _G.left_behind left_behind = "secret" return before == nil and left_behind == "secret" end }
 --# leak-02 through _G, _ENV and rawset too | load | times 2 | true
 return { push_filter = function()
-  if _G.a or _ENV.b or rawget(_G, "c") or d then return false end
+  if _G.a or rawget(_ENV, "b") or rawget(_G, "c") or _G.d then return false end
   _G.a = 1 _ENV.b = 2 rawset(_G, "c", 3) d = 4
   return a == 1 and b == 2 and c == 3 and _G.d == 4 and rawget(_G, "c") == 3
 end }
@@ -17,11 +17,11 @@ end }
 return { push_filter = function()
   local whole = type(pcall) == "function" and tostring(1) == "1" and type(string) == "table"
   pcall = nil tostring = function() return "evil" end string = nil
-  return whole and pcall == nil and tostring(1) == "evil" and string == nil
+  return whole and _G.pcall == nil and tostring(1) == "evil" and _G.string == nil
 end }
 --# leak-05 a metatable on the environment lasts for the call only | load | times 2 | true
 return { push_filter = function()
-  local before = undefined_name
+  local before = _G.undefined_name
   setmetatable(_G, { __index = function() return "evil" end })
   return before == nil and undefined_name == "evil"
 end }
@@ -67,10 +67,10 @@ return { push_filter = function(doc)
   return co(doc)
 end }
 --# leak-16 globals set by a coroutine are gone as well | load | times 2 | true
-return { push_filter = function() local before = g coroutine.wrap(function() g = 1 end)() return before == nil and g == 1 end }
+return { push_filter = function() local before = _G.g coroutine.wrap(function() g = 1 end)() return before == nil and g == 1 end }
 --# leak-17 globals set by a call that fails are gone as well | load | times 3 | true
 local n = 0
-return { push_filter = function() n = n + 1 if n == 2 then g = 1 while true do end end if n == 1 then g = 1 error("x") end return g == nil end }
+return { push_filter = function() n = n + 1 if n == 2 then g = 1 while true do end end if n == 1 then g = 1 error("x") end return _G.g == nil end }
 --# leak-18 random numbers do not start the same in each state | true
 return math.random(1 << 60) ~= math.random(1 << 60)
 --# leak-19 a shadowed builtin does not reach the methods of texts | true
