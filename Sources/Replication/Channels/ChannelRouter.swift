@@ -18,6 +18,9 @@ public actor ChannelRouter {
     private var tasks: [Task<Void, Never>] = []
     /// How far assigning has come in this run; the stored place may lag behind, which costs a look at documents that are assigned.
     private var reached: SequenceNumber = 0
+    /// How often what could not be assigned was gone through, and who has it gone through again.
+    private var looks = 0
+    private var again: AsyncStream<Void>.Continuation?
 
     public init(database: Database, collection: Collection, function: any SyncFunction, listener: String, logger: Logger) {
         self.database = database
@@ -34,15 +37,18 @@ public actor ChannelRouter {
         guard tasks.isEmpty else { return }
         let signal = database.changeSignal(collection)
         let versions = function.versionChanges()
+        let (wakes, again) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        self.again = again
+        again.yield()
         tasks = [
             environment.task { [weak self] in
                 for await _ in signal { await self?.insist { await $0.catchUp() } }
             },
             environment.task { [weak self] in
-                await self?.insist { await $0.retry() }
-                // The same version comes again when an operator asks for it, or the function answers again after it kept failing.
-                for await _ in versions { await self?.insist { await $0.retry() } }
+                for await _ in wakes { await self?.insist { await $0.retry() } }
             },
+            // The same version comes again when an operator asks for it, or the function answers again after it kept failing.
+            environment.task { for await _ in versions { again.yield() } },
         ]
     }
 
@@ -98,7 +104,10 @@ public actor ChannelRouter {
                 }
                 if found.isEnd { return true }
                 if !found.documents.isEmpty || found.through - found.stored > Self.lag {
-                    try await assign(found.documents, through: found.through)
+                    let before = looks
+                    let areAllAssigned = try await assign(found.documents, through: found.through)
+                    // What an earlier version could not decide was not on the list yet when a later one was asked about that.
+                    if !areAllAssigned, looks != before { again?.yield() }
                 }
                 self.reached = max(self.reached, found.through)
             }
@@ -113,6 +122,7 @@ public actor ChannelRouter {
     /// What could not be assigned is tried again; what succeeds now moves to a new sequence, because peers have passed the old one. False
     /// where the store failed.
     private func retry() async -> Bool {
+        looks += 1
         do {
             var after: DocumentID?
             repeat {
@@ -137,9 +147,11 @@ public actor ChannelRouter {
     }
 
     /// - Parameter again: what is stored of documents that could not be assigned before.
+    /// - Returns: whether each is assigned.
+    @discardableResult
     private func assign(
         _ documents: [PolicyDocument], through: SequenceNumber?, again: [DocumentID: DocumentRoute] = [:]
-    ) async throws {
+    ) async throws -> Bool {
         let collection = collection
         let routes = await function.routes(of: documents, context)
         for (document, route) in routes where !route.error.isEmpty && !route.error.utf8.starts(with: "rejected: ".utf8) {
@@ -161,6 +173,7 @@ public actor ChannelRouter {
             if let through { try Self.setPlace(through, collection, transaction) }
             if isChanged { try transaction.signalChange(collection) }
         }
+        return routes.allSatisfy { $0.1.error.isEmpty }
     }
 
     /// The stored text may have been cut, and that of a function that is not called counts its failures.
