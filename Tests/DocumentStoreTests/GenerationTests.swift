@@ -63,6 +63,26 @@ import Testing
         #expect(followed.revision == rev("\(Self.largest)-bb") && !followed.hasConflict)
     }
 
+    /// As CouchDB's clients bring it. It would be current once the document is deleted, and nothing could follow it.
+    @Test(arguments: [ConflictHandling.refuse, .storePushed])
+    func noTombstoneThatEndsNothingIsTakenThatNothingCanFollow(_ conflicts: ConflictHandling) async throws {
+        let store = try Store()
+        let c = try store.c
+        let mine = try await store.save("mine", #"{"n":1}"#)
+        func end(_ revision: String) async throws -> InsertOutcome {
+            var tombstone = IncomingRevision(
+                id: doc("mine"), revision: rev(revision), history: RevisionHistory(), isDeleted: true, body: Array("{}".utf8))
+            tombstone.deletion = .leaf
+            return try await store.database.write { [tombstone] in try $0.insert(tombstone, into: c, conflicts: conflicts) }
+        }
+        await #expect(throws: StoreError.self) { try await end("\(DocumentLimits.receivedGeneration)-bb") }
+        guard case .inserted = try await end("7-bb") else { return #expect(Bool(false)) }
+        _ = try await store.save("mine", "{}", deleted: true, parent: mine.revision)
+        #expect(try await store.get("mine")?.isDeleted == true)
+        _ = try await store.save("mine", #"{"n":2}"#)
+        #expect(text(try await store.get("mine")?.body) == #"{"n":2}"#)
+    }
+
     @Test(arguments: [Resolution.localWins, .remoteWins, .merged(Array(#"{"n":3}"#.utf8)), .delete])
     func aDecisionPutsNothingThatLivesOnTheLargestGeneration(_ resolution: Resolution) async throws {
         let store = try Store()

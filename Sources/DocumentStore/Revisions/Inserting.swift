@@ -78,7 +78,7 @@ extension WriteTransaction {
         guard incoming.revision.generation < DocumentLimits.revisionGeneration else {
             throw .historyInvalid(
                 id: incoming.id, revision: incoming.revision,
-                detail: "it is in conflict with what is here, and no decision between them can follow a generation of "
+                detail: "it is beside what is here, and no decision between them can follow a generation of "
                     + "revisionGeneration = \(DocumentLimits.revisionGeneration) or more; delete or purge the document on one of the two sides")
         }
     }
@@ -235,6 +235,8 @@ extension WriteTransaction {
         } else if !livesOn {
             return nil
         }
+        // It ends nothing here, and would be what the document's next deletion makes current.
+        if !isHere, !tree.contains(new.revision) { try checkDecidability(incoming) }
         let id = incoming.id
         var (tree, remotes) = (tree, row.remotes)
         remotes.spellOut(row.revision)
