@@ -6,7 +6,8 @@ public enum DocumentLimits {
     /// buffer takes 80; the rest is room for longer digests without letting ids grow without end.
     public static let revisionDigestDigits = 128
     /// Largest generation of a revision that is no deletion, whether it comes from elsewhere or is made here. Above it there is room for
-    /// deletions, so that every document can be deleted everywhere, and for merges.
+    /// deletions, so that every document can be deleted everywhere. What would be a side of a conflict has to be below it, deletions too: a
+    /// decision may put what lives on top.
     public static let revisionGeneration: UInt64 = (1 << 53) - 1 - 1_000_000
     /// Largest generation in what comes from elsewhere. Peers may read generations as JSON numbers, which most of them hold exactly up to here.
     public static let receivedGeneration: UInt64 = (1 << 53) - 1

@@ -100,6 +100,43 @@ struct DoorTests {
         for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
     }
 
+    @Test("beside a document no generation is taken that no decision can follow, and who pulls has what the hub has")
+    func undecidable() async throws {
+        let folder = try TemporaryFolder()
+        try folder.copy("\(NightjarExecutable.package())/plugins/local-wins.lua", to: "plugins/local-wins.lua")
+        let text = Attack.hub(plugins: true).replacing("main: {}", with: "main: { conflict_resolver: local-wins }")
+        let hub = try await AgentProcess.start(text, in: folder)
+        let companion = try await Companion.join(hub)
+        let peer = try await Peer.connect(hub)
+        let cases = [
+            (DocumentLimits.receivedGeneration, true), (DocumentLimits.revisionGeneration, true), (DocumentLimits.revisionGeneration, false),
+        ]
+        for (number, (generation, deleted)) in cases.enumerated() {
+            let id = "innocent-\(number)"
+            #expect(try await hub.put("main", id, "{\"a\":1}").status < 300)
+            let reply = try await peer.ask(Peer.revision(id, "\(generation)-aa", deleted ? "{}" : "{\"a\":2}", deleted: deleted))
+            #expect(reply.error?.code == 422, "\(generation): \(String(describing: reply.error))")
+            let rev = try #require(try await hub.get("main", id).json["_rev"]?.asString)
+            #expect(rev.hasPrefix("1-"), "\(rev)")
+            #expect(try await hub.put("main", id, "{\"_rev\":\"\(rev)\",\"a\":3}").status < 300)
+            let edited = try #require(try await hub.get("main", id).json["_rev"]?.asString)
+            try await eventually("\(id) arrives") { try await companion.agent.get("main", id).json["_rev"]?.asString == edited }
+        }
+        try await companion.rounds(1, "between")
+
+        // One who has a document of its own by that name keeps it, and everything else goes on both ways.
+        #expect(try await companion.agent.admin.post("/api/replicators/hub/stop").status < 300)
+        #expect(try await companion.agent.put("main", "own", "{\"mine\":true}").status < 300)
+        try await peer.push("own", "\(DocumentLimits.revisionGeneration)-dd", "{\"mine\":false}")
+        #expect(try await companion.agent.admin.post("/api/replicators/hub/start").status < 300)
+        for (from, to, id) in [(hub, companion.agent, "down"), (companion.agent, hub, "up")] {
+            #expect(try await from.put("main", id, "{}").status < 300)
+            try await eventually("\(id) arrives") { try await to.get("main", id).status == 200 }
+        }
+        #expect(try await companion.agent.get("main", "own").json["mine"]?.asBool == true)
+        for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
+    }
+
     @Test("the digest of a blob gives nothing to one who has not sent or proved it")
     func digests() async throws {
         let folder = try TemporaryFolder()

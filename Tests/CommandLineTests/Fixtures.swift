@@ -34,7 +34,8 @@ enum Place: Sendable, CaseIterable { case agent, folder }
 /// Documents at a running agent or in a folder that none holds.
 struct Documents: Sendable {
     let folder: TemporaryFolder
-    private let agent: AgentProcess?
+    /// Nil where there is only a folder.
+    let agent: AgentProcess?
 
     static func at(_ place: Place) async throws -> Documents {
         switch place {

@@ -111,6 +111,50 @@ import Testing
         }
     }
 
+    @Test func aFileIsReadThroughOnceForItsParts() async throws {
+        let store = try store()
+        let bytes = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 3) }
+        let blobs = store.database.blobs
+        let digest = try blobs.install(bytes)
+        let path = store.folder + "/blobs/" + digest.hex
+        func setChanged(_ seconds: Int) { _ = utimes(path, [timeval(tv_sec: seconds, tv_usec: 0), timeval(tv_sec: seconds, tv_usec: 0)]) }
+        setChanged(1_000_000)
+        try await blobs.check(digest, pieceBytes: 70_000)
+        var altered = bytes
+        altered[150_000] ^= 1
+        try writeFile(path, altered)
+        setChanged(1_000_000)
+        // It has not changed, by what the system says of it.
+        try await blobs.check(digest, pieceBytes: 70_000)
+        setChanged(1_000_001)
+        let wanted = StoreError.blobAltered(digest: digest.text, path: path)
+        for _ in 0..<2 { await #expect(throws: wanted) { try await blobs.check(digest, pieceBytes: 70_000) } }
+        try writeFile(path, bytes)
+        try await blobs.check(digest, pieceBytes: 70_000)
+        // What was changed a moment ago may be changed again within the same second.
+        try writeFile(path, altered)
+        await #expect(throws: wanted) { try await blobs.check(digest, pieceBytes: 70_000) }
+        let missing = BlobDigest.of([1])
+        await #expect(throws: StoreError.blobMissing(digest: missing.text)) { try await blobs.check(missing, pieceBytes: 70_000) }
+    }
+
+    @Test func aFileIsReadThroughByOneForAllWhoWait() async throws {
+        let store = try store()
+        let bytes = (0..<900_000).map { UInt8(truncatingIfNeeded: $0 &* 3) }
+        let blobs = store.database.blobs
+        let digest = try blobs.install(bytes)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 { group.addTask { try await blobs.check(digest, pieceBytes: 10_000) } }
+            try await group.waitForAll()
+        }
+        let other = try blobs.install(Array(bytes.dropFirst()))
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            try await blobs.check(other, pieceBytes: 10_000)
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+
     @Test func limitOfBlobsChangesAtRunTime() throws {
         let store = try store()
         let blobs = store.database.blobs

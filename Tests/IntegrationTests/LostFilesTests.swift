@@ -81,6 +81,35 @@ struct LostDatabaseTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("nor is a part of it, wherever in the file it is")
+    func partOfAlteredBlob() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub())
+        let couch = try CouchHTTP(agent)
+        let photo = String(repeating: "a photo of many bytes ", count: 20_000)
+        try await couch.ok("PUT", "/main/photo/file", photo, status: 201, [("Content-Type", "text/plain")])
+        func part(_ range: String) async throws -> HTTPProbe.Answer {
+            try await couch.send("GET", "/main/photo/file", nil, [("Range", "bytes=\(range)")])
+        }
+        let right = try await part("220002-220006")
+        #expect(right.status == 206 && right.text == "photo", "\(right)")
+        let digest = BlobDigest.of(Array(photo.utf8))
+        let name = "data/main.nightjar/blobs/\(digest.hex)"
+        var bytes = try agent.folder.read(name)
+        for index in 220_002..<220_005 { bytes[index] ^= 1 }
+        try agent.folder.write(name, bytes: bytes)
+
+        for range in ["220002-220006", "0-9", "-5", "1-"] {
+            let answer = try await part(range)
+            #expect(answer.status == 500 && answer.text.contains("the attachment cannot be read"), "\(range): \(answer)")
+        }
+        #expect(try await unreadable(agent).contains("the bytes of blob \(digest.text) were altered on disk: remove "))
+        let peer = try await Peer.connect(agent)
+        try await peer.push("again", blob: photo)
+        #expect(try await part("220002-220006").text == "photo")
+        #expect(try await agent.admin.get("/health").status == 200)
+        #expect(try await agent.stop().status == 0)
+    }
+
     /// What health says of files.
     private func unreadable(_ agent: AgentProcess) async throws -> String {
         let health = try await agent.admin.get("/health")

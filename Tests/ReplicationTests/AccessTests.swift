@@ -94,6 +94,9 @@ struct AccessTests {
         #expect(try await device.get("only-red") == nil)
         #expect(run.told == ["pull only-red access_removed"] && run.orphans == [])
         #expect(run.status.counts.failed == 0 && run.status.counts.pulled == 0)
+        #expect(run.status.counts.total == 1 && run.status.counts.completed == 1, "a revocation counts once: \(run.status.counts)")
+        let later = try await self.run(device, hub.anna, .pull)
+        #expect(later.status.counts.total == 0, "\(later.status.counts)")
     }
 
     @Test func revokedPushOnly() async throws {
@@ -201,7 +204,7 @@ struct AccessTests {
         #expect(lost.told == ["pull only-red \(told)"])
         #expect(lost.orphans == reason.map { ["only-red: \($0)"] } ?? [])
         #expect(lost.status.counts.rejected == (told == "http/403" ? 1 : 0) && lost.status.counts.held == (told == "plugin/503" ? 1 : 0))
-        #expect(lost.status.counts.failed == 0)
+        #expect(lost.status.counts.failed == 0 && lost.status.counts.total == 1, "\(lost.status.counts)")
         #expect(try await ids(device) == (reason == nil ? ["both"] : ["both", "only-red"]))
         if verdict == "fail" {
             // A filter that works again decides.

@@ -29,6 +29,7 @@ enum CouchError {
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: badRequest("\(error)")
         case .diskFull: HTTPError(507, "\(error)", error: "insufficient_storage")
         case .tooManyIndexes: forbidden("\(error)")
+        case .blobAltered: HTTPError(500, "the attachment cannot be read", error: "internal_server_error")
         case .documentDamaged: HTTPError(500, "the document cannot be read", error: "internal_server_error")
         default: HTTPError(503, "the database cannot be used now", headers: ["Retry-After": "1"])
         }

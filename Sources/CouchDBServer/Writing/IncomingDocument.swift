@@ -43,11 +43,12 @@ struct IncomingDocument: Sendable {
 
     /// What CouchDB refuses a whole request for, of one of its documents. All else is the document's own failure.
     ///
+    /// - Parameter isLocal: it is a `_local` document by its path.
     /// - Returns: whether it is a `_local` document.
     /// - Throws: ``HTTPError`` 400.
-    static func check(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool) throws(HTTPError) -> Bool {
+    static func check(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool, isLocal: Bool = false) throws(HTTPError) -> Bool {
         guard parts.isObject(range) else { throw CouchError.badRequest("Document must be a JSON object") }
-        var (isNamed, isLocal) = (false, false)
+        var (isNamed, isLocal) = (false, isLocal)
         var revision: String?
         for (key, value) in parts.reservedMembers(of: range) {
             switch key {

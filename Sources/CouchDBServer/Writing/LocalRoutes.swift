@@ -49,8 +49,10 @@ enum LocalRoutes {
     }
 
     /// - Returns: its new token.
+    /// - Throws: ``HTTPError`` 400 in CouchDB's words.
     static func store(_ call: CouchCall, _ id: String, _ parts: JSONParts, _ range: Range<Int>) async throws -> String {
-        guard parts.isObject(range) else { throw CouchError.badRequest("Document must be a JSON object") }
+        // What begins with _ has the type that it has in any other document.
+        _ = try IncomingDocument.check(parts, range, isEdit: true, isLocal: true)
         var body = JSONWriter()
         body.raw("{")
         var token: String?
@@ -58,7 +60,7 @@ enum LocalRoutes {
         for member in parts.members(of: range) {
             switch member.key {
             case "_rev": token = parts.string(member.value)
-            case "_deleted": isDeletion = parts.flag(member.value) ?? false
+            case "_deleted": isDeletion = parts.flag(member.value) == true
             case _ where member.key.utf8.first == UInt8(ascii: "_"): continue
             default:
                 if body.bytes.count > 1 { body.raw(",") }

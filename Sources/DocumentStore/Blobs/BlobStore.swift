@@ -24,6 +24,8 @@ public final class BlobStore: Sendable {
     private let names = Mutex(FolderNames())
     /// Beginnings of blobs whose connections broke.
     let unfinished = Mutex(UnfinishedBlobs())
+    /// Of what is given out in parts.
+    let checks = Mutex(BlobChecks())
 
     /// Which names of the folder are known to be durable.
     private struct FolderNames {

@@ -8,6 +8,9 @@ extension WriteTransaction {
     /// revision becomes its child, so that it goes to that remote as an ordinary update (replication.md section 8). Of a
     /// pushed one the greater of the two survives: peers that hold the other follow upwards. Of two that are nobody's the one that a remote
     /// has survives, if the other is not known to be with one.
+    ///
+    /// Peers refuse what lives on top of `DocumentLimits.revisionGeneration`. Where that would come of it the other branch survives; if that has no
+    /// room either, or its remote takes nothing but what descends from its own, the survivor stays as it is.
     /// - Parameter keepsGreater: of two branches that are nobody's own the greater one survives as well: at a peer that keeps every branch
     ///   the others end below it.
     /// - Throws: `StoreError.conflictMoved` with the present sides; for `.merged` also the errors of `save`.
@@ -27,13 +30,18 @@ extension WriteTransaction {
             throw .conflictMoved(id: id, local: sides.local.revision, remote: sides.remote.revision)
         }
         let isKnown = (local: remotes.know(sides.local, beside: sides.remote, tree), remote: remotes.know(sides.remote, beside: sides.local, tree))
-        let isLocalKept: Bool
+        var isLocalKept: Bool
         switch record.remoteID {
         // A remote that refuses conflicts takes only what descends from its own branch.
         case .pusher? where state.keepers.areSeen && isKnown.local != isKnown.remote: isLocalKept = isKnown.local
         case nil where !keepsGreater: isLocalKept = isKnown.local && !isKnown.remote
         case .pusher?, nil: isLocalKept = sides.remote.revision < sides.local.revision
         case _?: isLocalKept = false
+        }
+        let isBodyKept = resolution == .delete || resolution == (isLocalKept ? .localWins : .remoteWins)
+        if record.remoteID == nil || record.remoteID == .pusher, !isBodyKept, !(isLocalKept ? sides.local : sides.remote).hasRoom,
+            (isLocalKept ? sides.remote : sides.local).hasRoom {
+            isLocalKept.toggle()
         }
         let survivor = isLocalKept ? sides.local : sides.remote
         let new: NewRevision?
@@ -109,6 +117,7 @@ extension WriteTransaction {
             isDeleted = true
             result = Array("{}".utf8)
         }
+        guard survivor.hasRoom || isDeleted && !survivor.isDeleted else { return nil }
         var isMerge = false
         if case .merged = resolution { isMerge = true }
         let (scan, canonical) = try scanned(result, id, isPeers: !isMerge)
@@ -116,6 +125,11 @@ extension WriteTransaction {
             revision: RevisionDigest.revision(parent: survivor.revision, deleted: isDeleted, canonicalBody: canonical),
             isDeleted: isDeleted, body: result, hasBlobs: scan.mayHoldBlobs, isOurs: true)
     }
+}
+
+extension RevisionTree.Leaf {
+    /// Peers take a revision on top of it, whatever it is.
+    fileprivate var hasRoom: Bool { revision.generation < DocumentLimits.revisionGeneration }
 }
 
 extension KnownRemotes {

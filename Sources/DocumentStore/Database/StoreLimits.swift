@@ -59,6 +59,8 @@ public enum StoreLimits {
     static let deltaBasesDroppedPerWrite = 16
     /// Damaged documents of one database that are named in its state.
     public static let damagedDocuments = 100
+    /// Blobs of one database of which it is remembered that they were read through before a part of them was given out; some hundred bytes each.
+    static let checkedBlobs = 1000
     /// Decided conflicts kept of one database.
     public static let conflictHistory = 1000
     /// Seconds an unreferenced blob is left alone: the revision that needs it may

@@ -13,7 +13,7 @@ extension WriteTransaction {
     /// here already, or from a tombstone to what was created on it), when both sides are deleted, or when it goes on from another tombstone than
     /// ours. Of two tombstones both stay, so that nothing that either of them ended comes back, and the greater is the current one; a remote
     /// that has one revision of each document is followed to a lesser one, though: it would refuse ours. What the remote has left since it
-    /// offered it is not stored.
+    /// offered it is not stored. Nor is a side of a conflict that no decision could follow, as large as its generation is.
     ///
     /// - Throws: `StoreError.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`, `.historyInvalid`, `.tooManyBranches`.
     public func insert(
@@ -70,6 +70,16 @@ extension WriteTransaction {
             throw .historyInvalid(
                 id: incoming.id, revision: incoming.revision,
                 detail: "its generation is above revisionGeneration = \(DocumentLimits.revisionGeneration)")
+        }
+    }
+
+    /// A side of a conflict has room above it, also a deletion: a decision may put what lives on top, which peers would refuse.
+    private func checkDecidability(_ incoming: IncomingRevision) throws(StoreError) {
+        guard incoming.revision.generation < DocumentLimits.revisionGeneration else {
+            throw .historyInvalid(
+                id: incoming.id, revision: incoming.revision,
+                detail: "it is beside what is here, and no decision between them can follow a generation of "
+                    + "revisionGeneration = \(DocumentLimits.revisionGeneration) or more; delete or purge the document on one of the two sides")
         }
     }
 
@@ -167,11 +177,14 @@ extension WriteTransaction {
                 try give(up: left, in: &tree, id)
             } else if !isCreatedOnTombstone, switched {
                 tree.removeBranch(row.revision)
-            } else if !isCreatedOnTombstone, record == nil {
-                record = ConflictRecord(
-                    local: row.revision, remoteID: conflicts == .storePushed ? .pusher : incoming.remote, remote: new.revision,
-                    since: state.now
-                ).still(tree, remotes)
+            } else if !isCreatedOnTombstone {
+                if !isHere { try checkDecidability(incoming) }
+                if record == nil {
+                    record = ConflictRecord(
+                        local: row.revision, remoteID: conflicts == .storePushed ? .pusher : incoming.remote, remote: new.revision,
+                        since: state.now
+                    ).still(tree, remotes)
+                }
             }
         }
         let sequence = try place(
@@ -222,6 +235,8 @@ extension WriteTransaction {
         } else if !livesOn {
             return nil
         }
+        // It ends nothing here, and would be what the document's next deletion makes current.
+        if !isHere, !tree.contains(new.revision) { try checkDecidability(incoming) }
         let id = incoming.id
         var (tree, remotes) = (tree, row.remotes)
         remotes.spellOut(row.revision)

@@ -69,7 +69,10 @@ struct FoundDocument: Sendable {
         do { id = try DocumentID(idText) } catch { throw .bad("\(error)") }
         do { revision = try RevisionID(revisionText) } catch { throw .bad("\(error)") }
         history = []
-        if let start = object["_revisions"]?["start"]?.asUInt64, let ids = object["_revisions"]?["ids"]?.asArray {
+        if let revisions = object["_revisions"] {
+            guard let start = revisions["start"]?.asUInt64, let ids = revisions["ids"]?.asArray else {
+                throw .bad("the _revisions of \(idText) cannot be read")
+            }
             for (index, digest) in ids.enumerated().dropFirst() {
                 guard let digest = digest.asString, UInt64(index) < start, let ancestor = try? RevisionID("\(start - UInt64(index))-\(digest)") else {
                     throw .bad("the _revisions of \(idText) cannot be read")
@@ -77,8 +80,20 @@ struct FoundDocument: Sendable {
                 history.append(ancestor)
             }
         }
-        isDeleted = object["_deleted"]?.asBool ?? false
-        attachments = object["_attachments"]?.asObject?.members ?? []
+        // Another reader could take it for something else than we do.
+        if let value = object["_deleted"] {
+            guard let flag = value.asBool else { throw .bad("the _deleted of \(idText) must be true or false") }
+            isDeleted = flag
+        } else {
+            isDeleted = false
+        }
+        attachments = []
+        if let value = object["_attachments"] {
+            guard let entries = value.asObject?.members, entries.allSatisfy({ $0.value.asObject != nil }) else {
+                throw .bad("the _attachments of \(idText) must be an object of objects")
+            }
+            attachments = entries
+        }
         content = JSONObject(object.members.filter { !Self.protocolKeys.contains($0.key) })
     }
 

@@ -227,6 +227,8 @@ extension ReplicationSession {
         work { try $0.reader(digest) } then: { session, reader in
             // Who asks for more than there is has something else.
             let offset = request.offset <= reader.size ? request.offset : 0
+            // The rest is not compared with the digest here: the peer does that with all of it, and does not keep it where it is another. To
+            // read through what it has already would cost the most where connections break most often.
             guard session.dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return session.tell(blobs: .served(handle)) }
             if offset > 0 { session.observer.blobResumed(digest, offset) }
             var underWay = BlobUnderWay(.push, request.document, digest.text, size: reader.size)

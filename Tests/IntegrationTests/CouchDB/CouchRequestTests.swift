@@ -49,6 +49,21 @@ struct CouchRequestTests {
         for id in ["_design/outcome", "outcome-1", "outcome-2"] { try await couch.ok("GET", "/main/\(id)") }
     }
 
+    @Test("what begins with _ has its type in a _local document too, or nothing of it is stored")
+    func localMembers() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        for (member, expected) in [
+            ("\"_deleted\":\"true\"", "400 doc_validation"), ("\"_deleted\":null", "400 doc_validation"), ("\"_id\":7", "400 illegal_docid"),
+            ("\"_owner\":\"ann\"", "400 doc_validation"), ("\"_attachments\":[]", "400 doc_validation"), ("\"_rev\":7", "400 bad_request"),
+        ] {
+            #expect(try await couch.problem("PUT", "/main/_local/members", "{\"v\":1,\(member)}") == expected, "\(member)")
+        }
+        #expect(try await couch.problem("GET", "/main/_local/members") == "404 not_found")
+        let named = "{\"_id\":\"_local/members\",\"_rev\":null,\"_deleted\":false,\"v\":1}"
+        try await couch.ok("PUT", "/main/_local/members", named, status: 201)
+        #expect(try await couch.ok("GET", "/main/_local/members")["v"] == 1)
+    }
+
     @Test("of a design document's branches the winner is kept, and what was answered as stored is known")
     func designBranches() async throws {
         let couch = try CouchHTTP(sharedAgent())
