@@ -79,7 +79,7 @@ final class PeerAuthentication: Sendable {
     }
 
     /// What the authenticator says now of somebody who was let in; nil where it could not be asked. Where nobody is asked everybody stays who they are.
-    private func verdict(on proof: Proof, of principal: Principal, remote: String) async -> AuthenticationVerdict? {
+    func verdict(on proof: Proof, of principal: Principal, remote: String) async -> AuthenticationVerdict? {
         // In one line of the queue: new logins take turns with all that are judged again.
         let login = LoginGuard.Login(user: "", origin: "judged again")
         return try? await queue.run(login, isKnown: true) { () -> AuthenticationVerdict in
@@ -93,7 +93,8 @@ final class PeerAuthentication: Sendable {
         }
     }
 
-    private static func isSame(_ verdict: AuthenticationVerdict?, _ principal: Principal) -> Bool {
+    /// Whether it lets in the same as before.
+    static func isSame(_ verdict: AuthenticationVerdict?, _ principal: Principal) -> Bool {
         guard case .accepted(var again) = verdict else { return false }
         if again.name == nil { again.name = principal.name }
         return again == principal

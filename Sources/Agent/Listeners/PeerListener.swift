@@ -34,6 +34,8 @@ package final class PeerListener: ListenerDelegate {
         var isStopping = false
         /// How often the authenticator has changed.
         var generation = 0
+        /// The file of users by which all who are there have been judged.
+        var users: UserMarks?
         /// How often the authorities of certificates have, or what they revoke.
         var authorities = 0
         var watch: Task<Void, Never>?
@@ -155,10 +157,24 @@ package final class PeerListener: ListenerDelegate {
         // From now on: a change that comes before the first look at the stream waits in it.
         let changes = authentication.changes()
         let watch = changes.map { changes in
-            Task { [weak self] in for await _ in changes { await self?.judgeAgain() } }
+            Task { [weak self] in
+                var round: Task<Void, Never>?
+                for await _ in changes {
+                    // Whom another change of the file concerns must not wait until the others are through.
+                    if self?.policies.users() != nil { round?.cancel() }
+                    await round?.value
+                    round = Task { [weak self] in
+                        guard let self else { return }
+                        await self.judgeAgain()
+                    }
+                }
+                round?.cancel()
+            }
         }
+        let users = policies.users().map { UserMarks($0) }
         state.withLock { state in
             state.isOpen = true
+            state.users = users
             state.watch = watch
         }
         reviews.start(self)
@@ -308,7 +324,10 @@ package final class PeerListener: ListenerDelegate {
         logger.info("peer connected", metadata: ["database": "\(admission.database.name)", "protocol": "\(configuration.subprotocol.rawValue)"])
         Task {
             await session.start()
-            if isStale { await judgeAgain(key) }
+            if isStale {
+                var round = JudgingRound(authentication)
+                await judgeAgain(key, &round)
+            }
             // The authorities may have changed since the handshake, and the session may be over since it was looked up.
             await putOffUnlessVouchedFor(key)
             if let login = admission.login, !sessions.has(login) { await putOff(login) }

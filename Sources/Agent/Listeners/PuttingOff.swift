@@ -54,22 +54,37 @@ extension PeerListener {
     // MARK: - Another authenticator
 
     /// The authenticator, or what it goes by, is another one: whoever would not be let in any more, or as somebody else, has to log in
-    /// again. Answers stand still until their callers are judged, and go on then.
+    /// again. Answers stand still until their callers are judged, and go on then. First come those whom a change of the file of users concerns:
+    /// each login takes as long as a password hash.
     func judgeAgain() async {
         loginCache?.forget()
-        let (generation, keys) = state.withLock { state in
+        let users = policies.users().map { UserMarks($0) }
+        let (generation, before, peers) = state.withLock { state in
             state.generation += 1
-            return (state.generation, state.connections.keys.sorted())
+            return (state.generation, state.users, state.connections.sorted { $0.key < $1.key }.map { (key: $0.key, proof: $0.value.proof) })
         }
         let callers = callers.all
         for caller in callers { caller.admission?.doubt(generation) }
-        for caller in callers where !Task.isCancelled { await judgeAgain(caller, generation) }
-        for key in keys where !Task.isCancelled { await judgeAgain(key) }
+        var round = JudgingRound(authentication)
+        func isConcerned(_ proof: PeerAuthentication.Proof) -> Bool {
+            guard let users, case .password(let shown) = proof else { return false }
+            return users.differ(from: before, on: shown.username)
+        }
+        for areConcerned in [true, false] {
+            for caller in callers where !Task.isCancelled && isConcerned(caller.proof) == areConcerned {
+                await judgeAgain(caller, generation, &round)
+            }
+            for peer in peers where !Task.isCancelled && isConcerned(peer.proof) == areConcerned { await judgeAgain(peer.key, &round) }
+        }
+        if !Task.isCancelled { state.withLock { $0.users = users } }
     }
 
-    private func judgeAgain(_ caller: CouchCallers.Caller, _ generation: Int) async {
+    private func judgeAgain(_ caller: CouchCallers.Caller, _ generation: Int, _ round: inout JudgingRound) async {
         guard let admission = caller.admission else { return }
-        guard await authentication.accepts(caller.proof, as: caller.principal, remote: caller.address) else {
+        let isAccepted = await round.accepts(caller.proof, as: caller.principal, remote: caller.address)
+        // Then nobody was asked.
+        guard !Task.isCancelled else { return }
+        guard isAccepted else {
             if let login = caller.login { sessions.end(login) }
             end(caller, Self.anotherLogin)
             return
@@ -78,9 +93,9 @@ extension PeerListener {
         admission.confirm(generation)
     }
 
-    func judgeAgain(_ key: Int) async {
+    func judgeAgain(_ key: Int, _ round: inout JudgingRound) async {
         guard let connection = state.withLock({ $0.connections[key] }) else { return }
-        guard await !authentication.accepts(connection.proof, as: connection.principal, remote: connection.peer.address) else { return }
+        guard await !round.accepts(connection.proof, as: connection.principal, remote: connection.peer.address) else { return }
         guard !Task.isCancelled else { return }
         await end(connection, Self.anotherLogin, "log in again")
     }
@@ -126,7 +141,8 @@ extension PeerListener {
         if let login = caller.login, !sessions.has(login) { admission.end() }
         if generation != caller.generation, admission.standing != .ended {
             admission.doubt(generation)
-            await judgeAgain(caller, generation)
+            var round = JudgingRound(authentication)
+            await judgeAgain(caller, generation, &round)
         }
         guard admission.standing != .ended else { throw HTTPError(401, "log in again") }
         return admission
