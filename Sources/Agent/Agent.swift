@@ -320,6 +320,7 @@ package actor Agent {
                 conflicts: { [weak self] in self?.conflictPolicy($0) ?? ConflictPolicy() }, conflictObserver: conflictObserver,
                 leavesConflicts: decidesForReplicators,
                 refusedLogin: { [weak self] in self?.noteRefusedLogin(at: settings.name.value, user: $0, from: $1) },
+                users: { [weak self] in self?.usersFile(of: settings).map { UserLines($0.bytes) } },
                 usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"),
                 listenersOf: { [weak self] in self?.settings.listeners(of: $0) ?? [settings.name.value] }, wireLog: logs.wireLog,
                 fleetPublishers: { [weak self] in Set(self?.settings.fleet?.publishers ?? []) }),

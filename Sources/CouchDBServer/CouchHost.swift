@@ -12,10 +12,10 @@ package struct CouchHost: Sendable {
     /// Somebody who may come in.
     package struct Admitted: Sendable {
         package var peer: PassiveConfiguration
-        /// Whether it would be let in still, for answers that take long.
-        package var isCurrent: @Sendable () -> Bool
+        /// Whether it may stay, for answers that take long.
+        package var admission: Admission
 
-        package init(_ peer: PassiveConfiguration, isCurrent: @escaping @Sendable () -> Bool) { (self.peer, self.isCurrent) = (peer, isCurrent) }
+        package init(_ peer: PassiveConfiguration, _ admission: Admission = Admission()) { (self.peer, self.admission) = (peer, admission) }
     }
 
     package var version: String
@@ -58,8 +58,8 @@ struct CouchCall: Sendable {
     let query: CouchQuery
     let peer: PassiveConfiguration
     let collection: Collection
-    /// Whether who sent the request would be let in still.
-    let isAdmitted: @Sendable () -> Bool
+    /// Whether who sent the request may stay.
+    let admission: Admission
     /// What is in memory for the answer.
     let answer: AnswerMemory.Answer
 
@@ -72,6 +72,13 @@ struct CouchCall: Sendable {
     /// Whether the client said that it holds what has this tag. Nothing is weaker here than it seems, so that weak tags are as good.
     func holds(_ tag: String) -> Bool {
         request.headers.list("If-None-Match").contains { $0 == tag || $0 == "W/\(tag)" || $0 == "*" }
+    }
+
+    /// Asked before anything is read for the client: the answer may have taken long so far.
+    ///
+    /// - Throws: ``HTTPError`` 401 for a client that was put off.
+    func requireAdmission() async throws(HTTPError) {
+        guard await admission.settled() else { throw HTTPError(401, "the login is not valid any more", error: "unauthorized") }
     }
 
     /// Tells the listener what became of documents: they were stored, or are too large, and the client may give them up.
@@ -181,6 +188,6 @@ struct CouchCall: Sendable {
     }
 
     var writing: PeerWriting {
-        PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment, isAdmitted: isAdmitted)
+        PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment) { [admission] in await admission.settled() }
     }
 }

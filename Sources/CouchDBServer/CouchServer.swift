@@ -67,7 +67,7 @@ package struct CouchServer: Sendable {
             _ method: String, _ pattern: String, _ limit: NamedLimit = CouchCall.listLimit,
             _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse
         ) -> Route {
-            Route(method, "/:db" + pattern, bodyLimit: limit, takesGzip: true) { try await body(try await call(host, $0)) }
+            Route(method, "/:db" + pattern, bodyLimit: limit, takesGzip: true) { try await answer(host, $0, body) }
         }
         let routes = [
             route("GET", "") { try await DatabaseRoutes.information($0) },
@@ -107,7 +107,7 @@ package struct CouchServer: Sendable {
 
     private static func queryRoutes(_ host: CouchHost) -> [Route] {
         func route(_ method: String, _ pattern: String, _ body: @escaping @Sendable (CouchCall) async throws -> HTTPResponse) -> Route {
-            Route(method, "/:db" + pattern, bodyLimit: CouchCall.findLimit, takesGzip: true) { try await body(try await call(host, $0)) }
+            Route(method, "/:db" + pattern, bodyLimit: CouchCall.findLimit, takesGzip: true) { try await answer(host, $0, body) }
         }
         return [
             route("POST", "/_find") { try await FindAnswer.answer($0) },
@@ -125,18 +125,20 @@ package struct CouchServer: Sendable {
         typealias Attached = @Sendable (CouchCall, String, String) async throws -> HTTPResponse
         var routes: [Route] = []
         func document(_ method: String, _ body: @escaping Body) {
-            routes.append(Route(method, "/:db/:doc", bodyLimit: .unlimited, takesGzip: true) { try await body(try await call(host, $0), try $0.parameters.require("doc")) })
+            routes.append(Route(method, "/:db/:doc", bodyLimit: .unlimited, takesGzip: true) { request in
+                try await answer(host, request) { try await body($0, try request.parameters.require("doc")) }
+            })
             for prefix in ["_design", "_local"] {
                 routes.append(
                     Route(method, "/:db/\(prefix)/:doc", bodyLimit: .unlimited, takesGzip: true) { request in
-                        try await body(try await call(host, request), "\(prefix)/\(try request.parameters.require("doc"))")
+                        try await answer(host, request) { try await body($0, "\(prefix)/\(try request.parameters.require("doc"))") }
                     })
             }
         }
         func attached(_ method: String, _ body: @escaping Attached) {
             routes.append(
                 Route(method, "/:db/:doc/*name", bodyLimit: .unlimited, takesGzip: true) { request in
-                    try await body(try await call(host, request), try request.parameters.require("doc"), try request.parameters.require("name"))
+                    try await answer(host, request) { try await body($0, try request.parameters.require("doc"), try request.parameters.require("name")) }
                 })
         }
         document("GET") { try await DocumentRoutes.get($0, $1) }
@@ -160,6 +162,21 @@ package struct CouchServer: Sendable {
         return routes
     }
 
+    /// Answers somebody who may come in, for as long as that holds.
+    private static func answer(_ host: CouchHost, _ request: HTTPRequest, _ body: (CouchCall) async throws -> HTTPResponse) async throws -> HTTPResponse {
+        let call = try await call(host, request)
+        var response = try await body(call)
+        guard case .stream(let length, let produce) = response.body else { return response }
+        let (admission, cut) = (call.admission, request.connection.cut)
+        let bounded: @Sendable (ResponseBodyWriter) async throws -> Void = { writer in
+            guard admission.send(cut: cut) else { throw CancellationError() }
+            defer { _ = admission.send(cut: nil) }
+            try await produce(writer)
+        }
+        response.body = .stream(length: length, bounded)
+        return response
+    }
+
     /// Who calls, and for which database and collection.
     private static func call(_ host: CouchHost, _ request: HTTPRequest) async throws -> CouchCall {
         let query = try CouchQuery(request.query)
@@ -168,7 +185,7 @@ package struct CouchServer: Sendable {
         let admitted = try await host.admit(request, database)
         guard admitted.peer.mayUse(collection), let found = admitted.peer.database.collection(collection) else { throw CouchError.noDatabase() }
         await admitted.peer.database.noteBranchKeeper()
-        return CouchCall(host: host, request: request, query: query, peer: admitted.peer, collection: found, isAdmitted: admitted.isCurrent,
+        return CouchCall(host: host, request: request, query: query, peer: admitted.peer, collection: found, admission: admitted.admission,
             answer: host.memory.answer(cut: request.connection.cut))
     }
 

@@ -24,7 +24,7 @@ import Testing
         let nobody = HTTPError(401, "nobody")
         let host = CouchHost(
             version: "1", uuid: "u", environment: .system, logger: Logger(label: "test"), memory: AnswerMemory(budget, time: SystemTime()),
-            databases: ["main"], admit: { _, _ in CouchHost.Admitted(peer) { true } }, authenticate: { _ in throw nobody },
+            databases: ["main"], admit: { _, _ in CouchHost.Admitted(peer) }, authenticate: { _ in throw nobody },
             session: { _ in throw nobody }, filter: { _, _ in throw nobody })
         let server = CouchServer(host)
         func get(_ id: String) async throws -> HTTPResponse {

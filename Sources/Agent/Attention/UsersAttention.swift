@@ -23,13 +23,16 @@ final class UsersExamination: Sendable {
 }
 
 extension Agent {
+    /// The file of users by which a listener's authenticator goes; nil where it goes by something else.
+    nonisolated func usersFile(of settings: ListenerSettings) -> (bytes: [UInt8], path: String, digest: [UInt8])? {
+        guard let authenticator = settings.authenticator, authenticator.plugin.value == PluginReference.usersPlugin else { return nil }
+        return plugins?.text(of: "file", plugin: PluginReference.usersPlugin, usedBy: "listener \(settings.name.value) authenticator")
+    }
+
     /// A listener whose authenticator lets nobody in, which only those see who are turned away.
     nonisolated func usersAttention(of listener: PeerListener) -> [Attention] {
         let name = listener.settings.name.value
-        guard let authenticator = listener.settings.authenticator, authenticator.plugin.value == PluginReference.usersPlugin,
-            let text = plugins?.text(of: "file", plugin: PluginReference.usersPlugin, usedBy: "listener \(name) authenticator"),
-            let finding = users.finding(text, of: name)
-        else { return [] }
+        guard let text = usersFile(of: listener.settings), let finding = users.finding(text, of: name) else { return [] }
         return [
             Attention(
                 .nobodyCanLogIn, "listener \(name)", finding,

@@ -64,26 +64,29 @@ extension PeerListener {
     private func admit(_ request: HTTPRequest, to name: String) async throws -> CouchHost.Admitted {
         let caller = try await caller(request, name)
         guard serves(name), let database = databases(name) else { throw HTTPError(404, "Database does not exist.") }
-        return CouchHost.Admitted(passiveConfiguration(database, caller.principal, subprotocol: .generation3)) { [weak self] in
-            self?.isOpen == true && self?.authenticatorGeneration == caller.generation
-        }
+        return CouchHost.Admitted(passiveConfiguration(database, caller.principal, subprotocol: .generation3), try await takeIn(caller))
     }
 
-    private func caller(_ request: HTTPRequest, _ database: String) async throws -> (principal: Principal, generation: Int) {
+    private func caller(_ request: HTTPRequest, _ database: String) async throws -> CouchCallers.Caller {
         guard isOpen else { throw HTTPError(503, "the listener is starting", headers: ["Retry-After": "1"]) }
         let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
+        let (generation, authorities) = state.withLock { ($0.generation, $0.authorities) }
         // The authorities may have changed since the handshake.
         guard security.map({ $0.accepts(chain) }) ?? true else { throw HTTPError(401, "connect again", headers: ["Connection": "close"]) }
-        let generation = authenticatorGeneration
+        func known(_ principal: Principal, _ proof: PeerAuthentication.Proof, _ login: PeerSessions.Key?) -> CouchCallers.Caller {
+            CouchCallers.Caller(
+                principal: principal, proof: proof, chain: chain, login: login, address: request.connection.remoteAddress, generation: generation,
+                authorities: authorities)
+        }
         let cookies = mayUseCookies(request.headers) ? request.headers.first("Cookie") : nil
         for scope in database.utf8.isEmpty ? [""] : [database, ""] {
             if let found = sessions.find(cookies, scope), let session = await admitted(by: found, remote: request.connection.remoteAddress) {
-                return (session.principal, generation)
+                return known(session.principal, session.proof, found.key)
             }
         }
         let login = UpgradeRequest(login: request, database: database, credentials: request.basicCredentials)
         switch await authenticate(login) {
-        case .accepted(let principal, _): return (principal, generation)
+        case .accepted(let principal, let proof): return known(principal, proof, nil)
         case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
         case .refused(.accept): throw HTTPError(500, "the login was not decided")
         }
@@ -110,7 +113,10 @@ extension PeerListener {
         switch request.method {
         case "POST": return try await openServerSession(request)
         case "DELETE":
-            if let found = sessions.find(request.headers.first("Cookie"), "") { sessions.end(found.key) }
+            if let found = sessions.find(request.headers.first("Cookie"), "") {
+                sessions.end(found.key)
+                await putOff(found.key)
+            }
             return .couchSession("{\"ok\":true}\n", cookie: setServerCookie(nil))
         default:
             let cookies = request.headers.first("Cookie")

@@ -20,6 +20,8 @@ package struct ListenerPolicies: Sendable {
     var leavesConflicts: @Sendable (String) -> Void = { _ in }
     /// Told of a wrong login: the user, and the peer's address.
     var refusedLogin: @Sendable (String, String) -> Void = { _, _ in }
+    /// The lines of the file of users by which the authenticator goes; nil where it goes by something else.
+    var users: @Sendable () -> UserLines? = { nil }
     /// Whether a database has deltas on.
     var usesDeltas: @Sendable (String) -> Bool = { _ in true }
     /// A plugin's push filter by its name, for requests that name one.

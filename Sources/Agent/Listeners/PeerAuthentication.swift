@@ -75,9 +75,14 @@ final class PeerAuthentication: Sendable {
 
     /// Whether a peer that was let in would be let in again, as the same. One about whom the authenticator fails now would not.
     func accepts(_ proof: Proof, as principal: Principal, remote: String) async -> Bool {
+        Self.isSame(await verdict(on: proof, of: principal, remote: remote), principal)
+    }
+
+    /// What the authenticator says now of somebody who was let in; nil where it could not be asked. Where nobody is asked everybody stays who they are.
+    func verdict(on proof: Proof, of principal: Principal, remote: String) async -> AuthenticationVerdict? {
         // In one line of the queue: new logins take turns with all that are judged again.
         let login = LoginGuard.Login(user: "", origin: "judged again")
-        let verdict = try? await queue.run(login, isKnown: true) { () -> AuthenticationVerdict in
+        return try? await queue.run(login, isKnown: true) { () -> AuthenticationVerdict in
             switch (proof, policies.authenticator, policies.certificateAuthenticator) {
             case (.password(let shown), let authenticator?, _):
                 await authenticator.authenticate(username: shown.username, password: shown.password, listener: listener, remote: remote)
@@ -86,6 +91,10 @@ final class PeerAuthentication: Sendable {
             default: .accepted(principal)
             }
         }
+    }
+
+    /// Whether it lets in the same as before.
+    static func isSame(_ verdict: AuthenticationVerdict?, _ principal: Principal) -> Bool {
         guard case .accepted(var again) = verdict else { return false }
         if again.name == nil { again.name = principal.name }
         return again == principal

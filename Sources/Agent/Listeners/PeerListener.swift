@@ -13,7 +13,7 @@ import Transport
 
 /// One configured listener: who may come in, and the peers that are in.
 package final class PeerListener: ListenerDelegate {
-    private struct Connection {
+    struct Connection {
         var peer: Peer
         var session: ReplicationSession
         var principal: Principal
@@ -24,7 +24,7 @@ package final class PeerListener: ListenerDelegate {
         var login: PeerSessions.Key?
     }
 
-    private struct State {
+    struct State {
         /// Of peers that are gone.
         var deltas = DeltaCounts()
         var connections: [Int: Connection] = [:]
@@ -34,11 +34,15 @@ package final class PeerListener: ListenerDelegate {
         var isStopping = false
         /// How often the authenticator has changed.
         var generation = 0
+        /// The file of users by which all who are there have been judged.
+        var users: UserMarks?
+        /// How often the authorities of certificates have, or what they revoke.
+        var authorities = 0
         var watch: Task<Void, Never>?
     }
 
     /// What an accepted request carries from the decision to the session.
-    private struct Admission: Sendable {
+    private struct Accepted: Sendable {
         var database: Database
         var principal: Principal
         var proof: PeerAuthentication.Proof
@@ -57,9 +61,9 @@ package final class PeerListener: ListenerDelegate {
     let policies: ListenerPolicies
     /// Nil with `disable_tls`.
     let security: ListenerSecurity?
-    private let authentication: PeerAuthentication
+    let authentication: PeerAuthentication
     let binding = ListenerBinding()
-    private let loginCache: LoginCache?
+    let loginCache: LoginCache?
     let sessions: PeerSessions
     let environment: Environment
     let logger: Logger
@@ -71,7 +75,8 @@ package final class PeerListener: ListenerDelegate {
     let refusedConnections = RefusedConnections()
     /// CouchDB's API, where the settings have it.
     let couch = Mutex<CouchServer?>(nil)
-    private let state = Mutex(State())
+    let callers = CouchCallers()
+    let state = Mutex(State())
     private let socket = Mutex<WebSocketListener?>(nil)
     /// Instead of a socket, where the settings have an endpoint.
     private let endpoint = Mutex<EndpointListener?>(nil)
@@ -152,10 +157,24 @@ package final class PeerListener: ListenerDelegate {
         // From now on: a change that comes before the first look at the stream waits in it.
         let changes = authentication.changes()
         let watch = changes.map { changes in
-            Task { [weak self] in for await _ in changes { await self?.judgeAgain() } }
+            Task { [weak self] in
+                var round: Task<Void, Never>?
+                for await _ in changes {
+                    // Whom another change of the file concerns must not wait until the others are through.
+                    if self?.policies.users() != nil { round?.cancel() }
+                    await round?.value
+                    round = Task { [weak self] in
+                        guard let self else { return }
+                        await self.judgeAgain()
+                    }
+                }
+                round?.cancel()
+            }
         }
+        let users = policies.users().map { UserMarks($0) }
         state.withLock { state in
             state.isOpen = true
+            state.users = users
             state.watch = watch
         }
         reviews.start(self)
@@ -170,6 +189,7 @@ package final class PeerListener: ListenerDelegate {
             state.watch?.cancel()
             state.watch = nil
         }
+        callers.close()
         await reviews.stop()
         await bound?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
         await endpoint.withLock { $0 }?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
@@ -234,7 +254,7 @@ package final class PeerListener: ListenerDelegate {
         let isOurs = request.headers.first(Subprotocol.versionsHeader) != nil && request.offeredProtocols.contains(Subprotocol.generation4.rawValue)
         let chosen = isOurs && database.hasVersions ? Subprotocol.generation4.rawValue : nil
         return .accept(
-            protocol: chosen, context: Admission(database: database, principal: principal, proof: proof, generation: generation, login: login))
+            protocol: chosen, context: Accepted(database: database, principal: principal, proof: proof, generation: generation, login: login))
     }
 
     // MARK: - Logins
@@ -256,16 +276,8 @@ package final class PeerListener: ListenerDelegate {
         await authentication.accepts(proof, as: principal, remote: remote)
     }
 
-    /// Ends the connections of a session that has ended.
-    func putOff(_ login: PeerSessions.Key) async {
-        for connection in state.withLock({ $0.connections.values.filter { $0.login == login } }) {
-            logger.notice("a peer is disconnected: its session has ended", metadata: ["peer": "\(connection.peer.address)"])
-            await connection.session.stop(code: 4001, reason: "log in again")
-        }
-    }
-
     package func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?) {
-        guard let admission = context as? Admission else {
+        guard let admission = context as? Accepted else {
             transport.drop()
             return
         }
@@ -312,65 +324,14 @@ package final class PeerListener: ListenerDelegate {
         logger.info("peer connected", metadata: ["database": "\(admission.database.name)", "protocol": "\(configuration.subprotocol.rawValue)"])
         Task {
             await session.start()
-            if isStale { await judgeAgain(key) }
-            // The authorities may have changed since the handshake.
-            await putOffUnlessVouchedFor(key)
-        }
-    }
-
-    // MARK: - Putting peers off
-
-    /// The authenticator, or what it goes by, is another one: whoever would not be let in any more, or as somebody else, has to log in
-    /// again.
-    private func judgeAgain() async {
-        loginCache?.forget()
-        let keys = state.withLock { state in
-            state.generation += 1
-            return state.connections.keys.sorted()
-        }
-        for key in keys where !Task.isCancelled { await judgeAgain(key) }
-    }
-
-    private func judgeAgain(_ key: Int) async {
-        guard let connection = state.withLock({ $0.connections[key] }) else { return }
-        guard await !authentication.accepts(connection.proof, as: connection.principal, remote: connection.peer.address) else { return }
-        guard !Task.isCancelled else { return }
-        logger.notice(
-            "a peer is disconnected: its login is not what it was", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
-        await connection.session.stop(code: 4001, reason: "log in again")
-    }
-
-    /// Takes in TLS files that changed. Whoever none of the authorities vouches for any more has to go.
-    func refreshSecurity() async {
-        guard let security, security.refresh(logger) else { return }
-        for key in state.withLock({ $0.connections.keys.sorted() }) { await putOffUnlessVouchedFor(key) }
-    }
-
-    private func putOffUnlessVouchedFor(_ key: Int) async {
-        guard let security, let connection = state.withLock({ $0.connections[key] }), !security.accepts(connection.chain) else { return }
-        logger.notice(
-            "a peer is disconnected: no authority in roots vouches for its certificate any more",
-            metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
-        await connection.session.stop(code: 4001, reason: "log in again")
-    }
-
-    /// Ends the connections of a user, or those from an address, with or without its port. Their peers may come back and log in.
-    ///
-    /// - Returns: how many.
-    func disconnect(_ who: String) async -> Int {
-        let found = state.withLock { state in
-            state.connections.values.filter { connection in
-                let address = connection.peer.address
-                let host = Self.host(of: address)
-                let names: [String?] = [connection.peer.user, address, host, host.filter { $0 != "[" && $0 != "]" }]
-                return names.contains { $0?.utf8.elementsEqual(who.utf8) == true }
+            if isStale {
+                var round = JudgingRound(authentication)
+                await judgeAgain(key, &round)
             }
+            // The authorities may have changed since the handshake, and the session may be over since it was looked up.
+            await putOffUnlessVouchedFor(key)
+            if let login = admission.login, !sessions.has(login) { await putOff(login) }
         }
-        for connection in found {
-            logger.notice("a peer is disconnected by the operator", metadata: ["user": "\(connection.peer.user ?? "")", "peer": "\(connection.peer.address)"])
-            await connection.session.stop(code: 4001, reason: "disconnected by the operator")
-        }
-        return found.count
     }
 
     /// What became of deltas with all peers since the start.

@@ -97,6 +97,9 @@ final class PeerSessions: Sendable {
         }
     }
 
+    /// It has not been ended.
+    func has(_ key: Key) -> Bool { state.withLock { $0.sessions[key] != nil } }
+
     func end(_ key: Key) {
         state.withLock { $0.sessions[key] = nil }
     }

@@ -71,6 +71,15 @@ package struct UserLines {
         return users
     }
 
+    /// What counts: the first line of each name, without the blanks at its end.
+    var counting: [(name: ArraySlice<UInt8>, line: ArraySlice<UInt8>)] {
+        var seen: Set<ArraySlice<UInt8>> = []
+        return lines.compactMap { line in
+            guard let (name, _, _) = Self.parts(line), seen.insert(name).inserted else { return nil }
+            return (name, Self.content(line))
+        }
+    }
+
     /// What an authenticator would stumble over.
     private static func problem(_ name: String, _ hash: String, _ option: String) -> String? {
         if let problem = problem(ofName: name) { return problem }

@@ -123,6 +123,7 @@ struct ChangesReading: Sendable {
     private func counted(from place: ChannelPlace, limit: Int, beside kept: Int) async throws -> (ChangesPage, [ChannelPlace]) {
         // The page before was taken by the client.
         call.answer.hold(kept)
+        try await call.requireAdmission()
         guard needsBodies || question.allLeaves else {
             let found = try await read(from: place, limit: limit)
             call.answer.hold(kept + found.0.rows.reduce(0) { $0 + $1.bytes })

@@ -22,6 +22,7 @@ final class ChangesWaiter: Sendable {
     private let wakes: AsyncStream<Void>
     private let observation = Mutex<ChangeObservation?>(nil)
     private let drain = Mutex<DrainSignal.Registration?>(nil)
+    private let admission = Mutex<Int?>(nil)
 
     init(_ call: CouchCall, _ question: ChangesQuestion) {
         self.call = call
@@ -42,11 +43,14 @@ final class ChangesWaiter: Sendable {
             self?.wake.yield()
         }
         drain.withLock { $0 = registered }
+        let told = call.admission.onChange { [weak self] in self?.wake.yield() }
+        admission.withLock { $0 = told }
     }
 
     deinit {
         observation.withLock { $0 }?.cancel()
         if let registered = drain.withLock({ $0 }) { call.request.connection.drain.cancel(registered) }
+        if let told = admission.withLock({ $0 }) { call.admission.cancel(told) }
     }
 
     /// Rows went out.
@@ -64,19 +68,27 @@ final class ChangesWaiter: Sendable {
         // What waits is the agent's own, not owed by the client.
         call.answer.hold(CouchLimits.feedBytes, isOwed: false)
         defer { call.answer.hold(0) }
+        call.admission.wait(true)
+        defer { call.admission.wait(false) }
         while true {
             try Task.checkCancellation()
             let now = time.monotonicNanoseconds()
+            let standing = call.admission.standing
             let (isOver, hasChanged, idleSince, signDue) = state.withLock { state in
-                defer { state.hasChanged = false }
-                return (state.isOver, state.hasChanged, state.idleSince, state.signDue)
+                // While it is in doubt what changed waits with the feed.
+                let hasChanged = state.hasChanged && standing == .admitted
+                if hasChanged { state.hasChanged = false }
+                return (state.isOver, hasChanged, state.idleSince, state.signDue)
             }
-            guard !isOver, call.isAdmitted() else { return false }
+            guard !isOver, standing != .ended else { return false }
             if hasChanged { return true }
             let due = signDue ?? idleSince + timeout
             if due <= now {
                 guard let heartbeat else { return false }
+                // A client that reads nothing would hold it up.
+                call.admission.wait(false)
                 try await sign()
+                call.admission.wait(true)
                 state.withLock { $0.signDue = now + heartbeat }
                 continue
             }

@@ -89,6 +89,7 @@ struct FindScan: Sendable {
     private func read(since: SequenceNumber, _ kept: FirstPlaces) async throws -> (documents: [FoundRevision], last: SequenceNumber?) {
         let (collection, peer, ids) = (call.collection, call.peer.channelPeer, ids)
         var held = 0
+        try await call.requireAdmission()
         let read = try await call.answer.reading(2 * CouchLimits.pageBytes) {
             let read = try await call.database.read { transaction in
                 let access = try peer.map { try transaction.channelAccess(collection, of: $0) }

@@ -301,6 +301,7 @@ struct AllDocuments: Sendable {
     /// Live documents that the client's channels hold; nil behind the last.
     private func visible(since: SequenceNumber) async throws -> ([Row], SequenceNumber?) {
         let (collection, peer) = (call.collection, call.peer.channelPeer)
+        try await call.requireAdmission()
         return try await call.database.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
             let changes = try transaction.changes(collection, since: since, limit: StoreLimits.maxRowsPerRead, includeBodies: false)

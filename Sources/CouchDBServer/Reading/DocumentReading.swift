@@ -78,7 +78,7 @@ struct DocumentReading: Sendable {
         let needsBodies = withBodies || call.peer.pushFilter != nil
         // The page before was taken by the client.
         call.answer.hold(kept)
-        guard call.isAdmitted() else { throw HTTPError(401, "the login is not valid any more", error: "unauthorized") }
+        try await call.requireAdmission()
         var allowed = CouchLimits.pageBytes
         while true {
             let room = allowed

@@ -46,11 +46,11 @@ package struct PeerWriting: Sendable {
     let remote: String
     let environment: Environment
     /// Whether the peer would be let in still. A request may have been long on its way.
-    let isAdmitted: @Sendable () -> Bool
+    let isAdmitted: @Sendable () async -> Bool
 
     package init(
         _ peer: PassiveConfiguration, _ collection: Collection, access: PeerAccess, remote: String, environment: Environment,
-        isAdmitted: @escaping @Sendable () -> Bool
+        isAdmitted: @escaping @Sendable () async -> Bool
     ) {
         (self.peer, self.collection, self.access, self.remote, self.environment) = (peer, collection, access, remote, environment)
         self.isAdmitted = isAdmitted
@@ -104,7 +104,7 @@ package struct PeerWriting: Sendable {
         var conflicts: [DocumentID] = []
         while !open.isEmpty {
             attempt += 1
-            guard isAdmitted() else { throw ReplicationError(domain: .http, code: 401, message: "the login is not valid any more") }
+            guard await isAdmitted() else { throw ReplicationError(domain: .http, code: 401, message: "the login is not valid any more") }
             // Most edits follow what they name. Where nobody is asked about them and all may be seen that shows when they are written,
             // and the others are looked up then.
             let isAsked = peer.pullFilter != nil || peer.syncFunction != nil

@@ -16,7 +16,7 @@ struct ListenerCommand: AsyncParsableCommand {
         discussion: """
             stop: ends the connections and releases the port, until start, a change of its configuration, or the agent's next start. \
             start: also has one that waits for its port try now. peers: connections. sessions: logins that a cookie stands for (POST /DATABASE/_session), until they end. disconnect: ends \
-            connections; their peers may come back. revoke: ends a user's sessions and connections, so that the user has to show the \
+            connections, and answers over HTTP that are under way, such as feeds; their peers may come back. revoke: ends a user's sessions and connections, so that the user has to show the \
             password again; to keep a user out, remove the user from what the authenticator goes by.
             """)
 

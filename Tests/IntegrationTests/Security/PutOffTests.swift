@@ -54,6 +54,54 @@ struct PutOffTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a login is judged again once, however many came by it")
+    func once() async throws {
+        let agent = try await agent("ada=writer eve=writer")
+        func calls() async throws -> Int64 { try await agent.plugin("users")["calls"]?.asInt64 ?? -1 }
+        var peers: [String: [Peer]] = [:]
+        for user in ["ada", "eve"] {
+            for _ in 0..<10 { peers[user, default: []].append(try await peer(agent, user)) }
+        }
+        let before = try await calls()
+        try agent.folder.write("users.txt", "ada=writer")
+        for peer in peers["eve"] ?? [] { #expect(try await peer.socket.closeCode() == 4001) }
+        // Of those who came first one was asked about as well; a look at the file while it was written may have come on top.
+        let asked = try await calls() - before
+        #expect(asked >= 1 && asked <= 4, "\(asked)")
+        for (index, peer) in (peers["ada"] ?? []).enumerated() { try await peer.push("after-\(index)") }
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("whose line of users.txt has changed is judged first: the others may be many")
+    func first() async throws {
+        let folder = try TemporaryFolder()
+        // In the place of the one whose file is known, and it says whom it is asked about.
+        try folder.write(
+            "plugins/password-file.lua",
+            """
+            return { params = { file = { type = "file", required = true } },
+              authenticate_password = function(name, password, ctx)
+                nightjar.log.info("asked about " .. name)
+                return ctx.params.file:find(name .. ":", 1, true) ~= nil and { name = name }
+              end }
+            """)
+        try folder.write("users.txt", "ada:x\nbob:x\neve:x\n")
+        let agent = try await AgentProcess.start(
+            Configuration.hub(listener: "authenticator: { plugin: password-file, params: { file: users.txt } }", plugins: true), in: folder)
+        func asked() -> [String] {
+            agent.process.errors.split(separator: "\n").compactMap { line in
+                ["ada", "bob", "eve"].first { line.contains("asked about \($0)") }
+            }
+        }
+        let (ada, bob, eve) = (try await peer(agent, "ada"), try await peer(agent, "bob"), try await peer(agent, "eve"))
+        try folder.write("users.txt", "ada:x\nbob:x\n")
+        #expect(try await eve.socket.closeCode() == 4001)
+        try await eventually("all are judged") { asked().count >= 6 }
+        #expect(asked().prefix(6) == ["ada", "bob", "eve", "eve", "ada", "bob"], "\(asked())")
+        for (name, peer) in [("ada", ada), ("bob", bob)] { try await peer.push("after-\(name)") }
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("the operator ends connections by user and by address")
     func command() async throws {
         let agent = try await agent("ada=writer bob=writer")

@@ -61,6 +61,34 @@ struct RevocationTests {
         #expect(check.status == 78 && check.errors.contains("crl.pem") && check.errors.contains("crl: "), "\(check)")
     }
 
+    @Test("a feed over HTTP ends at once when its client's certificate is withdrawn, by the list or with its authority; others go on")
+    func feeds() async throws {
+        let certificates = try await Certificates()
+        let folder = try TemporaryFolder()
+        try folder.copy(try await list(certificates), to: "crl.pem")
+        try folder.copy(certificates.path("root.pem"), to: "roots.pem")
+        let hub = try await AgentProcess.start(
+            Configuration.secureHub([("edge", "couchdb: true, client_certificates: require, roots: [ roots.pem ], crl: [ crl.pem ]")]), in: folder)
+        try await hub.put("main", "before", "{}")
+        func feed(_ name: String) async throws -> Subprocess {
+            let shown = ["--cert", certificates.path("\(name).pem"), "--key", certificates.path("\(name).key")]
+            let target = "https://127.0.0.1:\(try hub.port("edge"))/main/_changes?feed=continuous&include_docs=true&heartbeat=3600000"
+            let feed = try Subprocess("/usr/bin/curl", ["-sSk", "-N", "--http1.1", "--noproxy", "*"] + shown + [target])
+            _ = try await feed.line(containing: "\"id\":\"before\"")
+            return feed
+        }
+        let (plant, kiosk) = (try await feed("plant-7"), try await feed("kiosk-1"))
+        try folder.copy(try await list(certificates, revoking: "plant-7"), to: "crl.pem")
+        // Nobody reloads, and nothing happens on the feed.
+        let listed = try await plant.wait()
+        #expect(listed.status == 0 && listed.output.contains("\"last_seq\""), "\(listed)")
+        try await hub.put("main", "after", "{}")
+        _ = try await kiosk.line(containing: "\"id\":\"after\"")
+        try folder.copy(certificates.path("stranger.pem"), to: "roots.pem")
+        #expect(try await kiosk.wait().status == 0)
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("a replicator refuses a server whose authority is on the list; those without a list are not asked")
     func servers() async throws {
         let certificates = try await Certificates()

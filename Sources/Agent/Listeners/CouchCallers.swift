@@ -1,0 +1,59 @@
+import CouchDBServer
+import Interfaces
+import Synchronization
+import TLS
+
+/// Those whom CouchDB's API of a listener answers, each for as long as the answer takes: a feed may last for days.
+final class CouchCallers: Sendable {
+    struct Caller: Sendable {
+        var principal: Principal
+        var proof: PeerAuthentication.Proof
+        /// What it showed in the TLS handshake, its own certificate first.
+        var chain: [Certificate]
+        /// The session by which it logged in.
+        var login: PeerSessions.Key?
+        var address: String
+        /// The listener's when it was let in.
+        var generation: Int
+        var authorities: Int
+        /// Nil when it is answered.
+        weak var admission: Admission?
+    }
+
+    private struct State {
+        var callers: [Int: Caller] = [:]
+        var next = 0
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+
+    /// It is there as long as somebody holds what this returns.
+    func add(_ caller: Caller) -> Admission {
+        let key = state.withLock { state in
+            state.next += 1
+            return state.next
+        }
+        let admission = Admission(generation: caller.generation) { [weak self] in self?.forget(key) }
+        let isClosed = state.withLock { state in
+            state.callers[key] = caller
+            state.callers[key]?.admission = admission
+            return state.isClosed
+        }
+        if isClosed { admission.end(cuts: false) }
+        return admission
+    }
+
+    /// In the order in which they came. That of one who is gone does not matter any more.
+    var all: [Caller] { state.withLock { $0.callers.sorted { $0.key < $1.key }.map(\.value) } }
+
+    /// The listener stops: what is on its way to a client may get there, and nothing follows.
+    func close() {
+        state.withLock { $0.isClosed = true }
+        for caller in all { caller.admission?.end(cuts: false) }
+    }
+
+    private func forget(_ key: Int) {
+        state.withLock { _ = $0.callers.removeValue(forKey: key) }
+    }
+}

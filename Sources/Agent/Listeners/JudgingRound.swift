@@ -1,0 +1,45 @@
+import Interfaces
+
+/// Judges again those who are there, after a change of the authenticator. It is asked once about each login from an address, however many came by it:
+/// one by name and password costs a password hash, and a user may have many feeds.
+struct JudgingRound {
+    private let authentication: PeerAuthentication
+    /// By what was shown, and from where: an authenticator may go by the address too, but hardly by the port.
+    private var verdicts: [[[UInt8]]: AuthenticationVerdict] = [:]
+
+    init(_ authentication: PeerAuthentication) { self.authentication = authentication }
+
+    /// As ``PeerAuthentication/accepts(_:as:remote:)``.
+    mutating func accepts(_ proof: PeerAuthentication.Proof, as principal: Principal, remote: String) async -> Bool {
+        let shown: [String]
+        switch proof {
+        case .nothing: return true
+        case .password(let credentials): shown = [credentials.username, credentials.password]
+        case .certificate(let chain): shown = chain.map(\.sha256)
+        }
+        let login = (shown + [PeerListener.host(of: remote)]).map { Array($0.utf8) }
+        if let known = verdicts[login] { return PeerAuthentication.isSame(known, principal) }
+        let verdict = await authentication.verdict(on: proof, of: principal, remote: remote)
+        switch verdict {
+        case .accepted, .refused: verdicts[login] = verdict
+        // That it fails now says nothing of the next time.
+        case .failed, nil: break
+        }
+        return PeerAuthentication.isSame(verdict, principal)
+    }
+}
+
+/// The users of a file, each with what tells its line from another.
+struct UserMarks: Sendable, Equatable {
+    private var marks: [[UInt8]: Int] = [:]
+
+    init(_ lines: UserLines) {
+        for (name, line) in lines.counting { marks[Array(name)] = line.hashValue }
+    }
+
+    /// Whether the file says something else of a user than another did.
+    func differ(from other: UserMarks?, on user: String) -> Bool {
+        let name = Array(user.utf8)
+        return marks[name] != other?.marks[name]
+    }
+}

@@ -1,0 +1,150 @@
+import CouchDBServer
+import HTTPServer
+import Interfaces
+import Logging
+import Replication
+import Synchronization
+
+/// Who may not be there any more has to go, whether it is connected by WebSocket or is being answered by CouchDB's API.
+extension PeerListener {
+    /// Ends what goes on by a session that has ended.
+    func putOff(_ login: PeerSessions.Key) async {
+        for caller in callers.all where caller.login == login { end(caller, "its session has ended") }
+        for connection in state.withLock({ $0.connections.values.filter { $0.login == login } }) {
+            await end(connection, "its session has ended", "log in again")
+        }
+    }
+
+    /// Ends the connections of a user, or those from an address, with or without its port. Their peers may come back and log in.
+    ///
+    /// - Returns: how many.
+    func disconnect(_ who: String) async -> Int {
+        func isMeant(_ user: String?, _ address: String) -> Bool {
+            let host = Self.host(of: address)
+            return [user, address, host, host.filter { $0 != "[" && $0 != "]" }].contains { $0?.utf8.elementsEqual(who.utf8) == true }
+        }
+        var count = 0
+        for caller in callers.all where isMeant(caller.principal.name, caller.address) {
+            if end(caller, "an operator asked for it") { count += 1 }
+        }
+        for connection in state.withLock({ $0.connections.values.filter { isMeant($0.peer.user, $0.peer.address) } }) {
+            await end(connection, "an operator asked for it", "disconnected by the operator")
+            count += 1
+        }
+        return count
+    }
+
+    private func end(_ connection: Connection, _ why: String, _ reason: String) async {
+        note(connection.peer.user, connection.peer.address, why)
+        await connection.session.stop(code: 4001, reason: reason)
+    }
+
+    /// - Returns: false where it had ended before.
+    @discardableResult
+    private func end(_ caller: CouchCallers.Caller, _ why: String) -> Bool {
+        guard let admission = caller.admission, admission.end() else { return false }
+        note(caller.principal.name, caller.address, why)
+        return true
+    }
+
+    private func note(_ user: String?, _ address: String, _ why: String) {
+        logger.notice("a peer is disconnected: \(why)", metadata: ["user": "\(user ?? "")", "peer": "\(address)"])
+    }
+
+    // MARK: - Another authenticator
+
+    /// The authenticator, or what it goes by, is another one: whoever would not be let in any more, or as somebody else, has to log in
+    /// again. Answers stand still until their callers are judged, and go on then. First come those whom a change of the file of users concerns:
+    /// each login takes as long as a password hash.
+    func judgeAgain() async {
+        loginCache?.forget()
+        let users = policies.users().map { UserMarks($0) }
+        let (generation, before, peers) = state.withLock { state in
+            state.generation += 1
+            return (state.generation, state.users, state.connections.sorted { $0.key < $1.key }.map { (key: $0.key, proof: $0.value.proof) })
+        }
+        let callers = callers.all
+        for caller in callers { caller.admission?.doubt(generation) }
+        var round = JudgingRound(authentication)
+        func isConcerned(_ proof: PeerAuthentication.Proof) -> Bool {
+            guard let users, case .password(let shown) = proof else { return false }
+            return users.differ(from: before, on: shown.username)
+        }
+        for areConcerned in [true, false] {
+            for caller in callers where !Task.isCancelled && isConcerned(caller.proof) == areConcerned {
+                await judgeAgain(caller, generation, &round)
+            }
+            for peer in peers where !Task.isCancelled && isConcerned(peer.proof) == areConcerned { await judgeAgain(peer.key, &round) }
+        }
+        if !Task.isCancelled { state.withLock { $0.users = users } }
+    }
+
+    private func judgeAgain(_ caller: CouchCallers.Caller, _ generation: Int, _ round: inout JudgingRound) async {
+        guard let admission = caller.admission else { return }
+        let isAccepted = await round.accepts(caller.proof, as: caller.principal, remote: caller.address)
+        // Then nobody was asked.
+        guard !Task.isCancelled else { return }
+        guard isAccepted else {
+            if let login = caller.login { sessions.end(login) }
+            end(caller, Self.anotherLogin)
+            return
+        }
+        if let login = caller.login { sessions.use(login, generation: generation) }
+        admission.confirm(generation)
+    }
+
+    func judgeAgain(_ key: Int, _ round: inout JudgingRound) async {
+        guard let connection = state.withLock({ $0.connections[key] }) else { return }
+        guard await !round.accepts(connection.proof, as: connection.principal, remote: connection.peer.address) else { return }
+        guard !Task.isCancelled else { return }
+        await end(connection, Self.anotherLogin, "log in again")
+    }
+
+    private static var anotherLogin: String { "its login is not what it was" }
+
+    // MARK: - Other authorities
+
+    /// Takes in TLS files that changed. Whoever none of the authorities vouches for any more has to go.
+    func refreshSecurity() async {
+        guard let security, security.refresh(logger) else { return }
+        let keys = state.withLock { state in
+            // Not the authenticator's number: no name and no password counts for less, and sessions would all be judged again.
+            state.authorities += 1
+            return state.connections.keys.sorted()
+        }
+        for caller in callers.all { putOffUnlessVouchedFor(caller) }
+        for key in keys { await putOffUnlessVouchedFor(key) }
+    }
+
+    private func putOffUnlessVouchedFor(_ caller: CouchCallers.Caller) {
+        if security?.accepts(caller.chain) == false { end(caller, Self.noAuthority) }
+    }
+
+    func putOffUnlessVouchedFor(_ key: Int) async {
+        guard let security, let connection = state.withLock({ $0.connections[key] }), !security.accepts(connection.chain) else { return }
+        await end(connection, Self.noAuthority, "log in again")
+    }
+
+    private static var noAuthority: String { "no authority in roots vouches for its certificate any more" }
+
+    // MARK: - Those who come meanwhile
+
+    /// From here on the caller is put off with the others. What changed after it was let in, and before this, it has not been told.
+    ///
+    /// - Throws: ``HTTPError`` 401 for one who has to go at once.
+    func takeIn(_ caller: CouchCallers.Caller) async throws(HTTPError) -> Admission {
+        let admission = callers.add(caller)
+        var caller = caller
+        caller.admission = admission
+        let (generation, authorities) = state.withLock { ($0.generation, $0.authorities) }
+        if authorities != caller.authorities { putOffUnlessVouchedFor(caller) }
+        if let login = caller.login, !sessions.has(login) { admission.end() }
+        if generation != caller.generation, admission.standing != .ended {
+            admission.doubt(generation)
+            var round = JudgingRound(authentication)
+            await judgeAgain(caller, generation, &round)
+        }
+        guard admission.standing != .ended else { throw HTTPError(401, "log in again") }
+        return admission
+    }
+}
