@@ -88,7 +88,7 @@ struct PutOffTests {
         try folder.write("users.txt", "ada:x\nbob:x\neve:x\n")
         let agent = try await AgentProcess.start(
             Configuration.hub(listener: "authenticator: { plugin: password-file, params: { file: users.txt } }", plugins: true), in: folder)
-        func asked() -> [String] {
+        @Sendable func asked() -> [String] {
             agent.process.errors.split(separator: "\n").compactMap { line in
                 ["ada", "bob", "eve"].first { line.contains("asked about \($0)") }
             }
