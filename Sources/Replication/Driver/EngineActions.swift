@@ -93,6 +93,8 @@ extension ReplicationSession {
             }
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
+        case .startRefusedTimer(let attempts, let seconds):
+            later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .refusedAreDue(attempts: attempts)) }
         case .awaitTime(let id, let time): awaitTime(of: id, time, link)
         case .send, .withdraw, .report, .tellPull, .takeAway, .watchRemovals, .fail: break
         }
