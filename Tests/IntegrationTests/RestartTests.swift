@@ -38,6 +38,27 @@ struct RestartTests {
         try await stopInTime(again)
     }
 
+    @Test("the log says when what failed has recovered, and when a stop begins and when it is done")
+    func saidInTheLog() async throws {
+        let port = try freePort()
+        let edge = try await AgentProcess.start(Configuration.edge(to: port))
+        try await edge.waits("offline") { $0["activity"]?.asString == "offline" }
+        let hub = try await AgentProcess.start(Configuration.hub(port: port))
+        try await edge.save("a", "{}")
+        try await eventually("it arrives") { try await hub.has("a") }
+        let recovered = try await edge.process.line(containing: "recovered after", in: .errors)
+        #expect(recovered.contains("failed attempt"), "\(recovered)")
+        #expect(!edge.process.errors.contains("stopping"))
+        #expect(try await edge.command("replicator", "hub", "stop").status == 0)
+        _ = try await edge.process.line(containing: "stopped", in: .errors)
+        let said = edge.process.errors.split(separator: "\n").filter { $0.contains("replicator=hub") }
+        let begun = try #require(said.firstIndex { $0.contains("stopping") }, "\(said)")
+        let done = try #require(said.firstIndex { $0.contains("stopped") }, "\(said)")
+        #expect(begun < done, "\(said)")
+        try await stopInTime(edge)
+        try await stopInTime(hub)
+    }
+
     @Test("SIGTERM on the pushing side of a busy push: exit 0 in time, and it goes on later where it was")
     func edgeStops() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
