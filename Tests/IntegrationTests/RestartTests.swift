@@ -78,6 +78,39 @@ struct RestartTests {
         try await stopInTime(hub)
     }
 
+    @Test("what a replicator counted in all its runs survives restarts of the agent: in status and in /metrics")
+    func lifetimeCounts() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        var edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "push"))
+        /// The value of a line of `/metrics` of the replicator.
+        func metric(_ name: String, of agent: AgentProcess) async throws -> Int64? {
+            let line = try await agent.admin.get("/metrics").text.split(separator: "\n").first { $0.hasPrefix("\(name){") && $0.contains("replicator=\"hub\"") }
+            return line?.split(separator: " ").last.flatMap { Int64($0) }
+        }
+        for n in 1...3 { try await edge.save("first-\(n)", "{}") }
+        try await hub.waits(documents: 3)
+        try await edge.isSettled()
+        for (run, pushed) in [Int64(3), 4, 4].enumerated() {
+            let status = try await edge.replicator("hub")
+            #expect(status["lifetime"]?["pushed"]?.asInt64 == pushed, "run \(run): \(status.text)")
+            #expect(try await metric("nightjar_replicator_pushed_total", of: edge) == pushed, "run \(run)")
+            #expect(try await metric("nightjar_replicator_failed_total", of: edge) == 0, "run \(run)")
+            let sent = try #require(try await metric("nightjar_replicator_sent_bytes_total", of: edge))
+            #expect(sent > 0)
+            try await stopInTime(edge)
+            edge = try await AgentProcess.start(try edge.folder.text("nightjar.yaml"), in: edge.folder)
+            try await edge.isSettled()
+            #expect(try await edge.replicator("hub")["pushed"]?.asInt64 == 0)
+            #expect(try await metric("nightjar_replicator_sent_bytes_total", of: edge) ?? 0 >= sent, "run \(run)")
+            guard run == 0 else { continue }
+            try await edge.save("second", "{}")
+            try await hub.waits(documents: 4)
+            try await edge.waits("one more in all runs") { $0["lifetime"]?["pushed"]?.asInt64 == 4 }
+        }
+        try await stopInTime(edge)
+        try await stopInTime(hub)
+    }
+
     /// Edits documents, its own and shared ones, until told to stop.
     private func edits(_ agent: AgentProcess, _ name: String, rounds: Int) async throws {
         for n in 0..<rounds {
