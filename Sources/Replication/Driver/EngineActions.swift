@@ -315,7 +315,9 @@ extension ReplicationSession {
         let (slot, collection) = (link.slot, link.collection)
         let bytes = body.local < link.comparesThrough ? CheckpointBody.comparing(bytes, through: link.comparesThrough) : bytes
         write { _ = try $0.setCheckpoint(id: id, collection: collection, body: bytes) } then: { session, _ in
-            if session.links[slot].checkpoint?.refusal == nil { session.observer.checkpointSaved(collection.name) }
+            let isAtPeer = session.links[slot].checkpoint?.refusal == nil
+            if isAtPeer { session.observer.checkpointSaved(collection.name) }
+            session.logger.debug("checkpoint of \(collection.name) saved\(isAtPeer ? "" : " here only"): \(body.words)")
             session.tell(session.links[slot], checkpoint: .savedHere)
         }
     }
