@@ -183,6 +183,9 @@ public struct ReplicationLimitValues: Sendable {
     public var deferralSeconds = 30
     /// `max_deferral`: the longest such delay, in seconds. Couchbase Lite's longest retry delay.
     public var maximumDeferralSeconds = 300
+    /// `refused_retry`: seconds until a continuous push offers again what the peer refused; doubles for each document with each refusal of the same
+    /// version, up to `longest_refused_retry`. 0: only when the document changes, on another connection, or when it is asked for.
+    public var refusedRetrySeconds = 60
     /// `room_look`: seconds until a pull that had no room here looks whether there is some; doubles where it finds some that does not last,
     /// up to `max_room_look`.
     public var roomLookSeconds = 3
@@ -220,4 +223,6 @@ enum EngineBounds {
     static let blockedRetrySeconds = 60
     /// `longest_blocked_retry`: the longest such delay, in seconds.
     static let longestBlockedRetrySeconds = 3_600
+    /// `longest_refused_retry`: the longest time until what the peer refused is offered again on the same connection, in seconds.
+    static let longestRefusedRetrySeconds = 3_600
 }

@@ -79,6 +79,29 @@ import Testing
         }
     }
 
+    /// A resolver that returns the peer's document hands on what its REST interface gave it, even where no blob can be meant.
+    @Test(arguments: [#"{"p":{"data":"aGk="}}"#, #"{"p":{"digest":"sha1-no","stub":true}}"#])
+    func aMergeMayKeepThePeersAttachments(_ attachments: String) async throws {
+        for isTheirs in [true, false] {
+            let store = try Store()
+            let remote = try await store.remote()
+            let odd = #"{"_attachments":\#(attachments),"n":1}"#
+            _ = try await store.insert("a", "1-aa", body: isTheirs ? "{}" : odd, remote: remote)
+            _ = try await store.save("a", #"{"mine":1}"#, parent: rev("1-aa"))
+            _ = try await store.insert("a", "2-ff", ["1-aa"], body: isTheirs ? odd : "{}", remote: remote)
+            let merged = Resolution.merged(Array(#"{"_attachments":\#(attachments),"both":1}"#.utf8))
+            if isTheirs {
+                _ = try await store.resolve("a", merged)
+                #expect(try await text(store.get("a")?.body) == #"{"_attachments":\#(attachments),"both":1}"#)
+                #expect(try await store.conflict("a") == nil)
+            } else {
+                // Neither side has them: the resolver made them up.
+                await #expect(throws: StoreError.self) { try await store.resolve("a", merged) }
+                #expect(try await store.conflict("a") != nil)
+            }
+        }
+    }
+
     @Test func deletedThereEditedHere() async throws {
         let store = try Store()
         let (_, mine, outcome) = try await conflicted(store, deleted: true)

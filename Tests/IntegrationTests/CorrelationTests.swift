@@ -30,6 +30,21 @@ struct CorrelationTests {
         try await edge.waits("another id") { $0["activity"]?.asString == "idle" && ![nil, id].contains($0["correlation_id"]?.asString) }
     }
 
+    @Test("at debug the domain replicator says what checkpoint a connection begins with, and what is saved")
+    func checkpoints() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), more: "log: { domains: { replicator: debug } }"))
+        let read = try await edge.process.line(containing: "checkpoint of _default._default read: pushed through 0, pulled through nothing", in: .errors)
+        #expect(read.contains("replicator=hub") && read.contains("here=none") && read.contains("peer=none"), "\(read)")
+        try await edge.save("one", "{}")
+        _ = try await edge.process.line(containing: "checkpoint of _default._default saved: pushed through 1, ", in: .errors)
+        try await edge.isSettled()
+        #expect(try await edge.stop().status == 0)
+        let again = try await AgentProcess.start(try edge.folder.text("nightjar.yaml"), in: edge.folder)
+        _ = try await again.process.line(containing: "checkpoint of _default._default read: pushed through 1, ", in: .errors)
+        for agent in [again, hub] { #expect(try await agent.stop().status == 0) }
+    }
+
     @Test("a peer's id is taken over if it can stand in a log, and else not repeated")
     func strangers() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())

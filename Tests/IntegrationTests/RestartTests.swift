@@ -38,6 +38,27 @@ struct RestartTests {
         try await stopInTime(again)
     }
 
+    @Test("the log says when what failed has recovered, and when a stop begins and when it is done")
+    func saidInTheLog() async throws {
+        let port = try freePort()
+        let edge = try await AgentProcess.start(Configuration.edge(to: port))
+        try await edge.waits("offline") { $0["activity"]?.asString == "offline" }
+        let hub = try await AgentProcess.start(Configuration.hub(port: port))
+        try await edge.save("a", "{}")
+        try await eventually("it arrives") { try await hub.has("a") }
+        let recovered = try await edge.process.line(containing: "recovered after", in: .errors)
+        #expect(recovered.contains("failed attempt"), "\(recovered)")
+        #expect(!edge.process.errors.contains("stopping"))
+        #expect(try await edge.command("replicator", "hub", "stop").status == 0)
+        _ = try await edge.process.line(containing: "stopped", in: .errors)
+        let said = edge.process.errors.split(separator: "\n").filter { $0.contains("replicator=hub") }
+        let begun = try #require(said.firstIndex { $0.contains("stopping") }, "\(said)")
+        let done = try #require(said.firstIndex { $0.contains("stopped") }, "\(said)")
+        #expect(begun < done, "\(said)")
+        try await stopInTime(edge)
+        try await stopInTime(hub)
+    }
+
     @Test("SIGTERM on the pushing side of a busy push: exit 0 in time, and it goes on later where it was")
     func edgeStops() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
@@ -54,6 +75,39 @@ struct RestartTests {
         #expect(pushed <= 6_000 - arrived, "\(pushed) pushed again after \(arrived) had arrived")
         #expect(try await again.revisions() == hub.revisions())
         try await stopInTime(again)
+        try await stopInTime(hub)
+    }
+
+    @Test("what a replicator counted in all its runs survives restarts of the agent: in status and in /metrics")
+    func lifetimeCounts() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        var edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "push"))
+        /// The value of a line of `/metrics` of the replicator.
+        func metric(_ name: String, of agent: AgentProcess) async throws -> Int64? {
+            let line = try await agent.admin.get("/metrics").text.split(separator: "\n").first { $0.hasPrefix("\(name){") && $0.contains("replicator=\"hub\"") }
+            return line?.split(separator: " ").last.flatMap { Int64($0) }
+        }
+        for n in 1...3 { try await edge.save("first-\(n)", "{}") }
+        try await hub.waits(documents: 3)
+        try await edge.isSettled()
+        for (run, pushed) in [Int64(3), 4, 4].enumerated() {
+            let status = try await edge.replicator("hub")
+            #expect(status["lifetime"]?["pushed"]?.asInt64 == pushed, "run \(run): \(status.text)")
+            #expect(try await metric("nightjar_replicator_pushed_total", of: edge) == pushed, "run \(run)")
+            #expect(try await metric("nightjar_replicator_failed_total", of: edge) == 0, "run \(run)")
+            let sent = try #require(try await metric("nightjar_replicator_sent_bytes_total", of: edge))
+            #expect(sent > 0)
+            try await stopInTime(edge)
+            edge = try await AgentProcess.start(try edge.folder.text("nightjar.yaml"), in: edge.folder)
+            try await edge.isSettled()
+            #expect(try await edge.replicator("hub")["pushed"]?.asInt64 == 0)
+            #expect(try await metric("nightjar_replicator_sent_bytes_total", of: edge) ?? 0 >= sent, "run \(run)")
+            guard run == 0 else { continue }
+            try await edge.save("second", "{}")
+            try await hub.waits(documents: 4)
+            try await edge.waits("one more in all runs") { $0["lifetime"]?["pushed"]?.asInt64 == 4 }
+        }
+        try await stopInTime(edge)
         try await stopInTime(hub)
     }
 

@@ -79,6 +79,23 @@ struct RefusedDocumentTests {
         await replicator.stop()
     }
 
+    @Test func aPeerThatChangesMeanwhileGetsItOnTheSameConnection() async throws {
+        let (mine, theirs) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await mine.put("x", "{}")
+        var configuration = PassiveConfiguration(listener: "hub", database: theirs.database)
+        let isOpen = Mutex(false)
+        configuration.pullFilter = TestFilter { _, _ in isOpen.withLock { $0 } ? .pass : .reject }
+        let replicator = Replicator(
+            ReplicatorConfiguration(mine, .push, continuous: true) { $0.limits.refusedRetrySeconds = 1 }, Hub(configuration))
+        await replicator.start()
+        while try await replicator.refusedCount() != 1 { await Task.yield() }
+        isOpen.withLock { $0 = true }
+        // Nobody says so here.
+        try await theirs.wait { try await $0.get("x") != nil }
+        while try await replicator.refusedCount() != 0 { await Task.yield() }
+        await replicator.stop()
+    }
+
     @Test func aConflictThatNobodyBringsIsListed() async throws {
         let (mine, theirs) = (try TestDatabase("a"), try TestDatabase("b"))
         try await mine.put("x", "{\"mine\":1}")

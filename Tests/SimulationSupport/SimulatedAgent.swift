@@ -142,6 +142,8 @@ package final class SimulatedAgent: @unchecked Sendable {
     private var limits: ReplicationLimits {
         var limits = ReplicationLimits()
         limits.minimumDeltaBytes = 0
+        // What filters reject here they reject for good: a fleet that goes on offering it would never come to rest.
+        limits.refusedRetrySeconds = 0
         if isTight { limits.tighten() }
         limits.plant(planted)
         return limits

@@ -17,9 +17,10 @@ package struct AgentProcess: Sendable {
     ///   - folder: kept by the agent; give the same one to run an agent on the data of one before.
     ///   - descriptors: what `ulimit` is told first, such as `-n 128`.
     ///   - arguments: behind `run --config FILE`.
+    ///   - through: a program and its arguments that become the agent, such as `unshare -n`.
     package static func start(
         _ configuration: String?, in folder: TemporaryFolder? = nil, arguments: [String] = [], environment: [String: String] = [:],
-        descriptors: String? = nil
+        descriptors: String? = nil, through: [String] = []
     ) async throws -> AgentProcess {
         let folder = try folder ?? TemporaryFolder()
         var all = ["run"]
@@ -29,6 +30,8 @@ package struct AgentProcess: Sendable {
             if let descriptors {
                 try Subprocess(
                     "/bin/sh", ["-c", "ulimit \(descriptors) && exec \"$@\"", "sh", path] + all + arguments, environment: environment, folder: folder.path)
+            } else if let program = through.first {
+                try Subprocess(program, Array(through.dropFirst()) + [path] + all + arguments, environment: environment, folder: folder.path)
             } else {
                 try Subprocess(path, all + arguments, environment: environment, folder: folder.path)
             }

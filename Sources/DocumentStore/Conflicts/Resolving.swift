@@ -118,12 +118,24 @@ extension WriteTransaction {
             result = Array("{}".utf8)
         }
         guard survivor.hasRoom || isDeleted && !survivor.isDeleted else { return nil }
-        var isMerge = false
-        if case .merged = resolution { isMerge = true }
-        let (scan, canonical) = try scanned(result, id, isPeers: !isMerge)
+        var isPeers = true
+        if case .merged = resolution { isPeers = try hasAttachments(result, of: sides, collection, id, row) }
+        let (scan, canonical) = try scanned(result, id, isPeers: isPeers)
         return NewRevision(
             revision: RevisionDigest.revision(parent: survivor.revision, deleted: isDeleted, canonicalBody: canonical),
             isDeleted: isDeleted, body: result, hasBlobs: scan.mayHoldBlobs, isOurs: true)
+    }
+
+    /// Of a peer's `_attachments` anything is taken, and a resolver may hand it on. What it makes itself has to be sound.
+    private func hasAttachments(
+        _ merged: [UInt8], of sides: (local: RevisionTree.Leaf, remote: RevisionTree.Leaf), _ collection: Collection, _ id: DocumentID, _ row: Row
+    ) throws(StoreError) -> Bool {
+        guard let made = (try? JSONValue(stored: merged))?["_attachments"] else { return false }
+        for side in [sides.remote, sides.local] {
+            guard let body = try body(collection, id, side.revision, row: row) else { continue }
+            if (try? JSONValue(stored: body))?["_attachments"] == made { return true }
+        }
+        return false
     }
 }
 

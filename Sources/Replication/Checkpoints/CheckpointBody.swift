@@ -40,6 +40,11 @@ public struct CheckpointBody: Equatable, Sendable {
         }
     }
 
+    /// For the log.
+    var words: String { "pushed through \(local), pulled through \(remote.map { $0.json.prefix(100) } ?? "nothing")" }
+
+    static func words(_ text: [UInt8]?) -> String { text.map { CheckpointBody(parsing: $0).words } ?? "none" }
+
     /// - Parameter time: seconds since 1970, for people who read checkpoints.
     public func bytes(time: Int64) -> [UInt8] {
         var text = "{\"time\":\(time)"

@@ -93,6 +93,8 @@ extension ReplicationSession {
             }
         case .startRetryTimer(let seconds):
             later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
+        case .startRefusedTimer(let attempts, let seconds):
+            later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .refusedAreDue(attempts: attempts)) }
         case .awaitTime(let id, let time): awaitTime(of: id, time, link)
         case .send, .withdraw, .report, .tellPull, .takeAway, .watchRemovals, .fail: break
         }
@@ -313,7 +315,9 @@ extension ReplicationSession {
         let (slot, collection) = (link.slot, link.collection)
         let bytes = body.local < link.comparesThrough ? CheckpointBody.comparing(bytes, through: link.comparesThrough) : bytes
         write { _ = try $0.setCheckpoint(id: id, collection: collection, body: bytes) } then: { session, _ in
-            if session.links[slot].checkpoint?.refusal == nil { session.observer.checkpointSaved(collection.name) }
+            let isAtPeer = session.links[slot].checkpoint?.refusal == nil
+            if isAtPeer { session.observer.checkpointSaved(collection.name) }
+            session.logger.debug("checkpoint of \(collection.name) saved\(isAtPeer ? "" : " here only"): \(body.words)")
             session.tell(session.links[slot], checkpoint: .savedHere)
         }
     }

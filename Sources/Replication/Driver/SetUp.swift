@@ -119,6 +119,9 @@ extension ReplicationSession {
             return dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
         }
         let agreed = dialect.agree(own: start.own, start.peer)
+        logger.debug(
+            "checkpoint of \(link.collection.name) read: \(CheckpointBody(local: agreed.local, remote: agreed.remote).words)",
+            metadata: ["here": "\(CheckpointBody.words(start.own))", "peer": "\(CheckpointBody.words(start.peer.body))"])
         if active.savesCheckpoint {
             link.checkpoint = CheckpointMachine(
                 id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peer.token, isRestartedByConflicts: couch != nil)

@@ -66,6 +66,8 @@ enum PushEvent: Sendable {
     /// Whether everything that the peer announced is here, and nothing of it waits for a decision.
     case pullIsComplete(Bool)
     case retryIsDue
+    /// See ``PushAction/startRefusedTimer(attempts:seconds:)``.
+    case refusedAreDue(attempts: Int)
     /// Versions of these documents that the peer refused as of a time to come are that no more: see ``PushAction/awaitTime(_:_:)``.
     case timeHasCome([DocumentID])
     /// Memory is short: nothing more is to be read until it is not.
@@ -98,6 +100,8 @@ enum PushAction: Sendable {
     case announceCaughtUp
     case note(AcknowledgedVersions.Batch)
     case startRetryTimer(seconds: Int)
+    /// After this time what the peer refused so often is offered again: it may take it by then.
+    case startRefusedTimer(attempts: Int, seconds: Int)
     /// The peer refused the document because of its clock: it may take it when its latest version's time is there.
     case awaitTime(DocumentID, UInt64)
     case report(DocumentEvent)

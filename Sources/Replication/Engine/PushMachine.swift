@@ -25,7 +25,7 @@ struct PushMachine {
     private var review: KeptBackReview
     var hasKeptBack = false
     /// Put on the list on this connection because the peer refused them.
-    var refused: Set<DocumentID> = []
+    var refused: RefusedRetries
     var barrier = PushBarrier.down(refusal: nil)
     /// What the peer took away while it owes an answer about it.
     var removals: [Removal] = []
@@ -41,6 +41,7 @@ struct PushMachine {
         ledger = PushLedger(from: position.sequence, settings.limits)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
         fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
+        refused = RefusedRetries(settings.limits)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
         review = KeptBackReview(isDue: settings.style == .propose)
         isPullComplete = !settings.pulls
@@ -106,6 +107,7 @@ struct PushMachine {
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
         case .retryIsDue: retryElapsed()
+        case .refusedAreDue(let attempts): ledger.callBack(refused.take(attempts))
         case .timeHasCome(let ids): if !isOver { ledger.callBack(ids) }
         case .takenAway(let taken): removals += taken
         case .removalsWereWatched(let isMoving): lookAtRemovals(isMoving: isMoving, &actions)

@@ -31,7 +31,7 @@ extension PushMachine {
         // What was acknowledged of it is noted first: it takes it off the list that it goes on now.
         note(&actions)
         hasKeptBack = true
-        if refused.count < settings.limits.refusedDocuments { refused.insert(document.id) }
+        refused.note(document)
         actions.append(.list([KeptBack(document: document, refusal: error)]))
     }
 
@@ -132,6 +132,11 @@ extension PushMachine {
         report(document, error, &actions)
         if isFinal {
             list(document, error, &actions)
+            // What the peer refused because of its clock has its own time.
+            let hasTime = error.isOfClock && document.latestTime != nil
+            if settings.isContinuous, !hasTime, let (attempts, seconds) = refused.wait(document.id) {
+                actions.append(.startRefusedTimer(attempts: attempts, seconds: seconds))
+            }
             return ledger.move(document.id, to: .listing(document))
         }
         if !error.isTransient { list(document, error, &actions) }

@@ -143,6 +143,7 @@ public actor Replicator {
             if status.error != nil { update { $0.error = nil } }
             return
         }
+        if !isStopping { logger.info("stopping") }
         isStopping = true
         runner.cancel()
         let sessions = sessions

@@ -65,7 +65,7 @@ import Testing
         // Another cause, of which the clock knows nothing.
         for error in [http(400), ReplicationError(domain: .litecore, code: 4, message: "rev: Invalid version string '7@x'")] {
             var push = try sent().push
-            #expect(push.on(.refused(doc("a"), error)) == ["report a \(error.code)", "list a@1-a"])
+            #expect(push.on(.refused(doc("a"), error)) == ["report a \(error.code)", "list a@1-a", "refused timer 0 60"])
         }
         var push = PushRun()
         push.start()

@@ -22,7 +22,7 @@ import Testing
         var push = refused()
         #expect(push.on(.readAgain([doc("a")], [outgoing("a", 1)])) == ["offer a@1-a"])
         push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
-        #expect(push.on(.refused(doc("a"), http(403))) == ["report a 403", "list a@1-a"])
+        #expect(push.on(.refused(doc("a"), http(403))) == ["report a 403", "list a@1-a", "refused timer 0 60"])
         push.on(.listed([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean)
     }

@@ -318,7 +318,7 @@ import Testing
 
     @Test func aRefusalForGoodEndsItsTrip() {
         var push = sent()
-        #expect(push.on(.refused(doc("a"), http(413))) == ["report a 413", "list a@1-a"])
+        #expect(push.on(.refused(doc("a"), http(413))) == ["report a 413", "list a@1-a", "refused timer 0 60"])
         #expect(push.machine.ledger.completedThrough == 0)
         push.on(.listed([doc("a")]))
         #expect(push.machine.ledger.completedThrough == 1 && push.isClean && push.counts.failed == 1)

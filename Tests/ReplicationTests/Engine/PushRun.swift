@@ -76,6 +76,7 @@ extension PushAction {
         case .takeAway(let removals): "take away \(removals.map(\.id.text).joined(separator: " "))"
         case .watchRemovals(let seconds): "watch removals \(seconds)"
         case .startRetryTimer(let seconds): "timer \(seconds)"
+        case .startRefusedTimer(let attempts, let seconds): "refused timer \(attempts) \(seconds)"
         case .awaitTime(let id, let time): "await \(id) \(time)"
         case .fail(let error): "fail \(error.code)"
         case .report(let event): "report \(event.id) \(event.error.map { "\($0.code)" } ?? "ok")"

@@ -218,6 +218,7 @@ import Testing
                 settled.insert(document.version)
             case .note(let batch): due.append(.push(.noted(batch)))
             case .startRetryTimer: due.append(.push(.retryIsDue))
+            case .startRefusedTimer(let attempts, _): due.append(.push(.refusedAreDue(attempts: attempts)))
             case .awaitTime(let id, _): due.append(.push(.timeHasCome([id])))
             case .tellPull(let id, let version): due.append(.pull(.pushed(id, version)))
             case .takeAway(let removals):

@@ -1,0 +1,59 @@
+import Environment
+import Interfaces
+import Synchronization
+import Testing
+
+@testable import Agent
+
+/// How long sessions of a listener's peers live.
+@Suite struct PeerSessionTests {
+    /// A clock that moves by hand.
+    private final class JumpingClock: TimeSource {
+        private let seconds = Mutex<UInt64>(1_000)
+
+        func monotonicNanoseconds() -> UInt64 { seconds.withLock { $0 } * 1_000_000_000 }
+        func wallSeconds() -> Int64 { 1_700_000_000 }
+        func sleep(nanoseconds: UInt64) async throws {}
+        func jump(_ more: UInt64) { seconds.withLock { $0 += more } }
+    }
+
+    private let clock = JumpingClock()
+    private let sessions: PeerSessions
+
+    init() { sessions = PeerSessions(Environment(time: clock, random: SystemRandom())) }
+
+    private func open(_ name: String, database: String = "main") -> String {
+        let id = sessions.open(database, Principal(name: name), .nothing, generation: 1)
+        return "\(database.isEmpty ? PeerSessions.serverCookie : PeerSessions.cookie)=\(id)"
+    }
+
+    private func owner(_ cookie: String, _ database: String = "main") -> String? { sessions.find(cookie, database)?.session.principal.name }
+
+    @Test("a session that nobody uses ends after its time, and not before", arguments: ["main", ""])
+    func expiry(_ database: String) {
+        let cookie = open("ada", database: database)
+        clock.jump(PeerSessions.Limits.seconds - 1)
+        #expect(owner(cookie, database) == "ada")
+        #expect(sessions.all.map(\.secondsLeft) == [1])
+        clock.jump(1)
+        #expect(owner(cookie, database) == nil)
+        #expect(sessions.all.isEmpty && sessions.end(of: "ada") == 0)
+    }
+
+    @Test("each use lets it live on, and its end takes no other with it")
+    func use() throws {
+        let (used, unused) = (open("ada"), open("ben"))
+        clock.jump(PeerSessions.Limits.seconds / 2)
+        sessions.use(try #require(sessions.find(used, "main")).key, generation: 2)
+        clock.jump(PeerSessions.Limits.seconds - 1)
+        #expect(owner(used) == "ada" && owner(unused) == nil)
+        #expect(sessions.find(used, "main")?.session.generation == 2)
+        // What has ended is dropped when another is opened.
+        #expect(sessions.count == 2)
+        _ = open("eve")
+        #expect(sessions.count == 2)
+        clock.jump(1)
+        #expect(owner(used) == nil)
+        #expect(sessions.all.map(\.session.principal.name) == ["eve"])
+    }
+}

@@ -1,0 +1,81 @@
+import Documents
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// What the peer refuses is offered again on the same connection: the peer may have changed, and nobody would tell.
+@Suite struct RefusedRetryTests {
+    /// `a` was offered, and refused in the answer.
+    private func refused(_ code: Int = 413, continuous: Bool = true, pulls: Bool = false, _ change: (inout ReplicationLimits) -> Void = { _ in }) -> PushRun {
+        var push = PushRun(continuous: continuous, pulls: pulls, change)
+        push.start()
+        push.on(.read(page(outgoing("a", 1))))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(1)))
+        push.on(.answered(list, [.refused(http(code))]))
+        return push
+    }
+
+    /// `a` is read again and refused once more.
+    private func again(_ push: inout PushRun, _ document: OutgoingDocument = outgoing("a", 1)) -> [String] {
+        push.on(.listed([doc("a")]))
+        push.on(.readAgain([doc("a")], [document]))
+        return push.on(.answered(push.list ?? ListID(number: 0), [.refused(http(413))]))
+    }
+
+    @Test(arguments: [413, 422, 400]) func itIsOfferedAgainAfterTwiceTheTimeEachTime(_ code: Int) {
+        var push = refused(code)
+        #expect(push.last.map(\.words) == ["report a \(code)", "list a@1-a", "refused timer 0 60"])
+        var seconds = [60]
+        for attempts in 0..<8 {
+            push.on(.listed([doc("a")]))
+            #expect(push.machine.isIdle && push.isClean)
+            #expect(push.on(.refusedAreDue(attempts: min(attempts, 6))) == ["again a"])
+            _ = again(&push)
+            for case .startRefusedTimer(_, let more) in push.last { seconds.append(more) }
+        }
+        #expect(seconds == [60, 120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600])
+        // The peer changed.
+        push.on(.listed([doc("a")]))
+        push.on(.refusedAreDue(attempts: 6))
+        push.on(.readAgain([doc("a")], [outgoing("a", 1)]))
+        #expect(push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])])) == ["send a@1-a"])
+        push.on(.acknowledged(doc("a")))
+        #expect(push.counts.pushed == 1 && push.isClean && push.machine.ledger.completedThrough == 1)
+        #expect(push.on(.refusedAreDue(attempts: 6)) == [])
+    }
+
+    @Test func aChangedDocumentAndAnotherOneBeginWithTheShortestTime() {
+        var push = refused()
+        push.on(.listed([doc("a")]))
+        push.on(.refusedAreDue(attempts: 0))
+        #expect(again(&push).last == "refused timer 1 120")
+        push.on(.listed([doc("a")]))
+        push.on(.storeChanged(newest: 3))
+        push.on(.read(page(outgoing("a", 2, "2-b"), outgoing("b", 3))))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(3)))
+        // One timer for both.
+        let actions = push.on(.answered(list, [.refused(http(413)), .refused(http(413))]))
+        #expect(actions.filter { $0.contains("timer") } == ["refused timer 0 60"])
+        push.on(.listed([doc("a"), doc("b")]))
+        // Of what was refused before nothing is left.
+        #expect(push.on(.refusedAreDue(attempts: 1)) == [])
+        #expect(push.on(.refusedAreDue(attempts: 0)) == ["again a b"])
+    }
+
+    @Test func itIsNotOfferedAgainWhereThePullBroughtAnother() {
+        var push = refused(pulls: true)
+        push.on(.listed([doc("a")]))
+        push.on(.pulled([(doc("a"), rev("2-x"))]))
+        #expect(push.on(.refusedAreDue(attempts: 0)) == [])
+    }
+
+    @Test func nothingWaitsInWhatRunsOnceOrBeyondTheLimit() {
+        for push in [refused(continuous: false), refused { $0.refusedDocuments = 0 }, refused { $0.refusedRetrySeconds = 0 }] {
+            #expect(push.last.map(\.words).prefix(2) == ["report a 413", "list a@1-a"])
+            #expect(!push.last.contains { if case .startRefusedTimer = $0 { true } else { false } })
+        }
+    }
+}
