@@ -57,10 +57,6 @@ public struct HTTPLimits: Sendable {
     /// `response_idle_time`: how long a client may take nothing of its response before the connection is cut.
     public var responseIdleTime: TimeAmount = .seconds(60)
 
-    /// `unacknowledged_time`: how long what was sent may stay without the client's acknowledgement, or its window closed, before the system ends
-    /// the connection (TCP_USER_TIMEOUT); left alone, Linux goes on for a quarter of an hour.
-    public var unacknowledgedTime: TimeAmount = .seconds(60)
-
     /// `write_high_watermark`: waiting bytes from which the writer of a response has to wait.
     public var writeHighWatermark = 256 * 1024
 

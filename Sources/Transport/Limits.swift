@@ -37,8 +37,8 @@ public struct TransportLimits: Sendable {
     /// `connect_time`: name resolution, TCP, TLS and HTTP upgrade of an outgoing connection. LiteCore's value.
     public var connectTime: TimeAmount = .seconds(15)
 
-    /// `unacknowledged_time`: how long what was sent may stay without the peer's acknowledgement, or its window closed, before the system ends the
-    /// connection (TCP_USER_TIMEOUT), whichever side began it; left alone, Linux goes on for a quarter of an hour.
+    /// `unacknowledged_time`: how long what was sent may stay without the peer's acknowledgement before the system ends the connection
+    /// (TCP_USER_TIMEOUT); left alone, Linux goes on for a quarter of an hour.
     public var unacknowledgedTime: TimeAmount = .seconds(60)
 
     /// `pong_time`: how long the answer to a PING may take, never more than the heartbeat less one second. LiteCore's value.

@@ -80,39 +80,6 @@ import Testing
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
     }
 
-    /// Says what TCP_USER_TIMEOUT of its socket is.
-    private final class OptionReader: ChannelInboundHandler {
-        typealias InboundIn = ByteBuffer
-        private let told: @Sendable (CInt) -> Void
-
-        init(_ told: @escaping @Sendable (CInt) -> Void) { self.told = told }
-
-        func handlerAdded(context: ChannelHandlerContext) {
-            guard let options = context.channel as? any SocketOptionProvider else { return }
-            let value: EventLoopFuture<CInt> = options.unsafeGetSocketOption(level: .tcp, name: .init(rawValue: 18))
-            value.whenSuccess(told)
-        }
-    }
-
-    @Test("the system ends an accepted connection whose client is gone, after unacknowledged_time")
-    func unacknowledged() async throws {
-        let (values, continuation) = AsyncStream<CInt>.makeStream()
-        var configuration = HTTPListener.Configuration()
-        configuration.limits = .patient
-        configuration.limits.unacknowledgedTime = .milliseconds(12_345)
-        configuration.makeLowerHandlers = { [OptionReader { continuation.yield($0) }] }
-        let listener = try await HTTPListener.bind(
-            [.init(try SocketAddress(ipAddress: "127.0.0.1", port: 0))], configuration, group: testGroup, logger: quietLogger()
-        ) { _ in .json("{}") }
-        let client = try await RawClient.connect(listener.boundAddresses.first?.port ?? 0)
-        for await value in values {
-            #expect(value == 12_345)
-            break
-        }
-        await client.close()
-        await listener.drain(within: .milliseconds(100))
-    }
-
     @Test("a TLS handshake that is under way counts, whatever it sends")
     func handshakes() async throws {
         var configuration = HTTPListener.Configuration()

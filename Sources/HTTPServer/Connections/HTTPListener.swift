@@ -189,7 +189,6 @@ package final class HTTPListener: Sendable {
         guard family != .unix else { return bootstrap }
         let tcp = bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelOption(.tcpUserTimeout, value: limits.unacknowledgedTime.milliseconds)
         // An IPv6 socket takes IPv4 too unless told otherwise, and IPv4 has its own.
         let v6Only = ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only)
         return family == .inet6 ? tcp.serverChannelOption(v6Only, value: 1) : tcp

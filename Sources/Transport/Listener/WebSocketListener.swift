@@ -76,7 +76,6 @@ public final class WebSocketListener: Sendable {
         http.limits = limits.http
         http.memory = configuration.memory
         http.limits.maxSockets = limits.maxConnections + limits.maxHTTPConnections
-        http.limits.unacknowledgedTime = limits.unacknowledgedTime
         http.limits.writeLowWatermark = limits.writeLowWatermark
         http.limits.writeHighWatermark = limits.writeHighWatermark
         let secureLayer = configuration.secureLayer

@@ -42,3 +42,8 @@ enum InterfaceBinding {
         }
     }
 }
+
+extension ChannelOption where Self == ChannelOptions.Types.SocketOption {
+    /// Linux: TCP_USER_TIMEOUT, in milliseconds.
+    static var tcpUserTimeout: Self { .init(level: .tcp, name: .init(rawValue: 18)) }
+}

@@ -109,7 +109,7 @@ struct OutgoingPipeline: Sendable {
             bootstrap = bootstrap
                 .resolver(resolver?(eventLoop) ?? SystemResolver(eventLoop: eventLoop, family: local?.protocol))
                 .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-                .channelOption(.tcpUserTimeout, value: limits.unacknowledgedTime.milliseconds)
+                .channelOption(.tcpUserTimeout, value: Int(limits.unacknowledgedTime.nanoseconds / 1_000_000))
             if let local { bootstrap = bootstrap.bind(to: local) }
             return bootstrap.connect(host: host, port: port)
         }
