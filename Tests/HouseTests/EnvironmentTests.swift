@@ -35,7 +35,7 @@ struct EnvironmentTests {
         Edge("Sources/Transport/Network/OutgoingPipeline.swift", "NIODeadline.now()", why: "the event loop's own clock runs its timers"),
         Edge("Sources/Transport/Network/SystemResolver.swift", "NIOThreadPool", why: "getaddrinfo(3) blocks, and its answer goes to an event loop"),
         Edge("Sources/Transport/Listener/ListenAddresses.swift", "NIOThreadPool", why: "getaddrinfo(3) blocks"),
-        Edge("Sources/Agent/Doctor/PeerExamination.swift", "NIOThreadPool", why: "getaddrinfo(3) blocks"),
+        Edge("Sources/nightjar/Diagnosing/PeerExamination.swift", "NIOThreadPool", why: "getaddrinfo(3) blocks"),
         Edge("Sources/Digests/KeyedDigests.swift", "RAND_bytes", why: "keys and salts want OpenSSL's generator"),
         Edge("Sources/System/COpenSSL/certificates.h", "EVP_PKEY_Q_keygen", why: "keys want OpenSSL's generator"),
         Edge("Sources/nightjar-bench/", why: "measures this machine: simulated figures would be worthless"),

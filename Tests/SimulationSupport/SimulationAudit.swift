@@ -51,8 +51,9 @@ extension Simulation {
         checkIdle(active, passive, replicator, peerStands: !sessions[0].counters.standstills.isEmpty)
     }
 
-    /// What has arrived at one moment is taken before anybody looks: in a budget as small as that of a tight plan it is more than a tenth.
-    private static let oneArrival = 32 << 10
+    /// What has arrived at one moment, a whole frame with what came beside it, is taken before anybody looks: in a budget as small as that of a
+    /// tight plan it is more than a tenth.
+    private static let oneArrival = 36 << 10
 
     /// The budget holds at any time. A tenth more is what may come before anybody who owes something has gone.
     func checkBudget(_ agent: SimulatedAgent) {

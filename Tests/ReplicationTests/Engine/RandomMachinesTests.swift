@@ -28,7 +28,6 @@ import Testing
         var due: [Due] = []
         var pushActions: [PushAction] = []
         var pullActions: [PullAction] = []
-
         /// Our documents: the newest row of each, and what the peer has of it.
         var rows: [DocumentID: (sequence: SequenceNumber, version: Version)] = [:]
         var newest: SequenceNumber = 0
