@@ -1,3 +1,4 @@
+import HTTPServer
 import Synchronization
 
 /// Whether somebody whom the listener let in may still be there, for as long as a request is answered: the listener takes that back, or has it
@@ -15,6 +16,8 @@ package final class Admission: Sendable {
         var asked: Int
         var judged: Int
         var isEnded = false
+        /// It ended because the listener stops.
+        var isOfStop = false
         /// The answer waits for news: it hears of the end, and comes to an end itself.
         var isWaiting = false
         var cut: (@Sendable () -> Void)?
@@ -70,7 +73,19 @@ package final class Admission: Sendable {
         return true
     }
 
+    /// The listener stops: what is on its way to the client may get there.
+    package func listenerStops() {
+        state.withLock { $0.isOfStop = !$0.isEnded }
+        end(cuts: false)
+    }
+
     // MARK: - The answer's side
+
+    /// What the client is told that may not stay. Whoever is told to log in anew while the listener stops takes a good password for a bad one.
+    package var refusal: HTTPError {
+        if state.withLock({ $0.isOfStop }) { return HTTPError(503, "the listener stops; come back later", headers: ["Retry-After": "5"]) }
+        return HTTPError(401, "the login is not valid any more", error: "unauthorized")
+    }
 
     /// Whether it may stay, as soon as that is known.
     package func settled() async -> Bool {

@@ -76,9 +76,9 @@ struct CouchCall: Sendable {
 
     /// Asked before anything is read for the client: the answer may have taken long so far.
     ///
-    /// - Throws: ``HTTPError`` 401 for a client that was put off.
+    /// - Throws: ``HTTPError`` 401 for a client that was put off, 503 where the listener stops.
     func requireAdmission() async throws(HTTPError) {
-        guard await admission.settled() else { throw HTTPError(401, "the login is not valid any more", error: "unauthorized") }
+        guard await admission.settled() else { throw admission.refusal }
     }
 
     /// Tells the listener what became of documents: they were stored, or are too large, and the client may give them up.
@@ -188,6 +188,10 @@ struct CouchCall: Sendable {
     }
 
     var writing: PeerWriting {
-        PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment) { [admission] in await admission.settled() }
+        PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment) { [admission] in
+            if await admission.settled() { return nil }
+            let refusal = admission.refusal
+            return ReplicationError(domain: .http, code: refusal.status, message: refusal.reason)
+        }
     }
 }

@@ -34,7 +34,7 @@ struct StopTests {
         let answered = Answered()
         let meter = try Meter(agent)
         let asking = (1...8).map { _ in
-            Task { if let answer = try? await couch.send("POST", "/main/\(path)", question), answer.text.contains("{\"") { answered.add() } }
+            Task { if let answer = try? await couch.send("POST", "/main/\(path)", question), answer.text.contains("{\"") { answered.add(answer.status) } }
         }
         try await eventually("they are at work") { try meter.cost().seconds > 1 }
         for _ in 1...10 { #expect(try await couch.problem("GET", "/main/none") == "404 not_found") }
@@ -42,13 +42,15 @@ struct StopTests {
         #expect(answered.count == 0)
         #expect(try await agent.stop().status == 0)
         for task in asking { await task.value }
-        #expect(answered.count == 0)
+        // Nobody is told to log in anew because the agent stops.
+        #expect(answered.statuses.allSatisfy { $0 == 503 }, "\(answered.statuses)")
     }
 
     private final class Answered: Sendable {
-        private let number = Mutex(0)
-        var count: Int { number.withLock { $0 } }
-        func add() { number.withLock { $0 += 1 } }
+        private let found = Mutex<[Int]>([])
+        var count: Int { statuses.count }
+        var statuses: [Int] { found.withLock { $0 } }
+        func add(_ status: Int) { found.withLock { $0.append(status) } }
     }
 
     @Test("an agent that cannot stop ends itself with status 75")

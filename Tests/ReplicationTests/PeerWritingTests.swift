@@ -10,7 +10,9 @@ import Testing
 struct PeerWritingTests {
     private func writing(_ database: TestDatabase, isAdmitted: @escaping @Sendable () -> Bool = { true }) throws -> PeerWriting {
         let peer = PassiveConfiguration(listener: "hub", database: database.database, principal: Principal(name: "bob"))
-        return PeerWriting(peer, try database.collection(), access: PeerAccess(), remote: "peer", environment: .system, isAdmitted: isAdmitted)
+        return PeerWriting(peer, try database.collection(), access: PeerAccess(), remote: "peer", environment: .system) {
+            isAdmitted() ? nil : ReplicationError(domain: .http, code: 401, message: "the login is not valid any more")
+        }
     }
 
     private func write(_ id: String, _ body: String) -> PeerWriting.Write {

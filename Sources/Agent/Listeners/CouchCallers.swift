@@ -40,7 +40,7 @@ final class CouchCallers: Sendable {
             state.callers[key]?.admission = admission
             return state.isClosed
         }
-        if isClosed { admission.end(cuts: false) }
+        if isClosed { admission.listenerStops() }
         return admission
     }
 
@@ -50,7 +50,7 @@ final class CouchCallers: Sendable {
     /// The listener stops: what is on its way to a client may get there, and nothing follows.
     func close() {
         state.withLock { $0.isClosed = true }
-        for caller in all { caller.admission?.end(cuts: false) }
+        for caller in all { caller.admission?.listenerStops() }
     }
 
     private func forget(_ key: Int) {

@@ -45,15 +45,15 @@ package struct PeerWriting: Sendable {
     /// The peer's address.
     let remote: String
     let environment: Environment
-    /// Whether the peer would be let in still. A request may have been long on its way.
-    let isAdmitted: @Sendable () async -> Bool
+    /// Why the peer would not be let in any more; nil if it would. A request may have been long on its way.
+    let refusal: @Sendable () async -> ReplicationError?
 
     package init(
         _ peer: PassiveConfiguration, _ collection: Collection, access: PeerAccess, remote: String, environment: Environment,
-        isAdmitted: @escaping @Sendable () async -> Bool
+        refusal: @escaping @Sendable () async -> ReplicationError?
     ) {
         (self.peer, self.collection, self.access, self.remote, self.environment) = (peer, collection, access, remote, environment)
-        self.isAdmitted = isAdmitted
+        self.refusal = refusal
     }
 
     /// One outcome for each, in their order, when all that is stored is durable.
@@ -104,7 +104,7 @@ package struct PeerWriting: Sendable {
         var conflicts: [DocumentID] = []
         while !open.isEmpty {
             attempt += 1
-            guard await isAdmitted() else { throw ReplicationError(domain: .http, code: 401, message: "the login is not valid any more") }
+            if let refusal = await refusal() { throw refusal }
             // Most edits follow what they name. Where nobody is asked about them and all may be seen that shows when they are written,
             // and the others are looked up then.
             let isAsked = peer.pullFilter != nil || peer.syncFunction != nil
