@@ -56,14 +56,14 @@ public struct Environment: Sendable {
         let work = Mutex<(task: Task<Void, Never>?, isCancelled: Bool)>((nil, false))
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Value, any Error>) in
-                let task = lengthyTask {
-                    do { continuation.resume(returning: try await body()) } catch { continuation.resume(throwing: error) }
-                }
-                let isCancelled = work.withLock { work in
+                // Under the lock: whoever cancels from within the work finds the task, however soon that is.
+                work.withLock { work in
+                    let task = lengthyTask {
+                        do { continuation.resume(returning: try await body()) } catch { continuation.resume(throwing: error) }
+                    }
                     work.task = task
-                    return work.isCancelled
+                    if work.isCancelled { task.cancel() }
                 }
-                if isCancelled { task.cancel() }
             }
         } onCancel: {
             let task = work.withLock { work in
