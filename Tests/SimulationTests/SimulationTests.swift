@@ -51,10 +51,9 @@ func simulate(_ plan: SimulationPlan, log: (@Sendable (String) -> Void)? = nil) 
         let file = try #require(Wish.text("TRACES"), "Tests/run names the file in which the traces of one run wait for the next")
         var lines: [String] = []
         for topology in SimulationPlan.Topology.allCases where topology != .star {
-            for seed in 1...3 as ClosedRange<UInt64> {
-                let result = try await simulate(SimulationPlan(seed: seed, topology: topology))
-                lines.append("\(topology.rawValue) \(seed) \(String(result.trace, radix: 16)) \(result.steps)")
-            }
+            let seed: UInt64 = 1
+            let result = try await simulate(SimulationPlan(seed: seed, topology: topology))
+            lines.append("\(topology.rawValue) \(seed) \(String(result.trace, radix: 16)) \(result.steps)")
         }
         let text = lines.joined(separator: "\n") + "\n"
         if let before = read(file) {
