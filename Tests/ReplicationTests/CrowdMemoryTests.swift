@@ -262,13 +262,13 @@ struct CrowdMemoryTests {
         client.executionContext.execute { client.setReading(false) }
         peer.send(peer.request("getCheckpoint", [("client", "cp")]))
         try await eventually("the reply lies at the socket") { memory.used > 120_000 }
-        await session.stand(.evicted)
+        session.later { $0.accounts.stand(.evicted) }
         for await end in peer.end { #expect(end.code == 1006) }
     }
 }
 
 extension ReplicationSession {
-    fileprivate var revisionsOnTheirWay: Int { links.first?.push?.ledger.inFlight ?? 0 }
-    fileprivate var bytesOfMessagesMade: Int { dialect.queuedBytes }
-    fileprivate var readsAPage: Bool { if case .feed? = links.first?.push?.feed.reading { true } else { false } }
+    fileprivate var revisionsOnTheirWay: Int { driver.links.first?.push?.ledger.inFlight ?? 0 }
+    fileprivate var bytesOfMessagesMade: Int { driver.dialect.queuedBytes }
+    fileprivate var readsAPage: Bool { if case .feed? = driver.links.first?.push?.feed.reading { true } else { false } }
 }

@@ -275,7 +275,7 @@ struct MemoryTests {
 
 extension ReplicationSession {
     /// Of documents that the peer was offered or sent and has not answered for.
-    fileprivate var bytesOnTheirWayOut: Int { links.reduce(0) { $0 + ($1.push?.ledger.bytesAtHand ?? 0) } }
+    fileprivate var bytesOnTheirWayOut: Int { driver.links.reduce(0) { $0 + ($1.push?.ledger.bytesAtHand ?? 0) } }
 }
 
 /// A listener whose sessions share a budget.

@@ -83,7 +83,7 @@ struct RemoteWentBackTests {
         try await edge.fill(0..<5)
         await replicate(edge, Hub(hub), .push)
         let (collection, configuration) = (try edge.collection(), ReplicatorConfiguration(edge, .push))
-        let id = ReplicationSession.checkpointID(configuration, configuration.collections[0], privateUUID: edge.database.privateUUID)
+        let id = configuration.checkpointID(of: configuration.collections[0], privateUUID: edge.database.privateUUID)
         try await edge.database.write { _ = try $0.setCheckpoint(id: id, collection: collection, body: CheckpointBody(local: 9).bytes(time: 0)) }
         let status = await replicate(edge, Hub(hub), .push)
         #expect(status.wentBack?.message.contains("went back: everything after sequence 5 here") == true, "\(String(describing: status.wentBack))")

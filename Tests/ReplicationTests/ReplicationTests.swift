@@ -81,7 +81,7 @@ struct ReplicationTests {
         let configuration = ReplicatorConfiguration(a)
         let replicator = Replicator(configuration, hub)
         await replicator.run()
-        let id = ReplicationSession.checkpointID(configuration, configuration.collections[0], privateUUID: a.database.privateUUID)
+        let id = configuration.checkpointID(of: configuration.collections[0], privateUUID: a.database.privateUUID)
         let collection = try a.collection()
         let own = try await a.database.read { try $0.checkpoint(id: id, collection: collection) }
         let peers = try await b.database.read { try $0.peerCheckpoint(CheckpointOwner(user: nil, listener: "hub"), id: id) }

@@ -105,7 +105,7 @@ extension Simulation {
         guard let mine = replica(active), let theirs = replica(passive) else { return }
         guard let replicator = process.replicators.first(where: { $0.configuration.target == "machine-\(passive.number)" }) else { return }
         let configuration = replicator.configuration
-        let id = ReplicationSession.checkpointID(configuration, configuration.collections[0], privateUUID: process.database.privateUUID)
+        let id = configuration.checkpointID(of: configuration.collections[0], privateUUID: process.database.privateUUID)
         let found = try? active.read { transaction, collection -> (CheckpointBody, Set<DocumentID>, Set<DocumentID>)? in
             guard let stored = try transaction.checkpoint(id: id, collection: collection),
                 let remote = try transaction.existingRemote(for: configuration.target)

@@ -30,8 +30,7 @@ extension Simulation {
                     scheduler.say("machine \(agent.number): \(replicator.configuration.name) \(status.activity) \(status.counts)")
                     let configuration = replicator.configuration
                     guard let process = agent.process else { continue }
-                    let id = ReplicationSession.checkpointID(
-                        configuration, configuration.collections[0], privateUUID: process.database.privateUUID)
+                    let id = configuration.checkpointID(of: configuration.collections[0], privateUUID: process.database.privateUUID)
                     let bytes = try agent.read { try $0.checkpoint(id: id, collection: $1)?.body }
                     scheduler.say("machine \(agent.number): checkpoint \(String(decoding: (bytes ?? nil) ?? [], as: UTF8.self))")
                 }

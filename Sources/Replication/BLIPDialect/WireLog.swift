@@ -110,11 +110,3 @@ extension BLIPDialect.Pending {
         }
     }
 }
-
-extension ReplicationSession {
-    /// Tells the log, and gives the event back.
-    func noted(_ event: DocumentEvent) -> DocumentEvent {
-        dialect.wire?.note(event)
-        return event
-    }
-}

@@ -3,36 +3,23 @@ import DocumentStore
 import Interfaces
 
 /// Changes as deltas: how the session sends and takes a body where both sides have the revision before. Machines do not know of it.
-extension ReplicationSession {
-    /// This side makes deltas, and takes them: not where bodies change on their way. Both sides have the same revisions then and not the same
-    /// bodies, and a delta from one applied to the other makes a third.
-    static func usesDeltas(_ role: SessionRole) -> Bool {
-        let filters: [(any DocumentFilter)?]
-        switch role {
-        case .active(let active):
-            guard active.replicator.usesDeltas else { return false }
-            filters = active.replicator.collections.flatMap { [$0.pushFilter, $0.pullFilter] }
-        case .passive(let passive):
-            guard passive.usesDeltas else { return false }
-            filters = [passive.pushFilter, passive.pullFilter]
-        }
-        return !filters.contains { $0?.changesBodies ?? false }
-    }
+struct DeltaDriver {
+    let session: SessionDriver
 
     /// What the peer may have of a collection beside what went over this connection.
     ///
     /// - Parameter view: of a peer that is bound to channels, where the question is about current revisions.
     private func access(_ link: CollectionLink, _ view: PeerView? = nil) -> BaseLookUp.Access {
         if let view { return .visible(view) }
-        if channelPeer != nil { return .nothing }
-        if !isPassive, !pushesHere { return link.remote.map { .remote($0) } ?? .nothing }
+        if session.channelPeer != nil { return .nothing }
+        if !session.isPassive, !session.pushesHere { return link.remote.map { .remote($0) } ?? .nothing }
         guard let filter = link.pushFilter else { return .everything }
-        return .judged(filter, policyContext(link.collection.name, .push))
+        return .judged(filter, session.policyContext(link.collection.name, .push))
     }
 
     private func remembersExchanged(_ link: CollectionLink) -> Bool {
-        guard dialect.takesDeltas || isPassive && naming != .trees else { return false }
-        if channelPeer == nil, link.pushFilter == nil, isPassive || pushesHere { return false }
+        guard session.dialect.takesDeltas || session.isPassive && session.naming != .trees else { return false }
+        if session.channelPeer == nil, link.pushFilter == nil, session.isPassive || session.pushesHere { return false }
         if case .everything = access(link) { return false } else { return true }
     }
 
@@ -40,12 +27,12 @@ extension ReplicationSession {
 
     /// Sends a revision, as a delta where that is shorter.
     func send(_ document: OutgoingDocument, _ link: CollectionLink) {
-        guard dialect.sendsDeltas(link.slot), !document.travelsWhole, document.base != nil, !document.isDeleted, document.news == .visible,
-            document.body.count >= limits.minimumDeltaBytes
+        guard session.dialect.sendsDeltas(link.slot), !document.travelsWhole, document.base != nil, !document.isDeleted, document.news == .visible,
+            document.body.count >= session.limits.minimumDeltaBytes
         else { return sendWhole(document, link) }
         link.deltas.requested += 1
-        touch(link)
-        guard document.body.count <= limits.maximumDeltaBodyBytes else {
+        session.touch(link)
+        guard document.body.count <= session.limits.maximumDeltaBodyBytes else {
             link.deltas.unfit += 1
             return sendWhole(document, link)
         }
@@ -56,14 +43,14 @@ extension ReplicationSession {
     private func sendWhole(_ document: OutgoingDocument, _ link: CollectionLink) { put(document, nil, link) }
 
     private func put(_ document: OutgoingDocument, _ delta: [UInt8]?, _ link: CollectionLink) {
-        files.lent.lend(document.blobs, RevisionTrip(slot: link.slot, generation: link.generation, id: document.id))
+        session.blobs.files.lent.lend(document.blobs, RevisionTrip(slot: link.slot, generation: link.generation, id: document.id))
         if document.news == .visible, !document.isDeleted, remembersExchanged(link) { link.exchanged.add(document.id, document.version) }
-        guard document.hasBlobs, delta == nil, couch == nil, document.body.count > RevisionChecking.smallBody else {
-            return outgoing.append(.init(slot: link.slot, generation: link.generation, document: document, delta: delta))
+        guard document.hasBlobs, delta == nil, session.couch == nil, document.body.count > RevisionChecking.smallBody else {
+            return session.outgoing.append(.init(slot: link.slot, generation: link.generation, document: document, delta: delta))
         }
         // The names of its blobs are put beside them, for which all of it is read: not where the connection runs.
-        let (slot, generation, memory, knowsBlobs) = (link.slot, link.generation, memory, dialect.knowsBlobs(link.slot))
-        ask(atLength: true) { () async -> OutgoingDocument in
+        let (slot, generation, memory, knowsBlobs) = (link.slot, link.generation, session.memory, session.dialect.knowsBlobs(link.slot))
+        session.ask(atLength: true) { () async -> OutgoingDocument in
             let reservation = await memory.reserve(min(JSONTreeSize.bytes(of: document.body), memory.workLimit))
             return withExtendedLifetime(reservation) { document.withAttachments(whereListed: knowsBlobs) }
         } then: { session, document in
@@ -75,19 +62,19 @@ extension ReplicationSession {
     }
 
     private func makeDeltas(_ link: CollectionLink) {
-        guard let documents = link.outgoingDeltas.begin(limit: limits.insertionBatchRows) else { return }
+        guard let documents = link.outgoingDeltas.begin(limit: session.limits.insertionBatchRows) else { return }
         let (slot, generation) = (link.slot, link.generation)
         let questions = documents.map { document in
             let base = document.base ?? document.version
             return BaseLookUp.Question(id: document.id, base: base, isExchanged: link.exchanged.holds(document.id, base))
         }
-        let lookUp = BaseLookUp(database: database, collection: link.collection, access: access(link))
+        let lookUp = BaseLookUp(database: session.database, collection: link.collection, access: access(link))
         prepare(questions, others: documents.map(\.body.count), lookUp) { session, result in
             let link = session.links[slot]
             guard link.generation == generation, link.push != nil else { return }
             switch result {
-            case .success(let batch): session.make(batch, lookUp, link)
-            case .failure(let error): session.made(.failure(error), link.outgoingDeltas.first(questions.count), link)
+            case .success(let batch): session.deltas.make(batch, lookUp, link)
+            case .failure(let error): session.deltas.made(.failure(error), link.outgoingDeltas.first(questions.count), link)
             }
         }
     }
@@ -95,9 +82,9 @@ extension ReplicationSession {
     private func make(_ batch: DeltaBatch, _ lookUp: BaseLookUp, _ link: CollectionLink) {
         let documents = link.outgoingDeltas.first(batch.questions.count)
         guard batch.memory != nil else { return made(.success(documents.map { _ in .withoutMemory }), documents, link) }
-        let (slot, generation, limits) = (link.slot, link.generation, limits)
-        let knowsBlobs = dialect.knowsBlobs(slot)
-        ask(atLength: true) { () async -> Result<[DeltaOutcome], any Error> in
+        let (slot, generation) = (link.slot, link.generation)
+        let (knowsBlobs, limits) = (session.dialect.knowsBlobs(slot), session.limits)
+        session.ask(atLength: true) { () async -> Result<[DeltaOutcome], any Error> in
             do {
                 let answers = try await lookUp.bases(batch.questions)
                 return .success(zip(documents, answers).map { DeltaOutcome($0, $1, knowsBlobs: knowsBlobs, limits: limits) })
@@ -106,7 +93,7 @@ extension ReplicationSession {
             let link = session.links[slot]
             // Up to here: then they are messages of the connection.
             withExtendedLifetime(batch.memory) {
-                if link.generation == generation, link.push != nil { session.made(result, documents, link) }
+                if link.generation == generation, link.push != nil { session.deltas.made(result, documents, link) }
             }
         }
     }
@@ -116,11 +103,11 @@ extension ReplicationSession {
         case .success(let outcomes):
             for (document, outcome) in zip(documents, outcomes) { send(document, outcome, link) }
         case .failure(let error):
-            logger.error("the bases of deltas cannot be read: \(error)")
+            session.logger.error("the bases of deltas cannot be read: \(error)")
             for document in documents { sendWhole(document, link) }
         }
         link.outgoingDeltas.end(documents.count)
-        touch(link)
+        session.touch(link)
         makeDeltas(link)
     }
 
@@ -128,10 +115,10 @@ extension ReplicationSession {
     /// holds anyway.
     private func prepare(
         _ questions: [BaseLookUp.Question], others: [Int], _ lookUp: BaseLookUp,
-        then: @escaping @Sendable (isolated ReplicationSession, Result<DeltaBatch, any Error>) -> Void
+        then: @escaping @Sendable (SessionDriver, Result<DeltaBatch, any Error>) -> Void
     ) {
-        let (memory, limits) = (memory, limits)
-        ask { () async -> Result<DeltaBatch, any Error> in
+        let (memory, limits) = (session.memory, session.limits)
+        session.ask { () async -> Result<DeltaBatch, any Error> in
             do { return .success(try await DeltaBatch(questions, others: others, lookUp, memory, limits)) } catch { return .failure(error) }
         } then: { then($0, $1) }
     }
@@ -155,7 +142,7 @@ extension ReplicationSession {
     /// - Returns: whether it could do nothing with a delta, and is sent the whole body.
     func sendsWholeAgain(_ id: DocumentID, _ error: ReplicationError?, _ link: CollectionLink) -> Bool {
         guard !link.deltaTrips.isEmpty, let saved = link.deltaTrips.removeValue(forKey: id) else { return false }
-        touch(link)
+        session.touch(link)
         guard let error else {
             link.deltas.bytesSaved += UInt64(max(0, saved))
             return false
@@ -166,35 +153,35 @@ extension ReplicationSession {
         }
         link.deltas.refused += 1
         document.travelsWhole = true
-        perform(.send(document), link)
+        session.leaving.letLeave(document, link)
         return true
     }
 
     // MARK: - Receiving
 
     /// Takes a revision that came as a delta: it becomes a body, and then goes the way of all others.
-    func take(delta revision: ReceivedRevision, _ link: CollectionLink) {
+    func takeDelta(_ revision: ReceivedRevision, _ link: CollectionLink) {
         link.deltas.received += 1
         link.incomingDeltas.append(revision)
-        touch(link)
+        session.touch(link)
     }
 
     /// Goes on with what waits, once most of what it came to so far is stored.
     func applyDeltas(_ link: CollectionLink) {
-        guard link.pull.bufferedBytes < limits.insertionBatchBytes, let revisions = link.incomingDeltas.begin(limit: limits.insertionBatchRows)
+        guard link.pull.bufferedBytes < session.limits.insertionBatchBytes, let revisions = link.incomingDeltas.begin(limit: session.limits.insertionBatchRows)
         else { return }
-        guard channelPeer != nil else { return apply(revisions, link, access(link)) }
+        guard session.channelPeer != nil else { return apply(revisions, link, access(link)) }
         let slot = link.slot
-        view(link) { session, view in
-            session.apply(revisions, session.links[slot], session.access(session.links[slot], view))
+        session.service.view(link) { session, view in
+            session.deltas.apply(revisions, session.links[slot], session.deltas.access(session.links[slot], view))
         } failed: { session, error in
-            session.accept(.failure(error), revisions, session.links[slot])
+            session.deltas.accept(.failure(error), revisions, session.links[slot])
         }
     }
 
     private func apply(_ revisions: [ReceivedRevision], _ link: CollectionLink, _ access: BaseLookUp.Access) {
         let slot = link.slot
-        let lookUp = BaseLookUp(database: database, collection: link.collection, access: access)
+        let lookUp = BaseLookUp(database: session.database, collection: link.collection, access: access)
         let questions = revisions.map { revision in
             let base = revision.deltaSource ?? revision.revision
             return BaseLookUp.Question(id: revision.id, base: base, isExchanged: link.exchanged.holds(revision.id, base))
@@ -202,26 +189,26 @@ extension ReplicationSession {
         prepare(questions, others: revisions.map(\.body.readableBytes), lookUp) { session, result in
             let link = session.links[slot]
             switch result {
-            case .success(let batch): session.apply(batch, lookUp, link)
-            case .failure(let error): session.accept(.failure(error), link.incomingDeltas.first(questions.count), link)
+            case .success(let batch): session.deltas.apply(batch, lookUp, link)
+            case .failure(let error): session.deltas.accept(.failure(error), link.incomingDeltas.first(questions.count), link)
             }
         }
     }
 
     private func apply(_ batch: DeltaBatch, _ lookUp: BaseLookUp, _ link: CollectionLink) {
-        let (slot, limits) = (link.slot, limits)
+        let (slot, limits) = (link.slot, session.limits)
         let revisions = link.incomingDeltas.first(batch.questions.count)
         guard batch.memory != nil else {
-            return accept(.success(revisions.map { .refused($0, Self.noMemory($0, memory.limit)) }), revisions, link)
+            return accept(.success(revisions.map { .refused($0, Self.noMemory($0, session.memory.limit)) }), revisions, link)
         }
-        ask(atLength: true) { () async -> Result<[AppliedDelta], any Error> in
+        session.ask(atLength: true) { () async -> Result<[AppliedDelta], any Error> in
             do {
                 let answers = try await lookUp.bases(batch.questions)
                 return .success(zip(revisions, answers).map { AppliedDelta($0, $1, limits: limits) })
             } catch { return .failure(error) }
         } then: { session, result in
             // Up to here: then they count as what the session has yet to store.
-            withExtendedLifetime(batch.memory) { session.accept(result, revisions, session.links[slot]) }
+            withExtendedLifetime(batch.memory) { session.deltas.accept(result, revisions, session.links[slot]) }
         }
     }
 
@@ -235,11 +222,11 @@ extension ReplicationSession {
             for each in applied { accept(each, link) }
             link.incomingDeltas.end(applied.count)
         case .failure(let error):
-            logger.error("the bases of deltas cannot be read: \(error)")
+            session.logger.error("the bases of deltas cannot be read: \(error)")
             for revision in revisions { refuse(revision, MessageError(code: 422, message: "send document \(revision.id) in full"), link) }
             link.incomingDeltas.end(revisions.count)
         }
-        touch(link)
+        session.touch(link)
     }
 
     private func accept(_ applied: AppliedDelta, _ link: CollectionLink) {
@@ -247,7 +234,7 @@ extension ReplicationSession {
         case .whole(let revision, let saved):
             link.deltas.applied += 1
             link.deltas.bytesSaved += UInt64(saved)
-            tell(link, pull: .arrived(revision))
+            session.tell(link, pull: .arrived(revision))
         case .refused(let revision, let error): refuse(revision, error, link)
         }
     }
@@ -255,8 +242,8 @@ extension ReplicationSession {
     /// The whole body follows, so the row is not answered for yet; unless the peer does not want to hear of it.
     private func refuse(_ revision: ReceivedRevision, _ error: MessageError, _ link: CollectionLink) {
         link.deltas.failed += 1
-        if let handle = revision.replyTo { return dialect.refuse(handle, error) }
-        tell(link, pull: .arrivalRefused(revision.sequence, revision.id, ReplicationError(error), isFinal: false))
+        if let handle = revision.replyTo { return session.dialect.refuse(handle, error) }
+        session.tell(link, pull: .arrivalRefused(revision.sequence, revision.id, ReplicationError(error), isFinal: false))
     }
 
     /// Revisions of the peer that are stored with the bodies that it sent.

@@ -6,19 +6,22 @@ import Interfaces
 /// Documents that the peer no longer lets us have: purged here, when the replicator purges by itself. The pull filter may keep them;
 /// without its verdict a document stays, and so does an edit that the peer has not got: about one that is on its way there, its answer was waited for.
 /// What stays is listed as orphaned, until the peer lets us have it again.
-extension ReplicationSession {
+struct AccessRemovals {
+    let session: SessionDriver
+
+
     func takeAway(_ removals: [Removal], _ link: CollectionLink) {
-        guard case .active(let active) = role, let remote = link.remote else {
-            return tell(link, pull: .takenAway(removals.map { TakenAway(removal: $0, end: .kept) }))
+        guard case .active(let active) = session.role, let remote = link.remote else {
+            return session.tell(link, pull: .takenAway(removals.map { TakenAway(removal: $0, end: .kept) }))
         }
         let (slot, collection, filter) = (link.slot, link.collection, link.pullFilter)
         // As in Couchbase Lite: a replicator of chosen documents purges none.
         let purges = active.replicator.autoPurge && link.pull.settings.documentIDs == nil
-        let context = policyContext(collection.name, .pull)
+        let context = session.policyContext(collection.name, .pull)
         // The store may not know yet what the peer acknowledged.
         let acknowledged = removals.map { link.push?.acknowledged.version(of: $0.id) }
         let pushes = active.replicator.type.pushes
-        read { transaction in
+        session.read { transaction in
             try zip(removals, acknowledged).map { removal, acknowledged -> (document: PolicyDocument?, isEdited: Bool) in
                 guard let found = try transaction.row(collection, removal.id, remote: remote) else { return (nil, false) }
                 let taken = try acknowledged.flatMap { try transaction.revision(named: $0, collection, removal.id) } ?? found.remoteRevision
@@ -65,7 +68,7 @@ extension ReplicationSession {
                 } then: { (session, done: (ends: [TakenAway], orphans: Int)) in
                     let link = session.links[slot]
                     if done.orphans > 0 { link.mayHaveOrphans = true }
-                    session.log(done.ends, orphans: done.orphans, collection.name)
+                    session.removals.logTaken(done.ends, orphans: done.orphans, collection.name)
                     session.tell(link, pull: .takenAway(done.ends))
                 }
             }
@@ -75,22 +78,22 @@ extension ReplicationSession {
     /// Has the push look after a while at the removals that wait for the peer's answers. A long message on a slow line, or blobs that the peer fetches
     /// before it answers, may take longer.
     func watchRemovals(_ seconds: Int, _ link: CollectionLink) {
-        let (slot, generation, before) = (link.slot, link.generation, counters.snapshot)
-        later(milliseconds: max(1, seconds * 1_000)) { session in
+        let (slot, generation, before) = (link.slot, link.generation, session.counters.snapshot)
+        session.later(milliseconds: max(1, seconds * 1_000)) { session in
             let now = session.counters.snapshot
-            let hasMore = session.outgoing.count > 0 || session.dialect.hasPendingOutput || session.transport.waitingBytes > 0
+            let hasMore = !session.outgoing.isEmpty || session.dialect.hasPendingOutput || session.transport.waitingBytes > 0
             // What the peer answered may lie in a connection that is not read for the moment.
-            let isMoving = session.readingIsPaused || now.blobBytesSent != before.blobBytesSent || hasMore && now.bytesSent != before.bytesSent
+            let isMoving = session.accounts.readingIsPaused || now.blobBytesSent != before.blobBytesSent || hasMore && now.bytesSent != before.bytesSent
             session.tell(slot, generation, push: .removalsWereWatched(isMoving: isMoving))
         }
     }
 
     /// One line for many: access is taken away by the thousand.
-    private func log(_ taken: [TakenAway], orphans: Int, _ collection: CollectionName) {
+    private func logTaken(_ taken: [TakenAway], orphans: Int, _ collection: CollectionName) {
         let purged = taken.count { if case .purged = $0.end { true } else { false } }
         guard purged + orphans > 0 else { return }
-        if purged > 0, case .active(let active) = role { active.replicator.purgeObserver(collection, purged) }
-        logger.info(
+        if purged > 0, case .active(let active) = session.role { active.replicator.purgeObserver(collection, purged) }
+        session.logger.info(
             "access removed: \(Plural.count(purged, "document")) purged, \(orphans) left as orphans",
             metadata: [
                 "collection": "\(collection)",
@@ -102,7 +105,7 @@ extension ReplicationSession {
     func endOrphans(_ ids: [DocumentID], _ link: CollectionLink) {
         guard link.mayHaveOrphans, let remote = link.remote else { return }
         let collection = link.collection
-        write { transaction in
+        session.write { transaction in
             var ended: [DocumentID] = []
             for id in ids where try transaction.exclusion(collection, remote: remote, direction: .access, id: id) != nil { ended.append(id) }
             try transaction.unexclude(collection, remote: remote, direction: .access, ids: ended)
@@ -114,8 +117,8 @@ extension ReplicationSession {
         guard let remote = link.remote else { return }
         let (slot, collection, limit) = (link.slot, link.collection, 1_000)
         let current = link.pullFilter?.version
-        errands += 1
-        read { transaction in
+        session.errands += 1
+        session.read { transaction in
             var (count, after) = (0, DocumentID?.none)
             var due: [Removal] = []
             while true {

@@ -23,12 +23,14 @@ struct AwaitedTimes {
     }
 }
 
-extension ReplicationSession {
+struct ClockWaits {
+    let session: SessionDriver
+
     /// The peer's clock is behind a version of the document. Where this machine's is not, the peer's is wrong: that may be mended any time.
     func awaitTime(of id: DocumentID, _ time: UInt64, _ link: CollectionLink) {
-        let now = UInt64(clamping: environment.time.wallNanoseconds())
-        let soon = now + UInt64(limits.maximumDeferralSeconds) * 1_000_000_000
-        link.awaitedTimes.add(id, time > now ? time : soon, limit: limits.refusedDocuments)
+        let now = UInt64(clamping: session.environment.time.wallNanoseconds())
+        let soon = now + UInt64(session.limits.maximumDeferralSeconds) * 1_000_000_000
+        link.awaitedTimes.add(id, time > now ? time : soon, limit: session.limits.refusedDocuments)
         lookAtClock(link)
     }
 
@@ -36,17 +38,17 @@ extension ReplicationSession {
     private func lookAtClock(_ link: CollectionLink) {
         guard !link.awaitedTimes.isTimerSet, let next = link.awaitedTimes.next else { return }
         link.awaitedTimes.isTimerSet = true
-        let now = UInt64(clamping: environment.time.wallNanoseconds())
+        let now = UInt64(clamping: session.environment.time.wallNanoseconds())
         let seconds = Int(clamping: (next > now ? next - now : 0) / 1_000_000_000) + 1
-        let delay = min(max(seconds, limits.deferralSeconds), limits.maximumDeferralSeconds)
+        let delay = min(max(seconds, session.limits.deferralSeconds), session.limits.maximumDeferralSeconds)
         let (slot, generation) = (link.slot, link.generation)
-        later(milliseconds: max(1, delay * 1_000)) { session in
+        session.later(milliseconds: max(1, delay * 1_000)) { session in
             let link = session.links[slot]
             guard link.generation == generation else { return }
             link.awaitedTimes.isTimerSet = false
             let due = link.awaitedTimes.take(now: UInt64(clamping: session.environment.time.wallNanoseconds()))
             if !due.isEmpty { session.tell(link, push: .timeHasCome(due)) }
-            session.lookAtClock(link)
+            session.clockWaits.lookAtClock(link)
         }
     }
 }

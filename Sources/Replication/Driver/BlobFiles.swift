@@ -39,70 +39,79 @@ struct BlobFiles {
 }
 
 /// Blobs: what the machine asks for is done on the store's blob workers, piece by piece.
-extension ReplicationSession {
+final class BlobDriver {
+    private unowned let session: SessionDriver
+    var machine: BlobMachine
+    var files: BlobFiles
+
+    init(_ session: SessionDriver) {
+        self.session = session
+        (machine, files) = (BlobMachine(session.limits), BlobFiles(session.limits))
+    }
+
     func perform(_ action: BlobAction) {
         switch action {
         case .look(let transfer):
             work { $0.contains(transfer.digest) } then: {
                 $0.tell(blobs: .looked(transfer, isHere: $1))
-            } failed: { $0.fail(transfer, $1) }
+            } failed: { $0.blobs.failTransfer(transfer, $1) }
         case .askProof(let transfer, let slot, let document):
-            let nonce = environment.random.bytes(20)
+            let nonce = session.environment.random.bytes(20)
             files.nonces[transfer] = nonce
-            dialect.requestProof(transfer, slot, for: document, nonce: nonce)
+            session.dialect.requestProof(transfer, slot, for: document, nonce: nonce)
         case .checkProof(let transfer, let proof):
             guard let nonce = files.nonces.removeValue(forKey: transfer) else { return }
-            let failed: @Sendable (isolated ReplicationSession, any Error) -> Void = { session, error in
+            let failed: @Sendable (SessionDriver, any Error) -> Void = { session, error in
                 session.log(error)
                 session.tell(blobs: .proofChecked(transfer, .unknown))
             }
             work { try ProofInTheMaking(transfer.digest, nonce: nonce, $0) } then: { session, making in
-                session.goOn(making) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
+                session.proofs.advance(making) { $0.tell(blobs: .proofChecked(transfer, $1 == proof ? .right : .wrong)) } failed: { failed($0, $1) }
             } failed: { failed($0, $1) }
         case .begin(let transfer, let resumes):
             files.nonces[transfer] = nil
-            let (owner, length) = (resumes ? role.blobOwner : nil, blobs.size(of: transfer))
+            let (owner, length) = (resumes ? session.role.blobOwner : nil, machine.size(of: transfer))
             work { blobs -> (BlobWriter, UInt64) in
                 if let owner, let writer = try blobs.resumedWriter(transfer.digest, of: owner, length: length) { return (writer, writer.size) }
                 return (try blobs.writer(length: length), 0)
             } then: { session, opened in
-                session.files.written[transfer] = BlobFiles.Written(writer: opened.0, offset: opened.1)
+                session.blobs.files.written[transfer] = BlobFiles.Written(writer: opened.0, offset: opened.1)
                 session.tell(blobs: .writerOpened(transfer, offset: opened.1))
-            } failed: { $0.fail(transfer, $1) }
+            } failed: { $0.blobs.failTransfer(transfer, $1) }
         case .request(let transfer, let slot, let document, let compresses, let offset):
-            var underWay = BlobUnderWay(.pull, document, transfer.digest.text, size: blobs.size(of: transfer))
+            var underWay = BlobUnderWay(.pull, document, transfer.digest.text, size: machine.size(of: transfer))
             underWay.bytes = offset
-            files.written[transfer]?.ticket = counters.blobs.begin(underWay)
-            dialect.requestBlob(transfer, slot, for: document, compresses: compresses, offset: offset)
-        case .resumed(let transfer, let offset): observer.blobResumed(transfer.digest, offset)
+            files.written[transfer]?.ticket = session.counters.blobs.begin(underWay)
+            session.dialect.requestBlob(transfer, slot, for: document, compresses: compresses, offset: offset)
+        case .resumed(let transfer, let offset): session.observer.blobResumed(transfer.digest, offset)
         case .startOver(let transfer): startOver(transfer)
         case .write(let transfer, let bytes):
             files.written[transfer]?.waiting.append(bytes)
-            counters.moved(files.written[transfer]?.ticket, by: bytes.readableBytes)
+            session.counters.moved(files.written[transfer]?.ticket, by: bytes.readableBytes)
             writeNext(transfer)
-        case .consumed(let transfer, let bytes): dialect.consumed(transfer, bytes: bytes)
+        case .consumed(let transfer, let bytes): session.dialect.consumed(transfer, bytes: bytes)
         case .install(let transfer):
-            dialect.forget(transfer)
+            session.dialect.forget(transfer)
             guard let written = endWriting(transfer) else { return }
             work { _ in try written.writer.finish(expecting: transfer.digest) } then: { session, _ in
                 session.tell(blobs: .installed(transfer))
             } failed: { session, error in
                 // Perhaps it is the beginning that was wrong, for which this peer's document must not be given up.
                 if written.offset > 0, case StoreError.blobDigestMismatch? = error as? StoreError { return session.tell(blobs: .joinedWrongly(transfer)) }
-                session.fail(transfer, error)
+                session.blobs.failTransfer(transfer, error)
             }
         case .abandon(let transfer):
-            dialect.abandon(transfer)
+            session.dialect.abandon(transfer)
             _ = endWriting(transfer)
             files.nonces[transfer] = nil
-        case .tell(let waiter, let error): tell(links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
+        case .tell(let waiter, let error): session.tell(session.links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
         case .serve(let request): serve(request)
         }
     }
 
     private func endWriting(_ transfer: BlobTransfer) -> BlobFiles.Written? {
         let written = files.written.removeValue(forKey: transfer)
-        if let ticket = written?.ticket { counters.blobs.end(ticket) }
+        if let ticket = written?.ticket { session.counters.blobs.end(ticket) }
         return written
     }
 
@@ -115,45 +124,45 @@ extension ReplicationSession {
         work { _ in
             for piece in pieces { try piece.withUnsafeReadableBytes { try writer.append($0) } }
         } then: { session, _ in
-            guard session.files.written[transfer] != nil else { return }
-            session.files.written[transfer]?.isWriting = false
+            guard session.blobs.files.written[transfer] != nil else { return }
+            session.blobs.files.written[transfer]?.isWriting = false
             session.tell(blobs: .written(transfer, bytes: pieces.reduce(0) { $0 + $1.readableBytes }))
-            session.writeNext(transfer)
-        } failed: { if $0.files.written[transfer] != nil { $0.fail(transfer, $1) } }
+            session.blobs.writeNext(transfer)
+        } failed: { if $0.blobs.files.written[transfer] != nil { $0.blobs.failTransfer(transfer, $1) } }
     }
 
     /// What comes goes into another file; what came before the blob's first byte is none of it.
     private func startOver(_ transfer: BlobTransfer) {
         // Nothing is written meanwhile.
         files.written[transfer]?.isWriting = true
-        if let ticket = files.written[transfer]?.ticket { counters.blobs.rewind(ticket) }
-        let (before, length) = (files.written[transfer]?.writer, blobs.size(of: transfer))
+        if let ticket = files.written[transfer]?.ticket { session.counters.blobs.rewind(ticket) }
+        let (before, length) = (files.written[transfer]?.writer, machine.size(of: transfer))
         work { blobs in
             // Its room is needed.
             before?.cancel()
             return try blobs.writer(length: length)
         } then: { session, writer in
-            guard session.files.written[transfer] != nil else { return }
-            session.files.written[transfer]?.writer = writer
-            session.files.written[transfer]?.offset = 0
-            session.files.written[transfer]?.isWriting = false
-            session.writeNext(transfer)
-        } failed: { if $0.files.written[transfer] != nil { $0.fail(transfer, $1) } }
+            guard session.blobs.files.written[transfer] != nil else { return }
+            session.blobs.files.written[transfer]?.writer = writer
+            session.blobs.files.written[transfer]?.offset = 0
+            session.blobs.files.written[transfer]?.isWriting = false
+            session.blobs.writeNext(transfer)
+        } failed: { if $0.blobs.files.written[transfer] != nil { $0.blobs.failTransfer(transfer, $1) } }
     }
 
     /// The connection is over: what has come of blobs waits for the next one.
-    func endBlobs() {
-        if let owner = role.blobOwner {
+    func end() {
+        if let owner = session.role.blobOwner {
             for (transfer, written) in files.written.sorted(by: { $0.key.number < $1.key.number }) {
                 // Not with what waits to be written: that is given up.
                 let writer = written.writer
-                database.blobs.perform({ $0.keepUnfinished(writer, transfer.digest, of: owner) }, completion: { _ in })
+                session.database.blobs.perform({ $0.keepUnfinished(writer, transfer.digest, of: owner) }, completion: { _ in })
             }
         }
         files.end()
     }
 
-    private func fail(_ transfer: BlobTransfer, _ error: any Error) {
+    private func failTransfer(_ transfer: BlobTransfer, _ error: any Error) {
         let failure: ReplicationError
         switch error as? StoreError {
         case .blobDigestMismatch?, .blobLengthMismatch?: failure = ReplicationError(domain: .http, code: 400, message: "\(error)")
@@ -162,7 +171,7 @@ extension ReplicationSession {
         // The disk, or the number of open files: that passes, and must not cost the peer its edit.
         default: failure = ReplicationError(domain: .http, code: 503, message: "\(error)")
         }
-        tell(blobs: .failed(transfer, failure))
+        session.tell(blobs: .failed(transfer, failure))
     }
 
     // MARK: - Needing
@@ -171,12 +180,12 @@ extension ReplicationSession {
     /// document's current revision names, if the peer may have that.
     func need(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
         let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.blobs)
-        let limit = limits.knownBlobBytes
-        if revision.hasShownBlobs { return tell(blobs: .needed(waiter, id, blobs, known: Set(blobs.map(\.digest)))) }
-        if let source = isPassive ? nil : link.source {
-            return read { try source.knownBlobs($0, id, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
+        let limit = session.limits.knownBlobBytes
+        if revision.hasShownBlobs { return session.tell(blobs: .needed(waiter, id, blobs, known: Set(blobs.map(\.digest)))) }
+        if let source = session.isPassive ? nil : link.source {
+            return session.read { try source.knownBlobs($0, id, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
         }
-        view(link) { session, view in
+        session.service.view(link) { session, view in
             session.ask { () async -> Result<Set<BlobDigest>, any Error> in
                 do { return .success(try await view.blobs(of: id, limit: limit)) } catch { return .failure(error) }
             } then: { session, result in
@@ -199,30 +208,30 @@ extension ReplicationSession {
     /// store, by a name for a blob that we hold, must not bring it that blob.
     private func serve(_ request: BlobRequest) {
         if files.lent.contains(request.digest) { return give(request) }
-        guard isPassive, let document = request.document else { return refuse(request) }
+        guard session.isPassive, let document = request.document else { return refuse(request) }
         let digest = request.digest
-        view(links[request.slot]) { session, view in
+        session.service.view(session.links[request.slot]) { session, view in
             session.ask { () async -> Result<Bool, any Error> in
                 do { return .success(try await view.blobs(of: document).contains(digest)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
-                case .success(true): session.give(request)
-                case .success(false): session.refuse(request)
-                case .failure(let error): session.refuse(request.handle, digest, error)
+                case .success(true): session.blobs.give(request)
+                case .success(false): session.blobs.refuse(request)
+                case .failure(let error): session.blobs.refuse(request.handle, digest, error)
                 }
             }
-        } failed: { $0.refuse(request.handle, digest, $1) }
+        } failed: { $0.blobs.refuse(request.handle, digest, $1) }
     }
 
     private func refuse(_ request: BlobRequest) {
-        dialect.refuse(request.handle, MessageError(code: 403, message: "Attachment's doc not being synced"))
-        tell(blobs: .served(request.handle))
+        session.dialect.refuse(request.handle, MessageError(code: 403, message: "Attachment's doc not being synced"))
+        session.tell(blobs: .served(request.handle))
     }
 
     private func give(_ request: BlobRequest) {
         let (handle, digest) = (request.handle, request.digest)
         if let nonce = request.nonce {
-            return prove(request, nonce: nonce) { $0.refuse(handle, digest, $1) }
+            return session.proofs.prove(request, nonce: nonce) { $0.blobs.refuse(handle, digest, $1) }
         }
         work { try $0.reader(digest) } then: { session, reader in
             // Who asks for more than there is has something else.
@@ -233,25 +242,25 @@ extension ReplicationSession {
             if offset > 0 { session.observer.blobResumed(digest, offset) }
             var underWay = BlobUnderWay(.push, request.document, digest.text, size: reader.size)
             underWay.bytes = offset
-            session.files.served[handle] = BlobFiles.Served(reader: reader, ticket: session.counters.blobs.begin(underWay), offset: offset)
-        } failed: { $0.refuse(handle, digest, $1) }
+            session.blobs.files.served[handle] = BlobFiles.Served(reader: reader, ticket: session.counters.blobs.begin(underWay), offset: offset)
+        } failed: { $0.blobs.refuse(handle, digest, $1) }
     }
 
     private func refuse(_ handle: AnswerHandle, _ digest: BlobDigest, _ error: any Error) {
         if case StoreError.blobMissing? = error as? StoreError {
-            dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
+            session.dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
         } else {
-            log(error)
-            dialect.refuse(handle, .busy)
+            session.log(error)
+            session.dialect.refuse(handle, .busy)
         }
-        tell(blobs: .served(handle))
+        session.tell(blobs: .served(handle))
     }
 
     /// The next piece of a blob that is being sent.
     func supply(_ handle: AnswerHandle) {
         guard let served = files.served[handle] else { return }
         let (reader, offset) = (served.reader, served.offset)
-        let count = limits.blobPieceBytes
+        let count = session.limits.blobPieceBytes
         work { _ in ByteBuffer(bytes: try reader.read(offset: offset, count: count)) } then: { session, bytes in
             let end = offset + UInt64(bytes.readableBytes)
             let isLast = end >= reader.size
@@ -259,10 +268,10 @@ extension ReplicationSession {
             session.counters.moved(served.ticket, by: bytes.readableBytes)
             if isLast {
                 session.counters.blobs.end(served.ticket)
-                session.files.served[handle] = nil
+                session.blobs.files.served[handle] = nil
                 session.tell(blobs: .served(handle))
             } else {
-                session.files.served[handle]?.offset = end
+                session.blobs.files.served[handle]?.offset = end
             }
         } failed: { session, error in
             // A reply cannot be taken back; a short one would be final to the peer. It comes again after this.
@@ -271,9 +280,10 @@ extension ReplicationSession {
     }
 
     func work<T: Sendable>(
-        _ body: @escaping @Sendable (BlobStore) throws -> T, then: @escaping @Sendable (isolated ReplicationSession, T) -> Void,
-        failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
+        _ body: @escaping @Sendable (BlobStore) throws -> T, then: @escaping @Sendable (SessionDriver, T) -> Void,
+        failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
-        database.blobs.perform(body) { result in self.goOn(result, then, failed) }
+        guard let owner = session.owner else { return }
+        session.database.blobs.perform(body) { result in owner.goOn(result, then, failed) }
     }
 }

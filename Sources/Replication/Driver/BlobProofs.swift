@@ -57,14 +57,17 @@ final class ProofInTheMaking: @unchecked Sendable {
     }
 }
 
-extension ReplicationSession {
+/// Proves to a peer that a blob is here, and makes the proof that a peer's is compared with.
+struct ProofGiving {
+    let session: SessionDriver
+
     /// Answers a peer that may have the blob.
-    func prove(_ request: BlobRequest, nonce: [UInt8], refuse: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void) {
+    func prove(_ request: BlobRequest, nonce: [UInt8], refuse: @escaping @Sendable (SessionDriver, any Error) -> Void) {
         let (handle, digest) = (request.handle, request.digest)
         let question = BlobProofs.Question(digest: digest, nonce: nonce)
-        if let proof = files.proofs.known(question) { return give(proof, handle) }
-        work { try ProofInTheMaking(digest, nonce: nonce, $0) } then: { session, making in
-            let (accounts, account) = session.proofAccount
+        if let proof = session.blobs.files.proofs.known(question) { return giveProof(proof, handle) }
+        session.blobs.work { try ProofInTheMaking(digest, nonce: nonce, $0) } then: { session, making in
+            let (accounts, account) = session.proofs.proofAccount
             guard accounts.allows(digest, bytes: making.size, to: account, at: session.environment.time.monotonicNanoseconds()) else {
                 let limits = session.limits
                 session.dialect.refuse(handle, MessageError(
@@ -72,36 +75,36 @@ extension ReplicationSession {
                         + "proof_bytes_per_second (\(limits.proofBytesPerSecond)) allow"))
                 return session.tell(blobs: .served(handle))
             }
-            session.goOn(making) { session, proof in
-                session.files.proofs.learn(question, proof)
-                session.give(proof, handle)
+            session.proofs.advance(making) { session, proof in
+                session.blobs.files.proofs.learn(question, proof)
+                session.proofs.giveProof(proof, handle)
             } failed: { refuse($0, $1) }
         } failed: { refuse($0, $1) }
     }
 
     /// Who pays for proofs: connections of one peer pay together.
     private var proofAccount: (ProofAccounts, String) {
-        switch role {
+        switch session.role {
         case .active(let active): (active.replicator.proofs, active.replicator.target)
         case .passive(let passive): (passive.proofs, passive.proofAccount)
         }
     }
 
-    private func give(_ proof: BlobDigest, _ handle: AnswerHandle) {
-        dialect.answer(handle, proof: proof)
-        tell(blobs: .served(handle))
+    private func giveProof(_ proof: BlobDigest, _ handle: AnswerHandle) {
+        session.dialect.answer(handle, proof: proof)
+        session.tell(blobs: .served(handle))
     }
 
     /// Makes a proof piece by piece, each a job of its own: other connections' blobs get on in between, and the end of this connection, or of
     /// the database, is the end of it.
-    func goOn(
-        _ making: ProofInTheMaking, then: @escaping @Sendable (isolated ReplicationSession, BlobDigest) -> Void,
-        failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
+    func advance(
+        _ making: ProofInTheMaking, then: @escaping @Sendable (SessionDriver, BlobDigest) -> Void,
+        failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
-        guard !hasEnded else { return }
-        let count = limits.proofPieceBytes
-        work { _ in try making.advance(bytes: count) } then: { session, proof in
-            if let proof { then(session, proof) } else { session.goOn(making, then: then, failed: failed) }
+        guard !session.hasEnded else { return }
+        let count = session.limits.proofPieceBytes
+        session.blobs.work { _ in try making.advance(bytes: count) } then: { session, proof in
+            if let proof { then(session, proof) } else { session.proofs.advance(making, then: then, failed: failed) }
         } failed: { failed($0, $1) }
     }
 }

@@ -2,38 +2,61 @@ import DocumentStore
 import Interfaces
 
 /// What the peer offers again on another connection only. What is not continuous ends anyway, and its checkpoint stays behind the document.
-extension ReplicationSession {
+final class ComingBack {
+    private unowned let session: SessionDriver
+    /// There is something that only another connection may bring, however this one ends.
+    private(set) var comesBack = false
+
+    /// Of one of our own, that is spoken to by ids.
+    private var mayGetVersions = false
+
+    init(_ session: SessionDriver) { self.session = session }
+
+    func start() {
+        mayGetVersions = session.naming == .trees && session.transport.peerHasBothNames && !session.database.hasVersions
+    }
+
+
     func comeBackLater() {
-        guard case .active(let active) = role, active.replicator.isContinuous else { return }
+        guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
         comesBack = true
-        let delay = RetryDelay(first: limits.deferralSeconds, longest: limits.maximumDeferralSeconds)
-        later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {
-            $0.comeBack("reconnecting, to request documents that could not be fetched or stored")
+        let delay = RetryDelay(first: session.limits.deferralSeconds, longest: session.limits.maximumDeferralSeconds)
+        session.later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {
+            $0.comingBack.comeBack("reconnecting, to request documents that could not be fetched or stored")
         }
     }
 
     func comeBack(_ message: String) {
-        guard !hasEnded else { return }
+        guard !session.hasEnded else { return }
         comesBack = true
-        logger.notice("\(message)")
-        finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
+        session.logger.notice("\(message)")
+        session.finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
 
     /// By ids the two sides do not hear of each other's versions, and each gives one of its own to what the other made. Where the database has got versions since
     /// the connection began, the next one speaks by them.
-    func renewForVersions() {
+    ///
+    /// - Returns: whether the session ends for that.
+    func renewsForVersions() -> Bool {
+        guard mayGetVersions, session.database.hasVersions else { return false }
+        mayGetVersions = false
+        renewForVersions()
+        return true
+    }
+
+    private func renewForVersions() {
         let message = "connecting anew: this database names revisions by versions from now on"
-        guard case .active(let active) = role else { return finish(error: nil, closeCode: 4001, reason: message) }
+        guard case .active(let active) = session.role else { return session.finish(error: nil, closeCode: 4001, reason: message) }
         guard active.replicator.isContinuous else { return }
-        logger.notice("\(message)")
-        finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
+        session.logger.notice("\(message)")
+        session.finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
 
     /// Sees after a while whether there is room for so much. Where room comes and goes, ever more seldom.
     func lookForRoom(_ bytes: Int, _ link: CollectionLink) {
-        guard case .active(let active) = role, active.replicator.isContinuous else { return }
-        let (slot, delay) = (link.slot, RetryDelay(first: limits.roomLookSeconds, longest: limits.maximumRoomLookSeconds))
-        later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) { session in
+        guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
+        let (slot, delay) = (link.slot, RetryDelay(first: session.limits.roomLookSeconds, longest: session.limits.maximumRoomLookSeconds))
+        session.later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) { session in
             session.write { try $0.tryWriting(.peers, bytes: bytes) } then: { session, _ in
                 session.tell(session.links[slot], pull: .roomLooked(isThere: true))
             } failed: { session, _ in

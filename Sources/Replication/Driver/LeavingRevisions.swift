@@ -32,10 +32,13 @@ struct LeavingRevisions {
     mutating func looked() { isLooking = false }
 }
 
-extension ReplicationSession {
+/// Sends what the peer wants, if it may still have it.
+struct Departures {
+    let session: SessionDriver
+
     /// Sends what the peer wants, if it may still have it.
     func letLeave(_ document: OutgoingDocument, _ link: CollectionLink) {
-        guard document.news == .visible, channelPeer != nil || isDoubted(document, link) else { return send(document, link) }
+        guard document.news == .visible, session.channelPeer != nil || isDoubted(document, link) else { return session.deltas.send(document, link) }
         link.leaving.append(document)
         lookAtWhatLeaves(link)
     }
@@ -48,9 +51,9 @@ extension ReplicationSession {
 
     private func lookAtWhatLeaves(_ link: CollectionLink) {
         guard let documents = link.leaving.next() else { return }
-        let (slot, generation, collection, peer) = (link.slot, link.generation, link.collection, channelPeer)
+        let (slot, generation, collection, peer) = (link.slot, link.generation, link.collection, session.channelPeer)
         let questions = documents.map { (document: $0, isDoubted: isDoubted($0, link)) }
-        read { transaction in
+        session.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
             return try questions.map { document, isDoubted -> LeavingRevisions.Look in
                 guard let row = try transaction.row(collection, document.id, withBody: isDoubted) else { return .hidden }
@@ -66,12 +69,12 @@ extension ReplicationSession {
             let link = session.links[slot]
             guard link.generation == generation, link.push != nil else { return }
             let doubted: [PolicyDocument] = looks.compactMap { if case .doubted(let question) = $0 { question } else { nil } }
-            guard let filter = link.pushFilter, !doubted.isEmpty else { return session.leave(documents, looks, [], by: "", link) }
+            guard let filter = link.pushFilter, !doubted.isEmpty else { return session.leaving.leave(documents, looks, [], by: "", link) }
             // The peer is told that they do not come, and goes on: to be told of them again, also those that the filter fails on are on the list.
-            session.judge(doubted, by: filter, link, listsFailures: true) { session, verdicts, version in
+            session.pushes.judge(doubted, by: filter, link, listsFailures: true) { session, verdicts, version in
                 let link = session.links[slot]
                 guard link.generation == generation, link.push != nil else { return }
-                session.leave(documents, looks, verdicts, by: version, link)
+                session.leaving.leave(documents, looks, verdicts, by: version, link)
             }
         }
     }
@@ -83,9 +86,9 @@ extension ReplicationSession {
         var next = verdicts.makeIterator()
         for (document, look) in zip(documents, looks) {
             switch look {
-            case .open: send(document, link)
+            case .open: session.deltas.send(document, link)
             // A tombstone is told to those as well who had the document; that it is gone is all that it says then.
-            case .hidden where document.isDeleted: send(document.withoutBody(), link)
+            case .hidden where document.isDeleted: session.deltas.send(document.withoutBody(), link)
             case .hidden: stay(document, .isNotOpen, .withdrawn(document.id), link)
             case .changed: stay(document, .wasDropped, .withdrawn(document.id), link)
             case .doubted(let question): settle(document, question, next.next() ?? .reject, by: version, link)
@@ -106,10 +109,10 @@ extension ReplicationSession {
         case .pass:
             // The former filter may have changed the body.
             document.replaceBody(question.body)
-            send(document, link)
+            session.deltas.send(document, link)
         case .replace(let body):
             document.replaceBody(body)
-            send(document, link)
+            session.deltas.send(document, link)
         case .reject: stay(document, .isNotOpen, .keptBack(document.id, nil, by: version), link)
         case .failed(let failure): stay(document, .isNotOpen, .keptBack(document.id, failure, by: version), link)
         }
@@ -117,7 +120,7 @@ extension ReplicationSession {
 
     /// It does not go. Whoever proposed it need not say so.
     private func stay(_ document: OutgoingDocument, _ reason: Withdrawal, _ event: PushEvent, _ link: CollectionLink) {
-        if link.push?.settings.style == .announce { dialect.withdraw(link.slot, document, reason) }
-        tell(link, push: event)
+        if link.push?.settings.style == .announce { session.dialect.withdraw(link.slot, document, reason) }
+        session.tell(link, push: event)
     }
 }

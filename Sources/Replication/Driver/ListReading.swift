@@ -5,12 +5,14 @@ import Interfaces
 import NIOCore
 
 /// The lists of changes that a peer sends become rows.
-extension ReplicationSession {
+struct ListReader {
+    let session: SessionDriver
+
     /// Rows are many times their text, and are here until the store has answered about all of them. Room for them is taken before they are
     /// read, as many others may be read at the same time; without room, the text waits.
-    func read(_ list: IncomingList, _ link: CollectionLink) {
-        if let rows = list.rows { return tell(link, pull: .listRead(.success(rows))) }
-        guard isPassive, list.body.readableBytes > Self.shortListBytes else { return readNow(list, link, nil) }
+    func readList(_ list: IncomingList, _ link: CollectionLink) {
+        if let rows = list.rows { return session.tell(link, pull: .listRead(.success(rows))) }
+        guard session.isPassive, list.body.readableBytes > Self.shortListBytes else { return readNow(list, link, nil) }
         readWhenItFits(list, link, looks: 0)
     }
 
@@ -21,13 +23,13 @@ extension ReplicationSession {
     private static let looks = 40
 
     private func readWhenItFits(_ list: IncomingList, _ link: CollectionLink, looks: Int) {
-        if let room = memory.reserveNow(Self.rowBytes(list.body)) { return readNow(list, link, room) }
+        if let room = session.memory.reserveNow(Self.rowBytes(list.body)) { return readNow(list, link, room) }
         let slot = link.slot
         guard looks < Self.looks else {
-            let message = "no memory for a list of \(list.body.readableBytes) bytes within limits.memory (\(memory.limit)); come back later"
-            return tell(link, pull: .listRead(.failure(MessageError(code: 503, message: message))))
+            let message = "no memory for a list of \(list.body.readableBytes) bytes within limits.memory (\(session.memory.limit)); come back later"
+            return session.tell(link, pull: .listRead(.failure(MessageError(code: 503, message: message))))
         }
-        later(milliseconds: Self.patienceMilliseconds) { $0.readWhenItFits(list, $0.links[slot], looks: looks + 1) }
+        session.later(milliseconds: Self.patienceMilliseconds) { $0.lists.readWhenItFits(list, $0.links[slot], looks: looks + 1) }
     }
 
     /// What the rows will hold, all but exactly: each begins with a bracket.
@@ -38,7 +40,7 @@ extension ReplicationSession {
 
     /// Long lists are read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
     private func readNow(_ list: IncomingList, _ link: CollectionLink, _ room: MemoryBudget.Reservation?) {
-        let (slot, isPassive, naming, limits) = (link.slot, isPassive, naming, limits)
+        let (slot, isPassive, naming, limits) = (link.slot, session.isPassive, session.naming, session.limits)
         @Sendable func rows() -> Result<ListRows, MessageError> {
             let bytes = [UInt8](list.body.readableBytesView)
             return Result { () throws(MessageError) in
@@ -47,8 +49,8 @@ extension ReplicationSession {
                     : .offered(try ChangeRows.readChanges(bytes, naming: naming, limits: limits))
             }
         }
-        if list.body.readableBytes <= limits.inlineListBytes { return tell(link, pull: .listRead(rows())) }
-        ask(atLength: true) { rows() } then: { session, rows in
+        if list.body.readableBytes <= session.limits.inlineListBytes { return session.tell(link, pull: .listRead(rows())) }
+        session.ask(atLength: true) { rows() } then: { session, rows in
             // From here on the rows are counted with what the session holds.
             withExtendedLifetime(room) { session.tell(session.links[slot], pull: .listRead(rows)) }
         }

@@ -80,17 +80,22 @@ private enum AnswerReading<T: Sendable>: Sendable {
     case needs(Int)
 }
 
-/// Answers to them.
-extension ReplicationSession {
+/// A peer's questions, and the answers to them.
+final class PeerQuestions {
+    private unowned let session: SessionDriver
+    private(set) var waiting = PassiveRequests()
+
+    init(_ session: SessionDriver) { self.session = session }
+
     /// Serves what waits, one by one, and no faster than the peer takes the answers.
     ///
     /// A peer that may not push may store checkpoints all the same: a refusal would stop Couchbase Lite for good, and without a
     /// checkpoint each visit would pull everything anew. What it can store is bounded, and its own.
     func servePassiveRequests() {
-        guard case .passive(let passive) = role, !passiveRequests.isEmpty else { return }
+        guard case .passive(let passive) = session.role, !waiting.isEmpty else { return }
         // While memory is short, a peer that has not read its replies gets no more of them.
-        let mayOwe = standing == .crowded || dialect.owedBytes > 0 && memory.isShort ? 0 : limits.owedReplyBytes
-        guard dialect.owedBytes <= mayOwe, let request = passiveRequests.next() else { return }
+        let mayOwe = session.accounts.standing == .crowded || session.dialect.owedBytes > 0 && session.memory.isShort ? 0 : session.limits.owedReplyBytes
+        guard session.dialect.owedBytes <= mayOwe, let request = waiting.next() else { return }
         serve(request, passive)
     }
 
@@ -98,7 +103,7 @@ extension ReplicationSession {
         let owner = passive.checkpointOwner
         switch request {
         case .checkpoint(let handle, let id):
-            read(for: request, handle, room, looks) {
+            readAnswer(for: request, handle, room, looks) {
                 try $0.peerCheckpointSize(owner, id: id) ?? 0
             } body: {
                 try $0.peerCheckpoint(owner, id: id)
@@ -107,18 +112,18 @@ extension ReplicationSession {
             }
         case .setCheckpoint(let handle, let id, let body, let expected):
             let bounds = passive.checkpointBounds
-            write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
+            session.write { try $0.setPeerCheckpoint(owner, id: id, body: body, expectedRevision: expected, within: bounds) } then: {
                 $0.dialect.answer(handle, savedCheckpoint: $1)
-                $0.passiveRequests.served()
+                $0.questions.served()
             } failed: { session, error in
-                guard case StoreError.checkpointConflict? = error as? StoreError else { return session.storeFailed(handle, error) }
+                guard case StoreError.checkpointConflict? = error as? StoreError else { return session.questions.storeFailed(handle, error) }
                 session.dialect.refuse(handle, MessageError(code: 409, message: "the checkpoint was changed meanwhile"))
-                session.passiveRequests.served()
+                session.questions.served()
             }
         case .collections(let handle, let ids, let found):
             // One name may be asked for a thousand times; what is too much is answered as "none", which costs the peer time only.
-            let limit = limits.owedReplyBytes
-            read(for: request, handle, room, looks) { transaction in
+            let limit = session.limits.owedReplyBytes
+            readAnswer(for: request, handle, room, looks) { transaction in
                 var bytes = 0
                 for (id, isFound) in zip(ids, found) where isFound && bytes < limit {
                     bytes += try transaction.peerCheckpointSize(owner, id: id) ?? 0
@@ -149,13 +154,13 @@ extension ReplicationSession {
     ///
     /// - Parameter room: what was waited for.
     /// - Parameter size: bytes of what will be read.
-    private func read<T: Sendable>(
+    private func readAnswer<T: Sendable>(
         for request: PassiveRequests.Request, _ handle: AnswerHandle?, _ room: AnswerRoom?, _ looks: Int,
         size measure: @escaping @Sendable (ReadTransaction) throws -> Int, body: @escaping @Sendable (ReadTransaction) throws -> T,
-        then: @escaping @Sendable (isolated ReplicationSession, T) -> Void
+        then: @escaping @Sendable (SessionDriver, T) -> Void
     ) {
-        let memory = memory
-        read { transaction -> AnswerReading<T> in
+        let memory = session.memory
+        session.read { transaction -> AnswerReading<T> in
             let size = try measure(transaction)
             if size <= Self.smallAnswerBytes { return .read(try body(transaction), nil) }
             // What was read, and the message that is made of it. One that could never have as much is read when it has all that work may have.
@@ -168,30 +173,54 @@ extension ReplicationSession {
             switch reading {
             case .read(let found, let room):
                 then(session, found)
-                session.passiveRequests.served(room?.reservation)
-            case .needs(let bytes): session.waitForRoom(bytes, request, handle, looks: looks)
+                session.questions.served(room?.reservation)
+            case .needs(let bytes): session.questions.waitForRoom(bytes, request, handle, looks: looks)
             }
-        } failed: { $0.storeFailed(handle, $1) }
+        } failed: { $0.questions.storeFailed(handle, $1) }
     }
 
     /// Only this peer's requests wait meanwhile.
     private func waitForRoom(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, looks: Int) {
         guard looks < Self.answerLooks else {
-            let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(memory.limit)); come back later"
-            dialect.refuse(handle, MessageError(code: 503, message: message))
-            return passiveRequests.served()
+            let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
+            session.dialect.refuse(handle, MessageError(code: 503, message: message))
+            return served()
         }
-        later(milliseconds: Self.answerPatienceMilliseconds) { session in
+        session.later(milliseconds: Self.answerPatienceMilliseconds) { session in
             guard case .passive(let passive) = session.role else { return }
-            guard let room = AnswerRoom(bytes, session.memory) else { return session.waitForRoom(bytes, request, handle, looks: looks + 1) }
-            session.serve(request, passive, room, looks: looks + 1)
+            guard let room = AnswerRoom(bytes, session.memory) else { return session.questions.waitForRoom(bytes, request, handle, looks: looks + 1) }
+            session.questions.serve(request, passive, room, looks: looks + 1)
         }
     }
 
     /// The store could not answer a peer's question.
     private func storeFailed(_ handle: AnswerHandle?, _ error: any Error) {
-        log(error)
-        dialect.refuse(handle, .busy)
-        passiveRequests.served()
+        session.log(error)
+        session.dialect.refuse(handle, .busy)
+        served()
     }
+
+    /// Takes a request that waits for its turn. One that holds much is refused where there is no room: a peer may send many before it has read
+    /// the first answer, each of which came as a few bytes, and what is ours to do is nobody's debt.
+    func take(_ request: PassiveRequests.Request, _ handle: AnswerHandle?) {
+        let bytes = waiting.bytes + request.bytes
+        guard bytes <= Self.smallRequestBytes || session.memory.hasRoom(for: bytes) else {
+            let message = "no memory for requests of \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
+            return session.dialect.refuse(handle, MessageError(code: 503, message: message))
+        }
+        waiting.append(request)
+    }
+
+    /// What each connection may have waiting in any case: all that peers of this field ask at once.
+    private static let smallRequestBytes = 16 << 10
+
+    /// The answer to the one that was served is counted with what the session holds.
+    ///
+    /// - Parameter room: what was taken for it.
+    private func served(_ room: MemoryBudget.Reservation? = nil) { waiting.served(room) }
+
+    /// What the answers that are counted by now were taken for is given back.
+    func endRooms() { _ = waiting.takeRooms() }
+
+    func end() { waiting = PassiveRequests() }
 }

@@ -20,14 +20,16 @@ final class RefusalCount: Sendable {
 }
 
 // Documents that the peer refused: the list that outlives the connection.
-extension ReplicationSession {
+struct RefusedList {
+    let session: SessionDriver
+
     /// Puts documents on the list; what is there already keeps its time.
     func listRefused(_ kept: [KeptBack], _ link: CollectionLink) {
         let ids = kept.map(\.document.id)
-        guard let remote = link.remote else { return tell(link, push: .listed(ids)) }
-        let (slot, generation, limit, refusals) = (link.slot, link.generation, limits.refusedDocuments, link.refusals)
+        guard let remote = link.remote else { return session.tell(link, push: .listed(ids)) }
+        let (slot, generation, limit, refusals) = (link.slot, link.generation, session.limits.refusedDocuments, link.refusals)
         let collection = link.collection
-        write { transaction in
+        session.write { transaction in
             var count = try refusals.value { try transaction.exclusionCount(collection, remote: remote, kind: .refused) }
             var beyond = 0
             for each in kept {
@@ -52,25 +54,6 @@ extension ReplicationSession {
                     "the peer refuses more documents of \(collection.name) than the \(limit) that are listed (refused_documents)")
             }
             session.tell(slot, generation, push: .listed(ids))
-        }
-    }
-
-    /// Offers once more what the peer refused.
-    func retryRefused() {
-        turn { session in
-            for link in session.links where link.push != nil { session.tell(link, push: .retryRefused) }
-        }
-    }
-
-    /// The same, with what the pull filter failed on, and with what waits for its time to be pushed. While it is set up all of this is looked at anyway.
-    func retryWaiting() {
-        turn { session in
-            guard session.life == .running, case .active(let active) = session.role else { return }
-            for link in session.links {
-                if link.push != nil { session.tell(link, push: .retryRefused) }
-                // What it held before its type was changed is not asked about.
-                if active.replicator.type.pulls { session.tell(link, pull: .filterChanged) }
-            }
         }
     }
 }

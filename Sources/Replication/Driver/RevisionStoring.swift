@@ -94,7 +94,10 @@ struct RevisionStoring: Sendable {
     }
 }
 
-extension ReplicationSession {
+/// Has what a peer sent stored, as far as the peer may see what it changes.
+struct RevisionWriting {
+    let session: SessionDriver
+
     /// Stores a batch. The store makes a row of a large body, which takes as much again, and of another in its place: for that there is a part of
     /// the budget, or a moment to wait.
     func store(
@@ -102,9 +105,9 @@ extension ReplicationSession {
     ) {
         let large = revisions.reduce(0) { $1.revision.body.count > RevisionChecking.smallBody ? $0 + 2 * $1.revision.body.count : $0 }
         var storing = RevisionStoring(
-            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: couch == nil, naming: naming,
+            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: session.couch == nil, naming: session.naming,
             takesWhatFits: true)
-        storing.peer = peerWords
+        storing.peer = session.role.peerWords(session.transport.peerDescription)
         for each in revisions where !each.revision.isDeleted && link.push?.fetchedDeletions.take(each.revision.id) == true {
             storing.deletionsUnderWay.insert(each.revision.id)
         }
@@ -112,33 +115,23 @@ extension ReplicationSession {
         look(at: revisions.map(\.revision), link) { [storing] session, sender in
             var bounded = storing
             bounded.sender = sender
-            session.store(batch, revisions, bounded, slot, large: large)
-        } failed: { $0.notStored(batch, revisions.count, slot, $1) }
-    }
-
-    /// Who is at the other end, for people.
-    private var peerWords: String {
-        switch role {
-        case .active(let active): return "replicator \(active.replicator.name) (\(active.replicator.shownTarget))"
-        case .passive(let passive):
-            let address = transport.peerDescription
-            return "\(passive.principal.name.map { "user \($0) at \(address)" } ?? address) by listener \(passive.listener)"
-        }
+            session.writing.store(batch, revisions, bounded, slot, large: large)
+        } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
     }
 
     func notStored(_ batch: BatchID, _ count: Int, _ slot: Int, _ error: any Error) {
-        log(error, "not stored, \(Plural.count(count, "revision")): \(error)")
-        tell(links[slot], pull: .insertion(.failed(batch, error)))
+        session.log(error, "not stored, \(Plural.count(count, "revision")): \(error)")
+        session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
     }
 
     /// What the peer may see of the documents that it changes; nil where it may see all of them.
     func look(
-        at revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (isolated ReplicationSession, SenderView?) -> Void,
-        failed: @escaping @Sendable (isolated ReplicationSession, any Error) -> Void
+        at revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (SessionDriver, SenderView?) -> Void,
+        failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
-        guard isPassive, channelPeer != nil || link.pushFilter != nil else { return then(self, nil) }
+        guard session.isPassive, session.channelPeer != nil || link.pushFilter != nil else { return then(session, nil) }
         let slot = link.slot
-        view(link) { session, view in
+        session.service.view(link) { session, view in
             session.ask { () async -> Result<SenderView, any Error> in
                 do { return .success(try await view.sender(of: revisions)) } catch { return .failure(error) }
             } then: { session, result in
@@ -155,20 +148,20 @@ extension ReplicationSession {
     }
 
     private func store(_ batch: BatchID, _ revisions: [StorableRevision], _ storing: RevisionStoring, _ slot: Int, large: Int) {
-        guard large > 0 else { return write(batch, revisions, storing, slot, Optional.none) }
-        let memory = memory
-        ask { await memory.reserve(min(large, memory.workLimit)) } then: { $0.write(batch, revisions, storing, slot, $1) }
+        guard large > 0 else { return writeBatch(batch, revisions, storing, slot, Optional.none) }
+        let memory = session.memory
+        session.ask { await memory.reserve(min(large, memory.workLimit)) } then: { $0.writing.writeBatch(batch, revisions, storing, slot, $1) }
     }
 
-    private func write(
+    private func writeBatch(
         _ batch: BatchID, _ revisions: [StorableRevision], _ storing: RevisionStoring, _ slot: Int, _ reservation: MemoryBudget.Reservation?
     ) {
-        write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
-            $0.noteExchanged(revisions, $1, $0.links[slot])
+        session.write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
+            $0.deltas.noteExchanged(revisions, $1, $0.links[slot])
             $0.links[slot].marks.note(revisions.lazy.map(\.revision.id))
             $0.couch?.stored(revisions, $1)
             $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
-        } failed: { $0.notStored(batch, revisions.count, slot, $1) }
+        } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
     }
 }
 

@@ -117,10 +117,40 @@ extension SessionRole {
     func naming(_ transport: any MessageTransport) -> RevisionNaming {
         subprotocol(transport) != .generation4 ? .trees : transport.peerHasBothNames ? .vectors : .versionsOnly
     }
-}
 
-extension ReplicationSession {
-    var naming: RevisionNaming { role.naming(transport) }
+    /// Where a policy is asked.
+    func policyContext(_ collection: CollectionName, _ direction: Direction, _ database: Database, remote: String) -> PolicyContext {
+        switch self {
+        case .active(let active):
+            PolicyContext(
+                database: database.name, collection: collection, direction: direction, replicator: active.replicator.name,
+                remote: active.replicator.shownTarget)
+        case .passive(let passive): passive.policyContext(collection, direction, remote: remote)
+        }
+    }
+
+    /// Who is at the other end, for people.
+    func peerWords(_ address: String) -> String {
+        switch self {
+        case .active(let active): return "replicator \(active.replicator.name) (\(active.replicator.shownTarget))"
+        case .passive(let passive): return "\(passive.principal.name.map { "user \($0) at \(address)" } ?? address) by listener \(passive.listener)"
+        }
+    }
+
+    /// This side makes deltas, and takes them: not where bodies change on their way. Both sides have the same revisions then and not the same
+    /// bodies, and a delta from one applied to the other makes a third.
+    var usesDeltas: Bool {
+        let filters: [(any DocumentFilter)?]
+        switch self {
+        case .active(let active):
+            guard active.replicator.usesDeltas else { return false }
+            filters = active.replicator.collections.flatMap { [$0.pushFilter, $0.pullFilter] }
+        case .passive(let passive):
+            guard passive.usesDeltas else { return false }
+            filters = [passive.pushFilter, passive.pullFilter]
+        }
+        return !filters.contains { $0?.changesBodies ?? false }
+    }
 }
 
 /// What does not go on, while the rest does.

@@ -5,25 +5,35 @@ import Encodings
 import Environment
 import Interfaces
 
-/// The first steps of an active session: collections, checkpoints, then the feeds.
-extension ReplicationSession {
+/// What the two sides of a session that speaks first know of each other before anything is replicated: found out step by step, and elsewhere.
+private struct SessionOpening: Sendable {
+    let active: ActiveConfiguration
+    let database: Database
+    /// Has the peer asked; answered with nil where the connection ended first.
+    let ask: @Sendable (Opening) -> Void
+
     /// One collection's checkpoint as both sides know it.
-    private struct Start {
+    struct Start: Sendable {
+        let wanted: CollectionReplication
+        let collection: Collection
+        /// What both sides know the checkpoint by.
+        let id: String
         /// Nil where there is none here.
         var own: [UInt8]?
         var peer: PeerCheckpoint
+        /// The last sequence of the collection.
+        var newest: SequenceNumber
     }
 
-    func setUp(_ active: ActiveConfiguration) async {
-        do {
-            try await open(active)
-        } catch {
-            turn { $0.fail(error) }
-        }
-        turn { $0.errands -= 1 }
+    struct Found: Sendable {
+        var starts: [Start]
+        var remote: RemoteID
+        /// It was replicated with before.
+        var isKnown: Bool
     }
 
-    private func open(_ active: ActiveConfiguration) async throws {
+    /// - Returns: nil where the connection ended first.
+    func find() async throws -> Found? {
         let configuration = active.replicator
         let chosen = try configuration.collections.map { wanted in
             guard let collection = database.collection(wanted.collection) else {
@@ -32,42 +42,62 @@ extension ReplicationSession {
             }
             return (wanted, collection)
         }
-        let ids = chosen.map { Self.checkpointID(configuration, $0.0, privateUUID: database.privateUUID) }
+        let ids = chosen.map { configuration.checkpointID(of: $0.0, privateUUID: database.privateUUID) }
         let collections = chosen.map(\.1)
-        let own = try await readOwn(ids, collections, resets: active.resets)
-        guard let theirs = try await hear(ids, collections, active), !hasEnded else { return }
-        let starts = zip(own, theirs).map { Start(own: $0, peer: $1) }
+        let own = try await readOwn(ids, collections)
+        guard let theirs = try await hear(ids, collections.map(\.name)) else { return nil }
         let key = configuration.remoteKey
         let (remote, isKnown) = try await database.write { transaction in
             let isKnown = try transaction.existingRemote(for: key) != nil
             return (try transaction.remoteID(for: key), isKnown)
         }
         let newest = try await database.read { transaction in try collections.map { try transaction.lastSequence($0) } }
-        if hasEnded { return }
-        turn { session in
-            session.links = chosen.enumerated().map { session.activeLink($0, $1.0, $1.1, remote, active) }
-            session.life = .running
-            for (index, link) in session.links.enumerated() {
-                session.startFeeds(link, starts[index], ids[index], active, newest: newest[index], isKnown: isKnown)
-            }
+        let starts = chosen.indices.map { index in
+            Start(
+                wanted: chosen[index].0, collection: chosen[index].1, id: ids[index], own: own[index], peer: theirs[index], newest: newest[index])
+        }
+        return Found(starts: starts, remote: remote, isKnown: isKnown)
+    }
+
+    private func readOwn(_ ids: [String], _ collections: [Collection]) async throws -> [[UInt8]?] {
+        if active.resets { return ids.map { _ in nil } }
+        return try await database.read { transaction in
+            try zip(ids, collections).map { id, collection in try transaction.checkpoint(id: id, collection: collection)?.body }
         }
     }
 
     /// The peer's checkpoints; nil when the connection ended first.
-    private func hear(_ ids: [String], _ collections: [Collection], _ active: ActiveConfiguration) async throws -> [PeerCheckpoint]? {
-        if hasEnded { return nil }
-        let names = collections.map(\.name)
+    private func hear(_ ids: [String], _ names: [CollectionName]) async throws -> [PeerCheckpoint]? {
         let answer = await withCheckedContinuation { (done: Opening.Continuation) in
-            turn { $0.dialect.open(Opening(checkpointIDs: ids, collections: names, done: done, namesNone: active.startsLegacy)) }
+            ask(Opening(checkpointIDs: ids, collections: names, done: done, namesNone: active.startsLegacy))
         }
         return try answer?.get()
     }
+}
 
-    private func readOwn(_ ids: [String], _ collections: [Collection], resets: Bool) async throws -> [[UInt8]?] {
-        if resets { return ids.map { _ in nil } }
-        return try await database.read { transaction in
-            try zip(ids, collections).map { id, collection in try transaction.checkpoint(id: id, collection: collection)?.body }
+/// The first steps of an active session: collections, checkpoints, then the feeds.
+struct SessionOpener {
+    let session: SessionDriver
+
+    func open(_ active: ActiveConfiguration) {
+        guard let owner = session.owner else { return }
+        session.errands += 1
+        let opening = SessionOpening(active: active, database: session.database) { opening in owner.ask(opening) }
+        session.ask { () async -> Result<SessionOpening.Found?, any Error> in
+            do { return .success(try await opening.find()) } catch { return .failure(error) }
+        } then: { session, result in
+            switch result {
+            case .success(let found): if let found { session.opener.begin(found, active) }
+            case .failure(let error): session.fail(error)
+            }
+            session.errands -= 1
         }
+    }
+
+    private func begin(_ found: SessionOpening.Found, _ active: ActiveConfiguration) {
+        session.links = found.starts.enumerated().map { activeLink($0, $1.wanted, $1.collection, found.remote, active) }
+        session.life = .running
+        for (link, start) in zip(session.links, found.starts) { startFeeds(link, start, active, isKnown: found.isKnown) }
     }
 
     private func activeLink(
@@ -78,23 +108,23 @@ extension ReplicationSession {
         var settings = PullSettings(
             collection: collection.name, role: .active,
             hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
-            documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: limits)
+            documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: session.limits)
         settings.asksOnly = active.asksOnlySince != nil
-        settings.takesOnlyWhatWasAskedFor = couch == nil
+        settings.takesOnlyWhatWasAskedFor = session.couch == nil
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
             source: FeedSource(
                 collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions,
-                documentIDs: wanted.documentIDs, naming: naming))
+                documentIDs: wanted.documentIDs, naming: session.naming))
         link.pushFilter = wanted.pushFilter
         link.pullFilter = wanted.pullFilter
         link.remote = remote
         link.mayNameAll = configuration.type.pushes && wanted.pushFilter == nil
         link.resolver = ConflictDecider(
-            database: database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
-            context: policyContext(collection.name, .pull), scope: .remote(remote), attempts: limits.resolveAttempts,
+            database: session.database, collection: collection, resolver: wanted.resolver, shadow: wanted.shadow,
+            context: session.policyContext(collection.name, .pull), scope: .remote(remote), attempts: session.limits.resolveAttempts,
             observer: configuration.conflictObserver)
-        link.resolver?.keepsGreater = couch != nil
+        link.resolver?.keepsGreater = session.couch != nil
         return link
     }
 
@@ -110,39 +140,39 @@ extension ReplicationSession {
         return subscription
     }
 
-    private func startFeeds(_ link: CollectionLink, _ start: Start, _ id: String, _ active: ActiveConfiguration, newest: SequenceNumber, isKnown: Bool) {
+    private func startFeeds(_ link: CollectionLink, _ start: SessionOpening.Start, _ active: ActiveConfiguration, isKnown: Bool) {
         let configuration = active.replicator
         if let asked = active.asksOnlySince {
             let since = asked.indices.contains(link.slot) ? asked[link.slot] : nil
             link.pull.subscribe(since: since)
-            touch(link)
-            return dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
+            session.touch(link)
+            return session.dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
         }
-        let agreed = dialect.agree(own: start.own, start.peer)
-        logger.debug(
+        let agreed = session.dialect.agree(own: start.own, start.peer)
+        session.logger.debug(
             "checkpoint of \(link.collection.name) read: \(CheckpointBody(local: agreed.local, remote: agreed.remote).words)",
             metadata: ["here": "\(CheckpointBody.words(start.own))", "peer": "\(CheckpointBody.words(start.peer.body))"])
         if active.savesCheckpoint {
             link.checkpoint = CheckpointMachine(
-                id: id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peer.token, isRestartedByConflicts: couch != nil)
+                id: start.id, saved: CheckpointBody(local: agreed.local, remote: agreed.remote), token: start.peer.token, isRestartedByConflicts: session.couch != nil)
         }
-        if let loss = agreed.loss { report(loss, of: link, after: agreed.local) }
+        if let loss = agreed.loss { session.reports.report(loss, of: link, after: agreed.local) }
         let compared = start.own.map { CheckpointBody.comparedThrough($0) } ?? 0
         let isUnderWay = agreed.local < compared
-        link.source.trustsBehind = !agreed.trustsKnownRevisions ? newest : isUnderWay ? compared : 0
+        link.source.trustsBehind = !agreed.trustsKnownRevisions ? start.newest : isUnderWay ? compared : 0
         // Where neither side has a checkpoint, nothing says that the peer lost one: the notes are of a replicator with other settings.
-        let isNew = couch == nil && start.own == nil && start.peer.body == nil
+        let isNew = session.couch == nil && start.own == nil && start.peer.body == nil
         link.marks.areBelieved = agreed.trustsKnownRevisions && !isUnderWay || !isKnown || isNew
         if !link.marks.areBelieved, configuration.type.pushes { link.comparesThrough = link.source.trustsBehind }
         if configuration.type.pulls {
             link.pull.subscribe(since: agreed.remote)
-            touch(link)
+            session.touch(link)
             // Left over from an earlier run: the local revision is readable, the decision is still due.
-            tell(link, pull: .started)
-            reviewOrphans(link)
+            session.tell(link, pull: .started)
+            session.removals.reviewOrphans(link)
             watchPullPolicies(link)
-            let isFirst = start.own == nil && !active.resets && newest == 0
-            dialect.subscribe(link.slot, subscription(active, link, since: agreed.remote, isFirst: isFirst))
+            let isFirst = start.own == nil && !active.resets && start.newest == 0
+            session.dialect.subscribe(link.slot, subscription(active, link, since: agreed.remote, isFirst: isFirst))
         }
         // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
         if configuration.type.pushes {
@@ -150,7 +180,7 @@ extension ReplicationSession {
                 link, .propose, from: FeedPosition(agreed.local), isContinuous: configuration.isContinuous,
                 pulls: configuration.type.pulls)
         }
-        touch(link)
+        session.touch(link)
     }
 
     // MARK: - Feeds
@@ -159,14 +189,14 @@ extension ReplicationSession {
     func startPush(_ link: CollectionLink, _ style: PushStyle, from position: FeedPosition, isContinuous: Bool, pulls: Bool = false) {
         let settings = PushSettings(
             collection: link.collection.name, style: style, isContinuous: isContinuous, hasFilter: link.pushFilter != nil, pulls: pulls,
-            limits: limits)
+            limits: session.limits)
         link.push = PushMachine(settings, from: position, generation: link.generation)
-        dialect.push(link.slot, style, generation: link.generation)
+        session.dialect.push(link.slot, style, generation: link.generation)
         let (slot, generation) = (link.slot, link.generation)
-        let isDeaf = limits.has(.lostWakeUp)
-        link.observation = database.observeChanges(link.collection) { [weak self] newest in
+        let isDeaf = session.limits.has(.lostWakeUp)
+        link.observation = session.database.observeChanges(link.collection) { [weak owner = session.owner] newest in
             if isDeaf, newest % 3 == 0 { return }
-            self?.later { session in
+            owner?.later { session in
                 let link = session.links[slot]
                 if link.push != nil, link.generation == generation { session.tell(link, push: .storeChanged(newest: newest)) }
             }
@@ -174,7 +204,7 @@ extension ReplicationSession {
         for changes in link.pushFilter?.allVersionChanges() ?? [] {
             watch(changes, link) { if $1.push != nil { $0.tell($1, push: .filterChanged) } }
         }
-        tell(link, push: .decided([]))
+        session.tell(link, push: .decided([]))
     }
 
     /// A pull filter or resolver that changed is asked again about what its old version kept back.
@@ -182,7 +212,7 @@ extension ReplicationSession {
         for changes in link.pullFilter?.allVersionChanges() ?? [] {
             watch(changes, link) {
                 $0.tell($1, pull: .filterChanged)
-                $0.reviewOrphans($1)
+                $0.removals.reviewOrphans($1)
             }
         }
         if let resolver = link.resolver?.resolver { watch(resolver.versionChanges(), link) { $0.tell($1, pull: .resolverChanged) } }
@@ -190,42 +220,12 @@ extension ReplicationSession {
 
     private func watch(
         _ versions: AsyncStream<String>, _ link: CollectionLink,
-        _ changed: @escaping @Sendable (isolated ReplicationSession, CollectionLink) -> Void
+        _ changed: @escaping @Sendable (SessionDriver, CollectionLink) -> Void
     ) {
         let slot = link.slot
         link.watchers.append(
-            environment.task { [weak self] in
-                for await _ in versions { self?.later { changed($0, $0.links[slot]) } }
+            session.environment.task { [weak owner = session.owner] in
+                for await _ in versions { owner?.later { changed($0, $0.links[slot]) } }
             })
-    }
-
-    /// Where a policy is asked.
-    func policyContext(_ collection: CollectionName, _ direction: Direction) -> PolicyContext {
-        var context = policyContext(of: collection, direction)
-        if couch == nil { context.subprotocol = role.subprotocol(transport) }
-        return context
-    }
-
-    private func policyContext(of collection: CollectionName, _ direction: Direction) -> PolicyContext {
-        switch role {
-        case .active(let active):
-            PolicyContext(
-                database: database.name, collection: collection, direction: direction, replicator: active.replicator.name,
-                remote: active.replicator.shownTarget)
-        case .passive(let passive):
-            passive.policyContext(collection, direction, remote: transport.peerDescription)
-        }
-    }
-
-    /// An id that is stable for the same database, remote, collection, directions and selection, and differs otherwise.
-    package static func checkpointID(_ configuration: ReplicatorConfiguration, _ wanted: CollectionReplication, privateUUID: String) -> String {
-        var parts = [
-            privateUUID, configuration.remoteKey, wanted.collection.description, configuration.type.rawValue,
-        ]
-        if let ids = wanted.documentIDs { parts.append("ids " + ids.map(\.text).sorted().joined(separator: "\u{1}")) }
-        if let channels = wanted.channels { parts.append("channels " + channels.sorted().joined(separator: "\u{1}")) }
-        if let filter = wanted.sourceFilter { parts.append(filter.identity) }
-        if let filter = wanted.pullFilter { parts.append((filter.changesBodies ? "pull_transform " : "pull_filter ") + filter.pluginName) }
-        return "cp-" + Base64.encode(SHA1.hash(Array(parts.joined(separator: "\u{0}").utf8)))
     }
 }

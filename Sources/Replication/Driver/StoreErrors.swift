@@ -71,11 +71,3 @@ extension StoreError {
         }
     }
 }
-
-extension ReplicationSession {
-    /// A database that is closed is no fault: the agent stops, or its configuration changed.
-    func log(_ error: any Error, _ text: String? = nil) {
-        if case StoreError.closed? = error as? StoreError { return logger.debug("\(error)") }
-        logger.error("\(text ?? "\(error)")")
-    }
-}

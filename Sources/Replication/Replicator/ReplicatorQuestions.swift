@@ -29,7 +29,7 @@ extension Replicator {
         let database = configuration.database
         for wanted in configuration.collections {
             guard let collection = database.collection(wanted.collection) else { continue }
-            let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+            let id = configuration.checkpointID(of: wanted, privateUUID: database.privateUUID)
             let key = configuration.remoteKey
             let (start, remote) = try await database.read { transaction in
                 let body = try transaction.checkpoint(id: id, collection: collection)?.body
@@ -66,7 +66,7 @@ extension Replicator {
         guard configuration.type.pushes, let wanted = configuration.collections.first(where: { $0.collection == name }),
             let collection = database.collection(name), wanted.documentIDs?.contains(id) ?? true
         else { return false }
-        let checkpoint = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+        let checkpoint = configuration.checkpointID(of: wanted, privateUUID: database.privateUUID)
         let key = configuration.remoteKey
         let row = try await database.read { transaction -> ChangeRow? in
             let body = try transaction.checkpoint(id: checkpoint, collection: collection)?.body
@@ -117,7 +117,7 @@ extension Replicator {
 
     private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection, _ rows: Int) async throws -> Pending {
         let database = configuration.database
-        let id = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+        let id = configuration.checkpointID(of: wanted, privateUUID: database.privateUUID)
         let key = configuration.remoteKey
         let start = try await database.read { transaction in
             try transaction.checkpoint(id: id, collection: collection).map { CheckpointBody(parsing: $0.body).local } ?? 0

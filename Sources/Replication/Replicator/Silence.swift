@@ -52,8 +52,3 @@ extension Replicator {
         return end.error == nil ? counters.snapshot.rejected : nil
     }
 }
-
-extension ReplicationSession {
-    /// Up to where each collection's pull is complete.
-    var pulledThrough: [RemoteSequence?] { links.map { $0.pull.tracker?.completedThrough } }
-}

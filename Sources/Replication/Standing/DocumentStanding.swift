@@ -101,7 +101,7 @@ extension Replicator {
 
     private nonisolated func notes(_ id: DocumentID, _ wanted: CollectionReplication, _ collection: Collection) async throws -> Notes {
         let (database, key) = (configuration.database, configuration.remoteKey)
-        let checkpoint = ReplicationSession.checkpointID(configuration, wanted, privateUUID: database.privateUUID)
+        let checkpoint = configuration.checkpointID(of: wanted, privateUUID: database.privateUUID)
         return try await database.read { transaction in
             let remote = try transaction.existingRemote(for: key)
             var notes = Notes(

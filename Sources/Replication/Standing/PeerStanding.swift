@@ -33,11 +33,11 @@ extension ReplicationSession {
     ///
     /// - Throws: ``StoreError``.
     public func standing(of id: DocumentID, in name: CollectionName) async throws -> PeerStanding {
-        guard let link = links.first(where: { $0.collection.name == name }) else { return .otherCollection }
+        guard let link = driver.links.first(where: { $0.collection.name == name }) else { return .otherCollection }
         guard link.push != nil else { return .doesNotPull }
         if let wanted = link.source.documentIDs, !wanted.contains(id) { return .notChosen }
-        let (collection, peer, chosen) = (link.collection, channelPeer, link.source.channels?.channels)
-        let found = try await database.read { transaction -> (ChangeRow, PeerStanding?)? in
+        let (collection, peer, chosen) = (link.collection, driver.channelPeer, link.source.channels?.channels)
+        let found = try await driver.database.read { transaction -> (ChangeRow, PeerStanding?)? in
             guard let row = try transaction.row(collection, id, withBody: true) else { return nil }
             guard let peer else { return (row, nil) }
             let access = try transaction.channelAccess(collection, of: peer)
@@ -55,7 +55,7 @@ extension ReplicationSession {
         if let obstacle { return obstacle }
         if let filter = link.pushFilter {
             let document = PolicyDocument(id: id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [])
-            switch await filter.verdicts([document], policyContext(name, .push)).first {
+            switch await filter.verdicts([document], driver.policyContext(name, .push)).first {
             case .reject: return .rejected(plugin: filter.pluginName)
             case .failed(let failure): return .held(failure)
             case .pass, .replace, nil: break

@@ -1,0 +1,80 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+/// Takes what the peer said to whom it concerns.
+struct DialectEvents {
+    let session: SessionDriver
+
+    /// What the peer said.
+    func handle(_ event: consuming DialectEvent) {
+        switch consume event {
+        case .push(let slot, let event):
+            guard slot < session.links.count else { return }
+            if session.links[slot].push != nil { session.tell(session.links[slot], push: event) }
+        case .revisionAnswered(let trip, let error):
+            session.blobs.files.lent.takeBack(trip)
+            // One that an earlier subscription sent is no business of this one.
+            guard trip.slot < session.links.count, session.links[trip.slot].push != nil, session.links[trip.slot].generation == trip.generation else { return }
+            if session.deltas.sendsWholeAgain(trip.id, error, session.links[trip.slot]) { return }
+            session.tell(session.links[trip.slot], push: error.map { .refused(trip.id, $0) } ?? .acknowledged(trip.id))
+        case .pull(let slot, let event): handle(event, slot)
+        case .checkpoint(let slot, let event): if slot < session.links.count { session.tell(session.links[slot], checkpoint: event) }
+        case .blob(.wanted(let request)) where request.slot >= session.links.count: refuseCollection(request.handle)
+        case .blob(let event): session.tell(blobs: event)
+        case .passive(let slot, let handle, let request):
+            guard slot < session.links.count else { return refuseCollection(handle) }
+            session.service.handle(request, slot, handle)
+        case .collectionsWanted(let handle, let wanted): session.service.openCollections(wanted, handle)
+        case .defaultCollectionWanted: session.service.openDefaultCollection()
+        case .wantsMore(let handle): session.blobs.supply(handle)
+        case .failed(let error, let wantsLegacy):
+            guard wantsLegacy else { return session.fail(error) }
+            session.finish(.wantsLegacy, error: error, closeCode: 1000, reason: "")
+        case .cannotPick(let error): session.finish(.picksHere, error: error, closeCode: 1000, reason: "")
+        case .refuse(let handle, let error): session.dialect.refuse(handle, error)
+        case .readElsewhere(let body, let read): session.accounts.readElsewhere(body, read)
+        case .warn(let message): session.logger.notice("\(message)", metadata: ["peer": "\(session.transport.peerDescription)"])
+        }
+    }
+
+    private func handle(_ event: PullEvent, _ slot: Int) {
+        guard slot < session.links.count else {
+            switch event {
+            case .listArrived(let list): refuseCollection(list.handle)
+            case .arrived(let revision): refuseCollection(revision.replyTo)
+            default: break
+            }
+            return
+        }
+        let link = session.links[slot]
+        switch event {
+        case .listArrived(let list) where !session.isPassive && !link.pull.isSubscribed:
+            session.dialect.refuse(list.handle, MessageError(code: 403, message: "nothing was subscribed to here"))
+        case .arrived(let revision):
+            if let refusal = refusal(of: revision, link) {
+                session.dialect.refuse(revision.replyTo, refusal)
+                let error = ReplicationError(domain: .http, code: refusal.code, message: refusal.message)
+                session.tell(link, pull: .arrivalRefused(revision.sequence, revision.id, error, isFinal: refusal.code != 503))
+            } else if revision.deltaSource != nil {
+                session.deltas.takeDelta(revision, link)
+            } else {
+                session.tell(link, pull: event)
+            }
+        default: session.tell(link, pull: event)
+        }
+    }
+
+    private func refusal(of revision: ReceivedRevision, _ link: CollectionLink) -> MessageError? {
+        if let why = session.whyNothingMayBePushed { return MessageError(code: 403, message: why) }
+        if !session.isPassive, !link.pull.isSubscribed { return MessageError(code: 403, message: "nothing was subscribed to here") }
+        guard session.accounts.isOverfull else { return nil }
+        return MessageError(
+            code: 503,
+            message: "more revisions wait to be stored than max_buffered_rev_bytes (\(session.limits.maximumBufferedRevisionBytes)) allows")
+    }
+
+    private func refuseCollection(_ handle: AnswerHandle?) {
+        session.dialect.refuse(handle, MessageError(code: 403, message: "the default collection is not open to this peer"))
+    }
+}

@@ -1,0 +1,158 @@
+import Documents
+import DocumentStore
+import Encodings
+import Environment
+import Interfaces
+import NIOCore
+
+/// What a pull asks for is done here: by the store, policies, the dialect and timers. What comes of it goes back to it.
+struct PullActions {
+    let session: SessionDriver
+
+    func perform(_ action: PullAction, _ link: CollectionLink) {
+        let slot = link.slot
+        let collection = link.collection
+        switch action {
+        case .readList(let list): session.lists.readList(list, link)
+        case .findMissing(let offers):
+            if offers.isEmpty { return session.tell(link, pull: .missing([])) }
+            let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
+            // The store may not know yet what the peer acknowledged. Peers of CouchDB's kind may have several.
+            let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
+            let hasOne = session.couch == nil
+            session.removals.endOrphans(offers.map(\.id), link)
+            let (skipsDeletions, naming) = (link.pull.settings.skipsDeletions, session.naming)
+            session.read {
+                try $0.missing(collection, offers, skipsDeletions: skipsDeletions, from: remote, hasOne: hasOne, onlyKnown: isBounded, naming: naming)
+            } then: { session, needs in
+                let marks = session.links[slot].marks
+                let needs = zip(zip(needs, offers), acknowledged).map { ($0.0.believing(marks.isBelieved($0.1.id))).knowing($1, hasOne) }
+                // Known to the store when what is asked for comes to it.
+                if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { session.tell(session.links[slot], push: .noteNow) }
+                session.tell(session.links[slot], pull: .missing(needs))
+            } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
+        case .checkProposals(let proposals):
+            if proposals.isEmpty { return session.tell(link, pull: .proposalsChecked([])) }
+            check(proposals, link)
+        case .answerChanges(let handle, let answers): session.dialect.answer(handle, changes: answers)
+        case .answerProposals(let handle, let answers, let namesCurrent):
+            session.dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent)
+        case .refuseList(let handle, let error): session.dialect.refuse(handle, error)
+        case .check(let batch, let revisions):
+            let unusualKeys = session.database.unusualKeys
+            let (unchecked, memory) = (UncheckedRevisions(revisions), session.memory)
+            link.unchecked[batch] = unchecked
+            session.ask(atLength: true) { await RevisionChecking.check(unchecked, unusualKeys: unusualKeys, memory) } then: { session, outcomes in
+                let link = session.links[slot]
+                link.unchecked[batch] = nil
+                session.tell(link, pull: .insertion(.checked(batch, outcomes)))
+            }
+        case .fetchBlobs(let fetch, let revision):
+            session.blobs.need(fetch, revision, link)
+        case .judge(let batch, let revisions): judge(batch, revisions, link)
+        case .keep(let batch, let held):
+            guard let remote = link.remote else { return session.tell(link, pull: .insertion(.kept(batch))) }
+            session.write { try HeldRevisions.keep(held, remote, collection, $0) } then: { session, _ in
+                let link = session.links[slot]
+                session.tell(link, pull: .insertion(.kept(batch)))
+            } failed: { $0.tell($0.links[slot], pull: .insertion(.failed(batch, $1))) }
+        case .assign(let batch, let revisions): assign(batch, revisions, link)
+        case .store(let batch, let revisions, let conflicts, let settlesHeld): session.writing.store(batch, revisions, conflicts, settlesHeld: settlesHeld, link)
+        case .takeAway(let removals) where !session.isPassive && link.push != nil: session.tell(link, push: .takenAway(removals))
+        case .takeAway(let removals): session.removals.takeAway(removals, link)
+        case .settle(let handle, let settlement): session.dialect.settle(handle, settlement)
+        case .decide(let ids):
+            guard let decider = link.resolver else { return }
+            let asked = decider.resolver?.version
+            session.ask { () async -> Result<[ConflictDecider.Outcome], any Error> in
+                do { return .success(try await decider.decide(ids)) } catch { return .failure(error) }
+            } then: { session, result in
+                switch result {
+                case .success(let outcomes):
+                    session.tell(session.links[slot], pull: .decided(outcomes))
+                    session.dialect.decided(slot, outcomes.filter(\.isDecided))
+                    // A version that came into force meanwhile has looked through what is pending already, without these.
+                    if decider.resolver?.version != asked, outcomes.contains(where: { $0.failure != nil }) {
+                        session.tell(session.links[slot], pull: .resolverChanged)
+                    }
+                case .failure(let error): session.fail(error)
+                }
+            }
+        case .readHeld(let after):
+            guard let remote = link.remote else { return }
+            let current = link.pullFilter.map { ($0.pluginName, $0.version) }
+            session.read {
+                try HeldRevisions.page(collection, remote, after: after, unlessJudgedBy: current, $0)
+            } then: { $0.tell($0.links[slot], pull: .heldRead($1)) }
+        case .readConflicts(let after):
+            guard let decider = link.resolver else { return }
+            session.read { try decider.conflicted($0, after: after, limit: 200) } then: { $0.tell($0.links[slot], pull: .conflictsRead($1)) }
+        case .tellPush(let revisions): if link.push != nil { session.tell(link, push: .pulled(revisions)) }
+        case .tellPushOfRefusal(let revisions): if link.push != nil { session.tell(link, push: .met(revisions)) }
+        case .tellPushOfDecision(let ids): if link.push != nil { session.tell(link, push: .decided(ids)) }
+        case .startFlushTimer:
+            session.later(milliseconds: session.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
+        case .comeBackLater: session.comingBack.comeBackLater()
+        case .lookForRoom(let bytes): session.comingBack.lookForRoom(bytes, link)
+        case .comeBackNow: session.comingBack.comeBack("reconnecting: there is room again for documents that did not fit")
+        case .report(let event): session.reports.report(event)
+        case .warn(let message): session.logger.warning("\(message)", metadata: ["peer": "\(session.transport.peerDescription)"])
+        case .fail(let error): session.fail(error)
+        }
+    }
+
+    private func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ link: CollectionLink) {
+        let slot = link.slot
+        guard let filter = link.pullFilter else { return }
+        let (plugin, version) = (filter.pluginName, filter.version)
+        let context = session.policyContext(link.collection.name, .pull)
+        let questions = revisions.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body) }
+        session.ask { await filter.verdicts(questions, context) } then: {
+            $0.tell($0.links[slot], pull: .insertion(.judged(batch, $1, plugin: plugin, version: version)))
+        }
+    }
+
+    private func assign(_ batch: BatchID, _ revisions: [CheckedRevision], _ link: CollectionLink) {
+        guard case .passive(let passive) = session.role, let function = link.syncFunction else { return }
+        let slot = link.slot
+        let asking = SyncAsking(
+            database: session.database, collection: link.collection, function: function, principal: passive.principal,
+            peer: ChannelPeer(user: passive.principal.name, listener: passive.listener),
+            context: session.policyContext(link.collection.name, .pull), setsAccess: session.channelPeer != nil && !link.hasSetAccess)
+        session.writing.look(at: revisions, link) { session, sender in
+            var asking = asking
+            asking.sender = sender
+            session.ask { [asking] in await asking.judge(revisions) } then: { session, result in
+                switch result {
+                case .success(let judgements):
+                    session.links[slot].hasSetAccess = true
+                    session.tell(session.links[slot], pull: .insertion(.assigned(batch, judgements)))
+                case .failure(let error): session.writing.notStored(batch, revisions.count, slot, error)
+                }
+            }
+        } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
+    }
+
+    private func check(_ proposals: [Proposal], _ link: CollectionLink) {
+        var proposals = proposals
+        for index in proposals.indices where proposals[index].parent == nil {
+            proposals[index].missesDeletion = link.push?.fetchedDeletions.take(proposals[index].id) ?? false
+        }
+        let (slot, collection, naming, asked) = (link.slot, link.collection, session.naming, proposals)
+        guard session.channelPeer != nil || link.pushFilter != nil else {
+            return session.read { try $0.checkProposals(collection, asked, naming: naming) } then: { $0.tell($0.links[slot], pull: .proposalsChecked($1)) } failed: {
+                $0.tell($0.links[slot], pull: .listFailed($1))
+            }
+        }
+        session.service.view(link) { session, view in
+            session.ask { () async -> Result<[ProposalVerdict], any Error> in
+                do { return .success(try await view.check(asked)) } catch { return .failure(error) }
+            } then: { session, result in
+                switch result {
+                case .success(let verdicts): session.tell(session.links[slot], pull: .proposalsChecked(verdicts))
+                case .failure(let error): session.tell(session.links[slot], pull: .listFailed(error))
+                }
+            }
+        } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
+    }
+}

@@ -1,0 +1,144 @@
+import Documents
+import DocumentStore
+import Encodings
+import Environment
+import Interfaces
+import NIOCore
+
+/// What a push asks for is done here: by the store, its filter, the dialect and timers. What comes of it goes back to it.
+struct PushActions {
+    let session: SessionDriver
+
+    func perform(_ action: PushAction, _ link: CollectionLink) {
+        // What happens to each document comes first: the others need more.
+        switch action {
+        case .send(let document): session.leaving.letLeave(document, link)
+        case .withdraw(let document): session.dialect.withdraw(link.slot, document, .wasDropped)
+        case .report(let event): session.reports.report(event)
+        case .tellPull(let id, let version): session.tell(link, pull: .pushed(id, version))
+        case .takeAway(let removals): session.removals.takeAway(removals, link)
+        case .watchRemovals(let seconds): session.removals.watchRemovals(seconds, link)
+        case .fail(let error): session.fail(error)
+        default: performOnStore(action, link)
+        }
+    }
+
+    private func performOnStore(_ action: PushAction, _ link: CollectionLink) {
+        let (slot, generation) = (link.slot, link.generation)
+        let source = link.source
+        let historyLimit = session.dialect.maximumHistory(slot)
+        switch action {
+        case .read(let position, let limit, let isBacklog):
+            let memory = session.memory
+            session.read {
+                try source.read(
+                    $0, from: position, limit: limit, maxBytes: SessionAccounts.pageBytes(memory), isBacklog: isBacklog, historyLimit: historyLimit)
+            } then: { $0.tell(slot, generation, push: .read($1)) }
+        case .readAgain(let due):
+            let (ids, memory) = (due.map(\.0), session.memory)
+            session.read { try source.read($0, due, maxBytes: SessionAccounts.pageBytes(memory), historyLimit: historyLimit) } then: {
+                $0.tell(slot, generation, push: .readAgain(Array(ids.prefix($1.count)), $1.documents))
+            }
+        case .readKeptBack(let after):
+            let current = link.pushFilter.map { ($0.pluginName, $0.version) }
+            session.read {
+                try source.readKeptBack($0, after: after, unlessJudgedBy: current, historyLimit: historyLimit)
+            } then: { $0.tell(slot, generation, push: .keptBackRead($1)) }
+        case .judge(let documents): judge(documents, link)
+        case .list(let kept) where kept.first?.refusal != nil: session.refused.listRefused(kept, link)
+        case .list(let kept):
+            guard let remote = link.remote else { return session.tell(link, push: .listed(kept.map(\.document.id))) }
+            let exclusions = kept.map { Exclusion($0, remote, link.pushFilter) }
+            session.write { transaction in
+                let rows = exclusions.map { row in
+                    var row = row
+                    row.revision = row.revision.map { transaction.listName(of: $0, source.collection, row.id) }
+                    return row
+                }
+                try transaction.exclude(source.collection, rows)
+            } then: { session, _ in
+                session.tell(slot, generation, push: .listed(exclusions.map(\.id)))
+            }
+        case .unlist(let ids):
+            guard let remote = link.remote else { return }
+            let refusals = link.refusals
+            session.write {
+                try $0.unexclude(source.collection, remote: remote, direction: .push, ids: ids)
+                refusals.forget()
+            } then: { _, _ in }
+        case .unlistSettled(let ids):
+            guard let remote = link.remote else { return }
+            let refusals = link.refusals
+            session.write {
+                let settled = try source.settled($0, ids)
+                if settled.isEmpty { return }
+                try $0.unexclude(source.collection, remote: remote, direction: .push, ids: settled)
+                refusals.forget()
+            } then: { _, _ in }
+        case .offer(let list, let documents): session.dialect.offer(slot, list, documents)
+        case .compare(let questions):
+            session.read { transaction in
+                try questions.map { ($0.0.id, try source.compare(transaction, $0.0.id, $0.0.version, with: $0.1, historyLimit: historyLimit)) }
+            } then: { $0.tell(slot, generation, push: .compared($1)) }
+        case .announceCaughtUp: session.dialect.announceCaughtUp(slot)
+        case .note(let batch):
+            guard let remote = link.remote else { return session.tell(link, push: .noted(batch)) }
+            link.marks.note(batch.marks.lazy.map(\.id))
+            let refusals = link.refusals
+            session.write {
+                try $0.markRemote(remote, source.collection, batch)
+                if batch.endsExclusions { refusals.forget() }
+            } then: { session, _ in
+                session.tell(slot, generation, push: .noted(batch))
+            }
+        case .startRetryTimer(let seconds):
+            session.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
+        case .startRefusedTimer(let attempts, let seconds):
+            session.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .refusedAreDue(attempts: attempts)) }
+        case .awaitTime(let id, let time): session.clockWaits.awaitTime(of: id, time, link)
+        case .send, .withdraw, .report, .tellPull, .takeAway, .watchRemovals, .fail: break
+        }
+    }
+
+    private func judge(_ documents: [OutgoingDocument], _ link: CollectionLink) {
+        guard let filter = link.pushFilter else { return session.tell(link, push: .judged(documents.map { _ in .pass })) }
+        let (slot, generation) = (link.slot, link.generation)
+        let questions = documents.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
+        // What it fails on stays open in the peer's checkpoint.
+        judge(questions, by: filter, link, listsFailures: false) { $0.tell(slot, generation, push: .judged($1, by: $2)) }
+    }
+
+    /// Asks a push filter. What it keeps from a peer that pulls is on the listener's list by the time of the answer.
+    ///
+    /// - Parameter then: gets the verdicts, and the version that gave them: read before, so that most likely an earlier one answered, were it
+    ///   replaced meanwhile.
+    func judge(
+        _ questions: [PolicyDocument], by filter: any DocumentFilter, _ link: CollectionLink, listsFailures: Bool,
+        then: @escaping @Sendable (SessionDriver, [FilterVerdict], String) -> Void
+    ) {
+        let (context, version) = (session.policyContext(link.collection.name, .push), filter.version)
+        guard case .passive(let passive) = session.role else {
+            return session.ask { await filter.verdicts(questions, context) } then: { then($0, $1, version) }
+        }
+        let (kept, database, collection) = (passive.kept, session.database, link.collection)
+        session.ask { () async -> Result<[FilterVerdict], any Error> in
+            do {
+                return .success(try await kept.verdicts(of: questions, filter, context, database, collection, listsFailures: listsFailures))
+            } catch { return .failure(error) }
+        } then: { session, result in
+            switch result {
+            case .success(let verdicts): then(session, verdicts, version)
+            case .failure(let error): session.fail(error)
+            }
+        }
+    }
+}
+
+extension Exclusion {
+    fileprivate init(_ kept: KeptBack, _ remote: RemoteID, _ filter: (any DocumentFilter)?) {
+        self.init(
+            remote: remote, direction: .push, kind: kept.failure == nil ? .rejected : .held, id: kept.document.id,
+            sequence: kept.document.sequence, revision: kept.document.version, error: kept.failure?.message ?? "",
+            plugin: kept.failure?.plugin ?? filter?.pluginName ?? "", version: kept.failure?.version ?? kept.document.judgedBy)
+    }
+}

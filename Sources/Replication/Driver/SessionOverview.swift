@@ -1,0 +1,103 @@
+import DocumentStore
+import Interfaces
+
+/// Where a session stands: what its turns changed of its collections, and whether anything is left to do.
+final class SessionOverview {
+    private unowned let session: SessionDriver
+    /// Links that something happened to since the session last looked.
+    private var touched: [CollectionLink] = []
+    private var busyLinks = 0
+    private var incompletePulls = 0
+    private var activity = ActivityLevel.busy
+
+    init(_ session: SessionDriver) { self.session = session }
+
+    func touch(_ link: CollectionLink) {
+        guard !link.isTouched else { return }
+        link.isTouched = true
+        touched.append(link)
+    }
+
+    /// Looks at what the turn changed: counts, back-pressure, whether all is pulled, whether there is anything left to do.
+    func lookAround() {
+        while !touched.isEmpty, !session.hasEnded {
+            takeStock()
+            session.drain()
+            session.pump()
+        }
+        session.reports.reportRefusals()
+        if session.life == .running, !isBusy {
+            saveCheckpoints()
+            if session.life == .running, case .active(let active) = session.role, !active.replicator.isContinuous, !isBusy,
+                session.links.allSatisfy({ $0.push?.isFinished ?? true })
+            {
+                session.reports.reportRefusals()
+                let behind = session.reports.refusals.behind
+                return session.finish(behind == nil ? .complete : .over, error: behind, closeCode: 1000, reason: "")
+            }
+        }
+        guard !session.hasEnded else { return }
+        session.accounts.settleAccounts()
+        guard !session.hasEnded else { return }
+        session.accounts.adjustReading()
+        let level: ActivityLevel = isBusy ? .busy : .idle
+        if level == .idle {
+            session.reports.flushDocumentEvents()
+            if session.comingBack.renewsForVersions() { return }
+        }
+        if level != activity {
+            activity = level
+            session.observer.activityChanged(level)
+        }
+    }
+
+    private func takeStock() {
+        let touched = touched
+        self.touched = []
+        let wereComplete = incompletePulls == 0
+        for link in touched {
+            link.isTouched = false
+            session.counters.add(link.counts - link.countsSeen)
+            link.countsSeen = link.counts
+            if !link.incomingDeltas.isEmpty { session.deltas.applyDeltas(link) }
+            session.accounts.bufferedBytes += link.bufferedBytes - link.bytesSeen
+            link.bytesSeen = link.bufferedBytes
+            let awaited = link.pull.tracker?.bytes ?? 0
+            session.accounts.awaitedBytes += awaited - link.awaitedSeen
+            link.awaitedSeen = awaited
+            if session.isPassive {
+                let stalls = link.push.map { ($0.feed.stall.map { [$0] } ?? []) + $0.held.first } ?? []
+                session.counters.stand(link.slot, at: stalls.map { Standstill(collection: link.collection.name, id: $0.id, failure: $0.failure) })
+            }
+            let outgoing = link.push?.ledger.bytesAtHand ?? 0
+            session.accounts.outgoingBytes += outgoing - link.outgoingSeen
+            link.outgoingSeen = outgoing
+            if link.isBusy != link.wasBusy {
+                busyLinks += link.wasBusy ? -1 : 1
+                link.wasBusy.toggle()
+            }
+            if link.pull.isComplete != link.pullWasComplete {
+                incompletePulls += link.pullWasComplete ? 1 : -1
+                link.pullWasComplete.toggle()
+            }
+            if let checkpoint = link.checkpoint, checkpoint.isIdle, link.progress != checkpoint.saved {
+                session.tell(link, checkpoint: .progressed)
+            }
+        }
+        // A one-shot push waits for the pulls: a conflict that these bring may still be decided into something to push.
+        if !session.isPassive, wereComplete != (incompletePulls == 0) {
+            for link in session.links where link.push != nil { session.tell(link, push: .pullIsComplete(incompletePulls == 0)) }
+        }
+    }
+
+    var isBusy: Bool {
+        session.errands > 0 || !session.intake.isEmpty || busyLinks > 0 || !session.blobs.machine.isIdle || session.dialect.hasPendingOutput || !session.questions.waiting.isEmpty
+            || session.life == .running && session.links.contains { $0.checkpoint.map { !$0.isSaved($0.saved) } ?? false }
+    }
+
+    private func saveCheckpoints() {
+        for link in session.links where link.checkpoint.map({ !$0.isSaved(link.progress) }) ?? false { session.tell(link, checkpoint: .saveNow) }
+        session.drain()
+        session.pump()
+    }
+}
