@@ -116,6 +116,7 @@ extension HTTPError {
     init(couch error: any Error) {
         switch error {
         case let error as HTTPError: self = error
+        case let error as UnreadableAttachment: self = error.answer
         case let error as StoreError: self = CouchError.from(error)
         case let error as ReplicationError: self = CouchError.from(error)
         case let error as JSONError: self = CouchError.invalidJSON(error)

@@ -174,7 +174,7 @@ struct AllDocuments: Sendable {
         try await writer.write(found?.isDeleted == true ? ",\"deleted\":true}" : "}")
         if let found, !found.isDeleted {
             try await writer.write(",\"doc\":")
-            try await writer.write(DocumentText.of(found, form, call.database.blobs).pieces)
+            try await writer.write(DocumentText.ofRow(found, form, call.database.blobs).pieces)
         } else if found != nil, includesDocuments {
             try await writer.write(",\"doc\":null")
         }

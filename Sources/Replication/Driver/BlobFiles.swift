@@ -22,6 +22,13 @@ struct BlobFiles {
         var offset: UInt64 = 0
     }
 
+    /// What there is of a blob that a peer asks for.
+    enum Opened: Sendable {
+        case reader(BlobReader)
+        /// It has to be read through first.
+        case check(BlobCheck)
+    }
+
     var written: [BlobTransfer: Written] = [:]
     var served: [AnswerHandle: Served] = [:]
     /// What the peer was given to prove a blob with.
@@ -159,8 +166,11 @@ extension ReplicationSession {
         case .blobDigestMismatch?, .blobLengthMismatch?: failure = ReplicationError(domain: .http, code: 400, message: "\(error)")
         case .blobTooLarge?: failure = ReplicationError(domain: .http, code: 413, message: "\(error)")
         case .diskFull?: failure = ReplicationError(store: error)
-        // The disk, or the number of open files: that passes, and must not cost the peer its edit.
-        default: failure = ReplicationError(domain: .http, code: 503, message: "\(error)")
+        default:
+            // The disk, or the number of open files: that passes, and must not cost the peer its edit.
+            var passing = ReplicationError(store: error)
+            (passing.code, passing.isTransient) = (503, true)
+            failure = passing
         }
         tell(blobs: .failed(transfer, failure))
     }
@@ -182,6 +192,9 @@ extension ReplicationSession {
             } then: { session, result in
                 switch result {
                 case .success(let known): session.tell(blobs: .needed(waiter, id, blobs, known: known))
+                // What the document had cannot be read, and what comes may repair it: the peer shows all of it.
+                case .failure(let error as StoreError) where error.concernsOneDocument:
+                    session.tell(blobs: .needed(waiter, id, blobs, known: []))
                 case .failure(let error): session.fail(error)
                 }
             }
@@ -224,23 +237,47 @@ extension ReplicationSession {
         if let nonce = request.nonce {
             return prove(request, nonce: nonce) { $0.refuse(handle, digest, $1) }
         }
-        work { try $0.reader(digest) } then: { session, reader in
-            // Who asks for more than there is has something else.
-            let offset = request.offset <= reader.size ? request.offset : 0
-            // The rest is not compared with the digest here: the peer does that with all of it, and does not keep it where it is another. To
+        let piece = limits.proofPieceBytes
+        work { blobs -> BlobFiles.Opened in
+            // The rest is not compared with the digest here: the peer does that with all of it, and asks for the whole where it is another. To
             // read through what it has already would cost the most where connections break most often.
-            guard session.dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return session.tell(blobs: .served(handle)) }
-            if offset > 0 { session.observer.blobResumed(digest, offset) }
-            var underWay = BlobUnderWay(.push, request.document, digest.text, size: reader.size)
-            underWay.bytes = offset
-            session.files.served[handle] = BlobFiles.Served(reader: reader, ticket: session.counters.blobs.begin(underWay), offset: offset)
+            if request.offset > 0, request.offset <= blobs.size(digest) ?? 0 { return .reader(try blobs.reader(digest)) }
+            if let check = try blobs.beginCheck(digest, pieceBytes: piece) { return .check(check) }
+            return .reader(try blobs.reader(digest))
+        } then: { session, opened in
+            switch opened {
+            case .reader(let reader): session.send(reader, request)
+            case .check(let check): session.goOn(check, request)
+            }
         } failed: { $0.refuse(handle, digest, $1) }
     }
 
+    /// Reads a blob through before its first byte goes out, piece by piece: where it is damaged the peer is told so, which a reply that has begun
+    /// cannot do.
+    private func goOn(_ check: BlobCheck, _ request: BlobRequest) {
+        let (digest, piece) = (request.digest, limits.proofPieceBytes)
+        work { blobs -> BlobReader? in try blobs.advance(check, bytes: piece) ? blobs.reader(digest) : nil } then: { session, reader in
+            if let reader { session.send(reader, request) } else { session.goOn(check, request) }
+        } failed: { $0.refuse(request.handle, digest, $1) }
+    }
+
+    private func send(_ reader: BlobReader, _ request: BlobRequest) {
+        let (handle, digest) = (request.handle, request.digest)
+        // Who asks for more than there is has something else.
+        let offset = request.offset <= reader.size ? request.offset : 0
+        guard dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return tell(blobs: .served(handle)) }
+        if offset > 0 { observer.blobResumed(digest, offset) }
+        var underWay = BlobUnderWay(.push, request.document, digest.text, size: reader.size)
+        underWay.bytes = offset
+        files.served[handle] = BlobFiles.Served(reader: reader, ticket: counters.blobs.begin(underWay), offset: offset)
+    }
+
     private func refuse(_ handle: AnswerHandle, _ digest: BlobDigest, _ error: any Error) {
-        if case StoreError.blobMissing? = error as? StoreError {
-            dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
-        } else {
+        switch error as? StoreError {
+        case .blobMissing?: dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
+        // As of one that is not here: the document waits at the peer, and nothing else does. Here the store has said it, with the file.
+        case let altered? where altered.isOfAlteredBlob: dialect.refuse(handle, MessageError(code: 404, message: altered.peerMessage))
+        default:
             log(error)
             dialect.refuse(handle, .busy)
         }
@@ -265,8 +302,10 @@ extension ReplicationSession {
                 session.files.served[handle]?.offset = end
             }
         } failed: { session, error in
-            // A reply cannot be taken back; a short one would be final to the peer. It comes again after this.
-            session.fail(ReplicationError(domain: .websocket, code: 4001, message: "\(error)"))
+            // A reply cannot be taken back; a short one would be final to the peer. It comes again after this, and a blob that was damaged since
+            // it was read through is refused then. What is wrong, with the file's path, is not for the peer.
+            session.log(error)
+            session.fail(ReplicationError(domain: .websocket, code: 4001, message: "a blob that was on its way cannot be read any more; come back later"))
         }
     }
 

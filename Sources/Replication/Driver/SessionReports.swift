@@ -54,7 +54,7 @@ extension ReplicationSession {
         log(error, "\(failure)")
         // What is wrong with a listener's own store is no reason for its peers to stop for good, as they do after 4002.
         let mayComeBack = failure.isTransient || isPassive && failure.domain == .store
-        finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.message)
+        finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.reasonForPeer)
     }
 
     func report(_ event: DocumentEvent) {
