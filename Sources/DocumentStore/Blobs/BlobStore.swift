@@ -264,13 +264,13 @@ public final class BlobStore: Sendable {
     func removeIfStillOld(_ digest: BlobDigest) -> UInt64? {
         guard age(digest, environment.time.wallSeconds()) >= graceSeconds else { return nil }
         do throws(FileError) {
-            let size = try tally.changing(digest, from: { size(digest) }) { () throws(FileError) in
+            let freed = try tally.changing(digest, from: { size(digest) }) { () throws(FileError) in
                 try files.remove(path(digest))
                 return 0
             }
             // Nobody misses it, whatever its bytes were.
             note(digest, nil)
-            return size
+            return freed
         } catch { return nil }
     }
 }
