@@ -209,7 +209,8 @@ struct AllDocuments: Sendable {
                     if !includesDocuments { shown.body = Array("{}".utf8) }
                     try await write(found.id, found.revision, includesDocuments || found.isDeleted ? shown : nil, &output, &writer)
                 } else {
-                    try await missing(key, &output, &writer, error: document.failure == nil ? "not_found" : "held")
+                    let error = document.isDamaged ? "internal_server_error" : document.failure == nil ? "not_found" : "held"
+                    try await missing(key, &output, &writer, error: error)
                 }
             }
             rest = rest.dropFirst(page.count)

@@ -74,6 +74,11 @@ enum BulkGet {
         guard case .document(let question, _) = asked else { return }
         try await begin(document.id.text, &isFirst, &writer)
         var isFirstRevision = true
+        if document.isDamaged {
+            let revision = if case .named(let revisions, _) = question.wanted { revisions.first?.text } else { String?.none }
+            try await writer.write(error(document.id.text, revision ?? "undefined", CouchError.from(.documentDamaged(id: document.id, detail: ""))))
+            return try await writer.write("]}")
+        }
         for found in document.revisions {
             if !isFirstRevision { try await writer.write(",") }
             isFirstRevision = false
