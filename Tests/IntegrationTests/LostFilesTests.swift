@@ -72,7 +72,7 @@ struct LostDatabaseTests {
         }
         // No path is for a peer, and the connection goes on.
         let refused = try await ask(peer).error
-        #expect(refused?.code == 404 && refused?.message.contains("is damaged here") == true && refused?.message.contains("blobs/") == false, "\(String(describing: refused))")
+        #expect(refused?.code == 404 && refused?.message.contains("is damaged at its sender") == true && refused?.message.contains("blobs/") == false, "\(String(describing: refused))")
         try await peer.push("plain")
         try await isNamed(digest, agent, "document photo of _default._default names it")
         let other = try await Peer.connect(agent)

@@ -75,7 +75,7 @@ struct AlteredBlobTests {
         for _ in 0..<2 {
             for (profile, nonce) in [("getAttachment", ""), ("proveAttachment", "a nonce of some bytes")] {
                 let error = await peer.ask(profile, properties, nonce)?.error
-                #expect(error?.code == 404 && error?.message.contains("is damaged here") == true, "\(profile): \(String(describing: error))")
+                #expect(error?.code == 404 && error?.message.contains("is damaged at its sender") == true, "\(profile): \(String(describing: error))")
                 #expect(error?.message.contains("blobs/") == false)
             }
             #expect(await peer.isAlive())

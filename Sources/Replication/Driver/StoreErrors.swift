@@ -59,7 +59,7 @@ extension StoreError {
         switch self {
         case .conflict, .conflictMoved: "the document has another revision here"
         case .documentDamaged: "the document cannot be changed now"
-        case .blobAltered(let digest, _): "the blob \(digest) is damaged here and cannot be given"
+        case .blobAltered(let digest, _): "the blob \(digest) is damaged at its sender and cannot be given"
         case .closed, .folder, .locked, .notADatabase, .schemaTooNew, .fileGone, .corrupt, .diskFull, .inputOutput, .database: MessageError.busy.message
         default: "\(self)"
         }
