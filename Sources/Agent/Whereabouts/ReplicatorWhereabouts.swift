@@ -223,6 +223,9 @@ extension Replicator {
     /// Where to look while there is no connection, and the error names no remedy of its own.
     nonisolated var offlineRemedy: String {
         let target = configuration.shownTarget
+        if let error = status.error, error.domain == .websocket, [1012, 1013, 4001].contains(error.code) {
+            return "\(target) is reached and asks to come back later (\(error.code)): where it goes on doing so, look at its log and health"
+        }
         guard let error = status.error, error.domain == .http || error.domain == .websocket && (400..<600).contains(error.code) else {
             return status.error?.domain == .network && status.error?.code == ReplicationError.NetworkCode.timeout.rawValue
                 ? "look whether \(target) can be reached from here, and whether it answers: its process may hang" : "look whether \(target) can be reached from here"
