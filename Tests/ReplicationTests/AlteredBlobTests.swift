@@ -1,3 +1,4 @@
+import BLIP
 import Documents
 import DocumentStore
 import Glibc
