@@ -30,6 +30,26 @@ import Testing
         #expect(try await edge.command("blob", "get", "main", "md5-x").errors.contains("not a blob digest"))
     }
 
+    @Test func anAlteredBlobIsNamedBeforeAByteIsGiven() async throws {
+        let agent = try await AgentProcess.start(Configuration.plain)
+        let bytes = String(repeating: "the bytes of a photo ", count: 20_000)
+        let digest = try #require(try await agent.command("blob", "put", "main", input: .text(bytes)).lines.first)
+        #expect(try await agent.put("main", "d", document(digest)).status == 201)
+        let name = "data/main.nightjar/blobs/\(try BlobDigest(digest).hex)"
+        var altered = try agent.folder.read(name)
+        altered[altered.count - 5] ^= 1
+        try agent.folder.write(name, bytes: altered)
+        let get = try await agent.command("blob", "get", "main", digest)
+        #expect(get.status == 1 && get.output == "" && get.errors.contains("the bytes of blob \(digest) were altered on disk"), "\(get.errors)")
+        let export = try await agent.command("export", "main", agent.folder.path("all.jsonl"), "--blobs", agent.folder.path("out"))
+        #expect(export.status == 1 && export.errors.contains("were altered on disk") && export.errors.contains("nightjar blob put"), "\(export)")
+        #expect(agent.folder.exists("all.jsonl") && !agent.folder.exists("out/\(try BlobDigest(digest).hex)"))
+        #expect(try await agent.command("blob", "put", "main", input: .text(bytes)).status == 0)
+        #expect(try await agent.command("blob", "get", "main", digest).output == bytes)
+        #expect(try await agent.command("export", "main", agent.folder.path("all.jsonl"), "--blobs", agent.folder.path("out")).status == 0)
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test func withoutAnAgentAndAboveTheLimit() async throws {
         let agent = try await AgentProcess.start(Configuration.plain + "limits: { max_blob_bytes: 1000 }\n")
         let large = try await agent.command("blob", "put", "main", input: .text(String(repeating: "x", count: 2_000)))

@@ -107,9 +107,12 @@ struct DoctorTests {
         #expect(outcome.status == 1)
         #expect(Self.has(try Self.findings(outcome), "store", "wrong", "document bad is damaged"), "\(outcome)")
         #expect(Self.has(try Self.findings(outcome), "store", "wrong", "were altered on disk"), "\(outcome)")
+        #expect(outcome.output.contains("nightjar blob put main FILE"), "\(outcome)")
         if let agent {
             // What was found is set aside: health names it from now on.
-            #expect(try await agent.admin.get("/health").text.contains("documents_damaged"))
+            let health = try await agent.admin.get("/health").text
+            #expect(health.contains("documents_damaged") && health.contains("were altered on disk") && !health.contains("database_unreadable"), "\(health)")
+            #expect(try await !run("doctor", "--json").output.contains("database_unreadable"))
             #expect(try await agent.stop().status == 0)
         }
     }

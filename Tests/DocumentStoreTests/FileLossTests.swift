@@ -25,7 +25,7 @@ import Testing
             try #require(rename(from, to) == 0)
             let error = await #expect(throws: StoreError.self) { try await store.save("lost", "{}") }
             #expect(error == .fileGone(path: path, sign: nil))
-            #expect(store.database.fileProblems() == [.fileGone(path: path, sign: nil)])
+            #expect(store.database.fileProblem() == .fileGone(path: path, sign: nil))
             #expect(log.problems.withLock { $0 }.count == (folder ? 2 : 1))
             // Another file in its place is not it.
             if !folder {
@@ -33,7 +33,7 @@ import Testing
                 await #expect(throws: StoreError.fileGone(path: path, sign: nil)) { try await store.save("lost", "{}") }
             }
             try #require(rename(to, from) == 0)
-            #expect(store.database.fileProblems() == [])
+            #expect(store.database.fileProblem() == nil)
             _ = try await store.save(folder ? "c" : "b", "{}")
         }
         store.database.close()
@@ -70,10 +70,11 @@ import Testing
             try writeFile(path, wrong)
             let expected = StoreError.blobAltered(digest: digest.text, path: path)
             await #expect(throws: expected) { try await store.database.blobs.perform { try $0.read(digest) } }
-            #expect(store.database.fileProblems() == [expected])
+            #expect(try await store.database.alteredBlobs().map(\.path) == [path])
+            #expect(store.database.fileProblem() == nil)
             #expect(log.problems.withLock { $0 }.last == expected)
             _ = try await store.database.blobs.perform { try $0.install(bytes) }
-            #expect(store.database.fileProblems() == [])
+            #expect(try await store.database.alteredBlobs().isEmpty)
             _ = try await store.database.blobs.perform { try $0.read(digest) }
         }
         #expect(log.problems.withLock { $0 }.count == 2)
@@ -95,7 +96,7 @@ import Testing
                 try await database.read { try $0.changes(c, since: 0, limit: 1000, includeBodies: true).map { try $0.revisionTree() } }
             }
         }
-        let problem = try #require(database.fileProblems().first)
+        let problem = try #require(database.fileProblem())
         guard case .corrupt(path, _) = problem else { return #expect(Bool(false), "\(problem)") }
         #expect("\(problem)".contains("restore a copy"))
         #expect(log.problems.withLock { $0 } == [problem])

@@ -10,7 +10,7 @@ struct DamagedDocumentTests {
     func isSetAside(_ hasChannels: Bool) async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/all.lua", "return { sync = function() channel('!') end }")
-        let configuration = Configuration.hub(listener: hasChannels ? "sync: all" : "", plugins: true)
+        let configuration = Configuration.hub(listener: hasChannels ? "couchdb: true\n    sync: all" : "couchdb: true", plugins: true)
         let first = try await AgentProcess.start(configuration, in: folder)
         try await first.load("before", 20)
         let rev = try await first.save("bad", "{}")
@@ -35,6 +35,15 @@ struct DamagedDocumentTests {
         let status = try await hub.command("status")
         #expect(status.output.contains("database main") && status.output.contains("document bad is damaged"), "\(status)")
 
+        // Clients of CouchDB are told of it alone, too.
+        let couch = try CouchHTTP(hub)
+        let changes = try await couch.changes("style=all_docs").ids
+        #expect(changes.count == 60 && !changes.contains("bad"), "\(changes)")
+        let asked = "{\"docs\":[{\"id\":\"before-1\"},{\"id\":\"bad\",\"rev\":\"\(current)\"},{\"id\":\"after-1\"}]}"
+        let got = try await couch.ok("POST", "/main/_bulk_get?revs=true", asked)["results"]?.asArray?.compactMap { $0["docs"]?.asArray?.first } ?? []
+        #expect(got.count == 3 && got[0]["ok"] != nil && got[1]["error"] != nil && got[2]["ok"] != nil, "\(got)")
+        #expect(try await couch.send("GET", "/main/bad?revs=true").status == (hasChannels ? 404 : 500))
+
         let removed = try await hub.command("doc", "rm", "main", "bad")
         #expect(removed.status == 0, "\(removed)")
         #expect(try await hub.isWell())
@@ -43,6 +52,42 @@ struct DamagedDocumentTests {
         #expect(try await edge.documents("main") == 60)
         #expect(try await edge.stop().status == 0)
         #expect(try await hub.stop().status == 0)
+    }
+
+    /// A body that is no JSON any more would spoil what is said of all others.
+    @Test("whose body is no JSON any more is told of alone to clients of CouchDB, named, and can be deleted there")
+    func garbledBody() async throws {
+        let folder = try TemporaryFolder()
+        let configuration = Configuration.hub(listener: "couchdb: true")
+        let first = try await AgentProcess.start(configuration, in: folder)
+        try await first.load("before", 5)
+        let rev = try await first.save("bad", #"{"garbled":"a text that can be found"}"#)
+        try await first.load("after", 5)
+        #expect(try await first.stop().status == 0)
+        let name = "data/main.nightjar/db.sqlite3"
+        var bytes = try folder.read(name)
+        let text = Array(#"{"garbled":"#.utf8)
+        // The quote behind the key goes.
+        for index in 0..<(bytes.count - text.count) where bytes[index..<(index + text.count)].elementsEqual(text) { bytes[index + 9] = UInt8(ascii: "x") }
+        try folder.write(name, bytes: bytes)
+
+        let hub = try await AgentProcess.start(configuration, in: folder)
+        let couch = try CouchHTTP(hub)
+        let asked = "{\"docs\":[{\"id\":\"before-1\"},{\"id\":\"bad\"},{\"id\":\"after-1\"}]}"
+        let got = try await couch.ok("POST", "/main/_bulk_get?revs=true", asked)["results"]?.asArray?.compactMap { $0["docs"]?.asArray?.first } ?? []
+        #expect(got.count == 3 && got[0]["ok"] != nil && got[1]["error"] != nil && got[2]["ok"] != nil, "\(got)")
+        #expect(try await couch.send("GET", "/main/bad").status == 500)
+        for target in ["/main/_all_docs?include_docs=true", "/main/_changes?include_docs=true"] {
+            let answer = try await couch.ok("GET", target)
+            #expect((answer["rows"] ?? answer["results"])?.asArray?.count == 10, "\(target): \(answer.text)")
+        }
+        #expect(try await hub.admin.get("/health").text.contains("document bad is damaged"))
+        // A replicator brings all others.
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "pull", scheme: "http"))
+        try await edge.waits(documents: 10)
+        #expect(try await couch.send("DELETE", "/main/bad?rev=\(rev)").status == 200)
+        #expect(try await couch.send("GET", "/main/bad").status == 404)
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
     /// Overwrites the version byte in front of a tree whose newest revision this is.

@@ -70,10 +70,11 @@ struct LostDatabaseTests {
         func ask(_ peer: Peer) async throws -> IncomingReply {
             try await peer.ask(OutgoingRequest(profile: "getAttachment", properties: ["digest": digest.text, "docID": "photo"]))
         }
-        // A reply that has begun cannot be taken back: the connection ends, and the peer comes again.
-        let closed = await #expect(throws: PeerClosed.self) { _ = try await ask(peer) }
-        #expect(closed?.code == 4001)
-        #expect(try await unreadable(agent).contains("the bytes of blob \(digest.text) were altered on disk: remove "))
+        // No path is for a peer, and the connection goes on.
+        let refused = try await ask(peer).error
+        #expect(refused?.code == 404 && refused?.message.contains("is damaged at its sender") == true && refused?.message.contains("blobs/") == false, "\(String(describing: refused))")
+        try await peer.push("plain")
+        try await isNamed(digest, agent, "document photo of _default._default names it")
         let other = try await Peer.connect(agent)
         try await other.push("again", blob: photo)
         #expect(try await agent.admin.get("/health").status == 200)
@@ -102,12 +103,138 @@ struct LostDatabaseTests {
             let answer = try await part(range)
             #expect(answer.status == 500 && answer.text.contains("the attachment cannot be read"), "\(range): \(answer)")
         }
-        #expect(try await unreadable(agent).contains("the bytes of blob \(digest.text) were altered on disk: remove "))
+        try await isNamed(digest, agent, "document photo of _default._default names it")
         let peer = try await Peer.connect(agent)
         try await peer.push("again", blob: photo)
         #expect(try await part("220002-220006").text == "photo")
         #expect(try await agent.admin.get("/health").status == 200)
         #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("documents pass one whose blob was altered, both ways, and it follows once nightjar blob put has stored the right bytes")
+    func othersPass() async throws {
+        let (theirs, ours) = (String(repeating: "a photo of the hub ", count: 5_000), String(repeating: "a photo of the edge ", count: 5_000))
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge")))
+        let (there, here) = (try await saveDamaged("theirs", theirs, at: hub), try await saveDamaged("ours", ours, at: edge))
+        try await hub.load("hub", 30)
+        try await edge.load("edge", 30)
+        // Each has its own damaged one.
+        for agent in [hub, edge] { try await agent.waits(documents: 61) }
+        try await isNamed(there, hub, "document theirs of _default._default names it")
+        try await isNamed(here, edge, "document ours of _default._default names it")
+        try await eventually("the replicator says which document is held, and which blob it lacks") {
+            let entries = try await edge.admin.get("/health").json["attention"]?.asArray ?? []
+            let held = entries.first { $0["kind"] == "documents_held" }
+            return held?["text"]?.asString?.contains("document theirs") == true && held?["text"]?.asString?.contains(there.text) == true
+                && held?["remedy"]?.asString?.contains("nightjar blob put") == true
+        }
+        for (agent, id, digest) in [(hub, "theirs", there), (edge, "ours", here)] {
+            let why = try await agent.command("doc", "why", "main", id).output
+            #expect(why.contains(digest.text) && why.contains("nightjar blob put main FILE"), "\(why)")
+        }
+        // No connection ended for it.
+        try await edge.waits("it is connected") { $0["activity"] == "idle" }
+        for agent in [edge, hub] { #expect(!agent.process.errors.contains("websocket/4001"), "\(agent.process.errors)") }
+
+        for (agent, bytes) in [(hub, theirs), (edge, ours)] {
+            let put = try await agent.command("blob", "put", "main", input: .text(bytes))
+            #expect(put.status == 0, "\(put)")
+        }
+        #expect(try await edge.command("replicator", "hub", "start").status == 0)
+        for agent in [hub, edge] { try await agent.waits(documents: 62) }
+        try await eventually("nothing is the matter") { try await every(hub.admin.get("/health").status == 200, edge.admin.get("/health").status == 200) }
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
+    }
+
+    @Test("clients of CouchDB are told before the first byte, and get all other documents")
+    func alteredAttachment() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
+        let couch = try CouchHTTP(agent)
+        let photo = String(repeating: "a photo of many bytes ", count: 20_000)
+        let digest = BlobDigest.of(Array(photo.utf8))
+        try await couch.ok("PUT", "/main/photo/file", photo, status: 201, [("Content-Type", "text/plain")])
+        try await couch.ok("PUT", "/main/plain", "{}", status: 201)
+        let name = "data/main.nightjar/blobs/\(digest.hex)"
+        var bytes = try agent.folder.read(name)
+        bytes[bytes.count - 1] ^= 1
+        try agent.folder.write(name, bytes: bytes)
+        for (target, accepted) in [
+            ("/main/photo/file", "application/json"), ("/main/photo?attachments=true", "application/json"),
+            ("/main/photo?attachments=true", "multipart/related"),
+        ] {
+            let answer = try await couch.probe.get(target, headers: [("Accept", accepted)])
+            #expect(answer.status == 500 && answer.text.contains("attachment") && !answer.text.contains("blobs/"), "\(target): \(answer)")
+        }
+        let asked = "{\"docs\":[{\"id\":\"photo\"},{\"id\":\"plain\"}]}"
+        func bulk() async throws -> [JSONValue] {
+            try await couch.ok("POST", "/main/_bulk_get?attachments=true", asked)["results"]?.asArray?.compactMap { $0["docs"]?.asArray?.first } ?? []
+        }
+        let found = try await bulk()
+        #expect(found.count == 2 && found[0]["error"]?["error"] == "internal_server_error" && found[1]["ok"] != nil, "\(found)")
+        let rows = try await couch.ok("GET", "/main/_all_docs?include_docs=true&attachments=true")["rows"]?.asArray ?? []
+        let row = rows.first { $0["id"] == "photo" }
+        #expect(rows.count == 2 && row?["doc"]?["_attachments"]?["file"]?["stub"] == true, "\(rows)")
+        let leaves = try await couch.ok("GET", "/main/photo?open_revs=all&attachments=true").asArray ?? []
+        #expect(leaves.count == 1 && leaves[0]["missing"] != nil, "\(leaves)")
+        let mixed = try await couch.probe.get("/main/photo?open_revs=all", headers: [("Accept", "multipart/mixed")])
+        #expect(mixed.status == 200 && mixed.text.contains("\"missing\"") && mixed.text.hasSuffix("--"), "\(mixed)")
+
+        // A replicator waits for that one, and brings all others.
+        let edge = try await AgentProcess.start(Configuration.edge(to: try agent.port("edge"), type: "pull", scheme: "http"))
+        try await edge.waits(documents: 1)
+        try await agent.load("more", 20)
+        try await edge.waits(documents: 21)
+        #expect(try await agent.admin.post("/api/databases/main/blobs", photo).status == 201)
+        #expect(try await couch.send("GET", "/main/photo/file").text == photo)
+        #expect(try await bulk().allSatisfy { $0["ok"] != nil })
+        #expect(try await edge.command("replicator", "hub", "start").status == 0)
+        try await edge.waits(documents: 22)
+        for agent in [edge, agent] { #expect(try await agent.stop().status == 0) }
+    }
+
+    @Test("a replicator to a CouchDB keeps the document whose blob was altered, and brings all others", arguments: [5_000, 100_000])
+    func alteredPush(_ count: Int) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "push", scheme: "http"))
+        // Inside of its JSON, or as a part behind it.
+        let photo = String(repeating: "a photo of many bytes ", count: count)
+        let digest = try await saveDamaged("photo", photo, at: edge)
+        try await edge.load("edge", 20)
+        try await hub.waits(documents: 20)
+        try await isNamed(digest, edge, "document photo of _default._default names it")
+        #expect(try await edge.command("blob", "put", "main", input: .text(photo)).status == 0)
+        #expect(try await edge.command("replicator", "hub", "retry-refused").status == 0)
+        try await hub.waits(documents: 21)
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
+    }
+
+    /// Stores a blob and a document that names it, and has the disk alter the blob.
+    private func saveDamaged(_ id: String, _ bytes: String, at agent: AgentProcess) async throws -> BlobDigest {
+        let digest = BlobDigest.of(Array(bytes.utf8))
+        #expect(try await agent.admin.post("/api/databases/main/blobs", bytes).status == 201)
+        let name = "data/main.nightjar/blobs/\(digest.hex)"
+        var file = try agent.folder.read(name)
+        for index in 10..<14 { file[index] ^= 1 }
+        try agent.folder.write(name, bytes: file)
+        try await agent.save(id, "{\"file\":{\"@type\":\"blob\",\"digest\":\"\(digest.text)\",\"length\":\(file.count)}}")
+        return digest
+    }
+
+    /// Health and status name the blob, the document and the mend, as one thing.
+    private func isNamed(_ digest: BlobDigest, _ agent: AgentProcess, _ document: String) async throws {
+        let entry = try await eventually("the altered blob is named") { () async throws -> JSONValue? in
+            let health = try await agent.admin.get("/health")
+            let entries = try (health.json["attention"]?.asArray ?? []).filter { entry in
+                ["documents_damaged", "database_unreadable"].contains { entry["kind"]?.asString == $0 } && entry["text"]?.asString?.contains(digest.text) == true
+            }
+            return health.status == 503 && entries.count == 1 ? entries.first : nil
+        }
+        let text = entry["text"]?.asString ?? ""
+        #expect(entry["kind"] == "documents_damaged" && text.contains("the bytes of blob \(digest.text) were altered on disk") && text.contains(document), "\(text)")
+        #expect(entry["remedy"]?.asString?.contains("nightjar blob put main FILE") == true, "\(entry.text)")
+        let status = try await agent.command("status", "--json").output
+        #expect(status.contains(digest.text) && status.contains("nightjar blob put main FILE"), "\(status)")
     }
 
     /// What health says of files.

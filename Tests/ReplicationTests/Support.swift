@@ -41,6 +41,15 @@ final class TestDatabase: Sendable {
     }
 
     var blobsFolder: String { folder.path("\(database.name).nightjar/blobs") }
+    func blobPath(_ digest: String) throws -> String { "\(blobsFolder)/\(try BlobDigest(digest).hex)" }
+
+    /// As a disk does that fails: four bytes of the blob's file become others.
+    func alter(_ digest: String, at offset: Int = 1_000) throws {
+        let file = open(try blobPath(digest), O_WRONLY)
+        try #require(file >= 0)
+        defer { close(file) }
+        try #require(pwrite(file, [1, 2, 3, 4] as [UInt8], 4, off_t(offset)) == 4)
+    }
 
     func collection(_ name: String = "_default") throws -> Collection {
         try #require(database.collection(CollectionName(parsing: name)))

@@ -50,6 +50,8 @@ package enum DatabaseCare {
         JSONOutput.object([
             "sound": .bool(report.isSound), "documents": JSONOutput.number(report.documents), "blobs": JSONOutput.number(report.blobs),
             "file": .array(report.file.map { .string($0) }), "damaged": .array(report.damaged.map { .string($0) }), "more": .bool(report.isCapped),
+            // Of what is damaged: blobs that are altered, cannot be read, or are not there.
+            "damaged_blobs": JSONOutput.number(report.damagedBlobs),
         ])
     }
 

@@ -15,7 +15,7 @@ extension Agent {
             list.append(Attention(.databaseUnreadable, subject, "\(error)", remedy: ""))
         }
         list += fullness(of: database)
-        list += database.fileProblems().map { Attention(.databaseUnreadable, subject, "\($0)", remedy: "") }
+        if let problem = database.fileProblem() { list.append(Attention(.databaseUnreadable, subject, "\(problem)", remedy: "")) }
         let hasRoom = DiskSpace(of: database.folder).map { $0.free >= Self.leastRoom } ?? true
         if let failing = await database.writesFailing(hasRoom: hasRoom) {
             list.append(
@@ -28,6 +28,12 @@ extension Agent {
                 Attention(
                     .documentsDamaged, "\(subject), collection \(damaged.collection)", "what is stored of document \(damaged.id) is damaged (\(damaged.detail))",
                     remedy: "save it anew on top of its current revision, delete it, or purge it"))
+        }
+        for blob in (try? await database.alteredBlobs()) ?? [] {
+            list.append(
+                Attention(
+                    .documentsDamaged, "\(subject), blob \(blob.digest)", "the bytes of blob \(blob.digest) were altered on disk (\(blob.path)): \(blob.namedBy)",
+                    remedy: BlobMend.text(database: database.name)))
         }
         if database.hasMoreProblems {
             list.append(

@@ -85,8 +85,8 @@ extension Agent {
                 Attention(
                     .documentsHeld, "\(subject), blobs", since: held.oldest,
                     "\(Plural.count(held.count, "document")) held because a blob cannot be taken, such as document \(example.id) of \(example.collection): \(example.error)",
-                    remedy: "where a limit is named, raise it in the configuration and nightjar reload, or make the blob smaller at the peer; nightjar replicator "
-                        + "\(name) held lists them"))
+                    remedy: "where a limit is named, raise it in the configuration and nightjar reload, or make the blob smaller at the peer; where the peer has not got its bytes, "
+                        + "have them stored there anew (nightjar blob put), then nightjar replicator \(name) start; nightjar replicator \(name) held lists them"))
         }
         return list
     }

@@ -56,7 +56,7 @@ package struct BlobAccess: Sendable {
         fileprivate let blobs: BlobStore
 
         /// Gives all pieces.
-        /// - Throws: ``AgentError`` with the last one, when the file was altered.
+        /// - Throws: ``AgentError`` with the last one, when the file was altered meanwhile.
         package func each(_ body: (ByteBuffer) async throws -> Void) async throws {
             var offset: UInt64 = 0
             repeat {
@@ -72,11 +72,12 @@ package struct BlobAccess: Sendable {
         }
     }
 
-    /// Opens a blob.
-    /// - Throws: ``AgentError``, `invalid` where the text is no digest, `notFound` where there is no such blob.
+    /// Opens a blob, once it was read through: an answer that has begun could only be cut where it is altered.
+    /// - Throws: ``AgentError``, `invalid` where the text is no digest, `notFound` where there is no such blob, `failed` where it is altered.
     package func open(_ digest: String) async throws -> Opened {
         let digest = try Self.digest(digest)
         return try await naming {
+            try await database.blobs.check(digest, pieceBytes: Self.pieceBytes)
             let reader = try await database.blobs.perform { try $0.reader(digest) }
             return Opened(size: reader.size, reader: reader, blobs: database.blobs)
         }

@@ -83,11 +83,10 @@ struct ReplicatorWhereabouts: Sendable {
                 "deletion_skipped", "it is deleted, and the remote was never known to have it: skip_deletions leaves such deletions out",
                 remedy: "set skip_deletions: false if the deletion should go there")
         case .inConflict(let conflict): self.conflict(conflict)
-        case .blobsMissing(let blobs):
+        case .blobsLost(let blobs):
             WhereaboutsStatement(
-                "waiting_for_blobs", "it names \(Plural.count(blobs.count, "blob")) that this database does not have, such as \(blobs[0])",
-                remedy: "nightjar blob put brings a blob here; else save the document without it"
-            ).with(["blobs": .array(blobs.map { .string("\($0)") })])
+                "waiting_for_blobs", blobs.text, remedy: "\(BlobMend.text(database: config.database.name)); else save the document without it"
+            ).with(["blobs": .array(blobs.all.map { .string("\($0)") })])
         case .willBeRejected(let plugin):
             WhereaboutsStatement("rejected", "push filter \(plugin), asked just now, says no", remedy: "change the document or the filter")
                 .with(["plugin": .string(plugin)])
@@ -183,7 +182,7 @@ struct ReplicatorWhereabouts: Sendable {
         guard !noted.plugin.isEmpty else {
             return WhereaboutsStatement(
                 "waiting_for_blobs", "held after \(tries): a blob of it cannot be \(way): \(noted.error)",
-                remedy: "where a limit is named, raise it and nightjar reload; else mend the blob where it comes from"
+                remedy: "where a limit is named, raise it and nightjar reload; else have the blob stored anew where it comes from (nightjar blob put), then \(start)"
             ).with(noted).with(["error": .string(noted.error)])
         }
         return WhereaboutsStatement(
@@ -224,6 +223,9 @@ extension Replicator {
     /// Where to look while there is no connection, and the error names no remedy of its own.
     nonisolated var offlineRemedy: String {
         let target = configuration.shownTarget
+        if let error = status.error, error.domain == .websocket, [1012, 1013, 4001].contains(error.code) {
+            return "\(target) is reached and asks to come back later (\(error.code)): where it goes on doing so, look at its log and health"
+        }
         guard let error = status.error, error.domain == .http || error.domain == .websocket && (400..<600).contains(error.code) else {
             return status.error?.domain == .network && status.error?.code == ReplicationError.NetworkCode.timeout.rawValue
                 ? "look whether \(target) can be reached from here, and whether it answers: its process may hang" : "look whether \(target) can be reached from here"

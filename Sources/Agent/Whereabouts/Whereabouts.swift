@@ -15,7 +15,7 @@ extension Agent {
         let access = try DocumentAccess(found, collection: name)
         let id = try access.documentID(text)
         let row = try await found.read { [collection = access.collection] in try $0.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [id]).first }
-        var document = try Self.here(id, row, found, name)
+        var document = try await Self.here(id, row, found, access.collection)
         if let row {
             document = try await deletedByResolver(document, row, access.collection, found)
             document = try await expiring(document, row, access.collection, found)
@@ -38,8 +38,8 @@ extension Agent {
 
     // MARK: - Here
 
-    private static func here(_ id: DocumentID, _ row: ChangeRow?, _ database: Database, _ name: CollectionName) throws -> WhereaboutsStatement {
-        if let damage = database.damagedDocuments.first(where: { $0.id == id && $0.collection == name }) {
+    private static func here(_ id: DocumentID, _ row: ChangeRow?, _ database: Database, _ collection: Collection) async throws -> WhereaboutsStatement {
+        if let damage = database.damagedDocuments.first(where: { $0.id == id && $0.collection == collection.name }) {
             return WhereaboutsStatement(
                 "damaged", "what is stored of it cannot be read: \(damage.detail)", remedy: "save it anew on top of its current revision, delete it, or purge it")
         }
@@ -49,7 +49,16 @@ extension Agent {
                     + "\(Plural.count(StoreLimits.expiredDocuments, "document")) that expired are known (expired_documents)",
                 remedy: "ids are compared letter for letter: nightjar doc list shows them; nightjar audit shows purges by hand")
         }
-        let what = row.isDeleted ? WhereaboutsStatement("deleted", "it is deleted") : WhereaboutsStatement("here", "it is here")
+        var what = row.isDeleted ? WhereaboutsStatement("deleted", "it is deleted") : WhereaboutsStatement("here", "it is here")
+        if row.hasBlobs, !row.isDeleted {
+            let body = try await database.read { try $0.row(collection, id, withBody: true)?.body ?? [] }
+            let lost = try await database.lostBlobs(of: body)
+            if !lost.isEmpty {
+                what = WhereaboutsStatement(
+                    "damaged", "it is here, and no peer gets it: \(lost.text)", remedy: BlobMend.text(database: database.name)
+                ).with(["blobs": .array(lost.all.map { .string("\($0)") })])
+            }
+        }
         return what.with(["rev": .string(row.revision.text), "sequence": JSONOutput.number(row.sequence), "conflict": row.hasConflict ? .bool(true) : nil])
     }
 

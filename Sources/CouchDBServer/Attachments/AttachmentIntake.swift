@@ -101,8 +101,8 @@ struct AttachmentIntake: Sendable {
 
     private func known(_ id: DocumentID, _ parents: [RevisionID]) async throws -> Known {
         var known = Known()
-        var revisions = try await reading.one(id, .named(parents, latest: false)).revisions
-        revisions += try await reading.one(id).revisions
+        var revisions = try await reading.one(id, .named(parents, latest: false), evenDamaged: true).revisions
+        revisions += try await reading.one(id, evenDamaged: true).revisions
         for found in revisions {
             for entry in AttachmentEntry.all(of: found) where known.entries[entry.name] == nil { known.entries[entry.name] = entry }
             for reference in (try? BlobReferences.find(in: found.body)) ?? [] { known.blobs.insert(reference.digest) }
@@ -116,6 +116,7 @@ extension HTTPError {
     init(couch error: any Error) {
         switch error {
         case let error as HTTPError: self = error
+        case let error as UnreadableAttachment: self = error.answer
         case let error as StoreError: self = CouchError.from(error)
         case let error as ReplicationError: self = CouchError.from(error)
         case let error as JSONError: self = CouchError.invalidJSON(error)

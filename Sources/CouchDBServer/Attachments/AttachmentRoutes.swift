@@ -46,8 +46,8 @@ enum AttachmentRoutes {
                     416, "the attachment has \(size) bytes", error: "requested_range_not_satisfiable", headers: ["Content-Range": "bytes */\(size)"])
             }
         }
-        // The whole shows at its end whether it is right, a part never.
-        if count < size { try await call.database.blobs.check(digest, pieceBytes: CouchLimits.pieceBytes) }
+        // A part never shows whether it is right, the whole only at its end.
+        try await call.database.blobs.check(digest, pieceBytes: CouchLimits.pieceBytes)
         let (first, length) = (start, count)
         return .stream(status: status, headers: headers, length: Int(clamping: count)) { writer in
             var pieces = PieceWriter(writer, call.database.blobs)

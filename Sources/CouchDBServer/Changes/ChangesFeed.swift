@@ -181,7 +181,7 @@ enum ChangesFeed {
         try await writer.write(text.bytes)
         if question.includesDocuments {
             try await writer.write(",\"doc\":")
-            try await writer.write(DocumentText.of(row.document, question.form, writer.blobs).pieces)
+            try await writer.write(DocumentText.ofRow(row.document, question.form, writer.blobs).pieces)
         }
         try await writer.write("}")
     }

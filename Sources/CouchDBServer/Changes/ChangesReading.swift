@@ -161,7 +161,14 @@ struct ChangesReading: Sendable {
                     }
                     let text = row.event.map { "\"\($0):\(row.sequence)\"" } ?? "\(row.sequence)"
                     let isRead = row.change.hasTree && (question.allLeaves || keepsTrees && !isBound)
-                    let tree = isRead ? try row.change.revisionTree() : nil
+                    let whole = try transaction.unlessDamaged(collection) { () throws(StoreError) -> RevisionTree? in
+                        if question.includesDocuments, let damage = FoundRevision(row.change, tree: nil).damage { throw damage }
+                        return isRead ? try row.change.revisionTree() : nil
+                    }
+                    guard let tree = whole else {
+                        before = ChannelPlace(behind: row.sequence, in: row.event)
+                        continue
+                    }
                     let revisions = isBound ? Self.told(row, tree) : leaves(row.change, tree)
                     if let first = revisions.first {
                         starts.append(before)
@@ -183,7 +190,15 @@ struct ChangesReading: Sendable {
             var starts: [ChannelPlace] = []
             var bytes = 0
             for row in rows where bytes < CouchLimits.pageBytes {
-                let tree = row.hasTree && (question.allLeaves || keepsTrees) ? try row.revisionTree() : nil
+                let isRead = row.hasTree && (question.allLeaves || keepsTrees)
+                let whole = try transaction.unlessDamaged(collection) { () throws(StoreError) -> RevisionTree? in
+                    if question.includesDocuments, let damage = FoundRevision(row, tree: nil).damage { throw damage }
+                    return isRead ? try row.revisionTree() : nil
+                }
+                guard let tree = whole else {
+                    page.place = ChannelPlace(row.sequence)
+                    continue
+                }
                 starts.append(page.place)
                 page.place = ChannelPlace(row.sequence)
                 let told = ChangesRow(

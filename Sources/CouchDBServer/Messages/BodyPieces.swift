@@ -66,7 +66,7 @@ struct PieceWriter {
         if let gzip { try await writer.write(ByteBuffer(bytes: gzip.pack([], isLast: true))) }
     }
 
-    /// A blob that is altered or gone cuts the answer short, which tells the client that it is not whole.
+    /// A blob that was altered or went away since it was read through cuts the answer short, which tells the client that it is not whole.
     mutating func eachPiece(
         of digest: BlobDigest, from start: UInt64 = 0, count: UInt64 = .max, _ body: (inout PieceWriter, [UInt8]) async throws -> Void
     ) async throws {

@@ -27,7 +27,8 @@ enum CouchError {
         case .notFound, .blobMissing: missing()
         case .bodyTooLarge, .blobTooLarge: HTTPError(413, "\(error)", error: "document_too_large")
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: badRequest("\(error)")
-        case .diskFull: HTTPError(507, "\(error)", error: "insufficient_storage")
+        // Without the path, which is not for strangers.
+        case .diskFull(_, let detail): HTTPError(507, "there is no room for it (\(detail)); nothing of this write was stored", error: "insufficient_storage")
         case .tooManyIndexes: forbidden("\(error)")
         case .blobAltered: HTTPError(500, "the attachment cannot be read", error: "internal_server_error")
         case .documentDamaged: HTTPError(500, "the document cannot be read", error: "internal_server_error")
@@ -47,6 +48,20 @@ enum CouchError {
         case 507: HTTPError(507, error.message, error: "insufficient_storage")
         case 422, 400: HTTPError(400, error.message, error: "doc_validation")
         default: HTTPError(error.code, error.message, headers: error.code == 503 ? ["Retry-After": "1"] : [:])
+        }
+    }
+}
+
+/// The bytes of an attachment, which the answer to its document would have to hold, cannot be given.
+struct UnreadableAttachment: Error {
+    var answer: HTTPError
+
+    /// Nil for what is no matter of the attachment.
+    init?(_ name: String, _ error: StoreError) {
+        switch error {
+        case .blobAltered: answer = HTTPError(500, "the attachment \(name) is damaged here and cannot be given", error: "internal_server_error")
+        case .blobMissing: answer = HTTPError(500, "the bytes of the attachment \(name) are not here", error: "internal_server_error")
+        default: return nil
         }
     }
 }

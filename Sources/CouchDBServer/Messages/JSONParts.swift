@@ -40,7 +40,8 @@ struct JSONParts {
             guard at < end, parts.bytes[at] != UInt8(ascii: "}") else { return nil }
             let first = at
             let keyEnd = parts.end(of: at)
-            let start = parts.skipSpace(parts.skipSpace(keyEnd) + 1)
+            // What a disk has altered may end anywhere.
+            let start = Swift.min(parts.skipSpace(parts.skipSpace(keyEnd) + 1), parts.bytes.count)
             let stop = parts.end(of: start)
             at = parts.next(stop)
             return (first..<keyEnd, start..<stop)
@@ -86,6 +87,7 @@ struct JSONParts {
         while at < range.upperBound, bytes[at] != UInt8(ascii: "]") {
             guard found.count < limit else { return nil }
             let stop = end(of: at)
+            guard stop > at else { break }
             found.append(at..<stop)
             at = next(stop)
         }

@@ -174,7 +174,7 @@ struct AllDocuments: Sendable {
         try await writer.write(found?.isDeleted == true ? ",\"deleted\":true}" : "}")
         if let found, !found.isDeleted {
             try await writer.write(",\"doc\":")
-            try await writer.write(DocumentText.of(found, form, call.database.blobs).pieces)
+            try await writer.write(DocumentText.ofRow(found, form, call.database.blobs).pieces)
         } else if found != nil, includesDocuments {
             try await writer.write(",\"doc\":null")
         }
@@ -209,7 +209,8 @@ struct AllDocuments: Sendable {
                     if !includesDocuments { shown.body = Array("{}".utf8) }
                     try await write(found.id, found.revision, includesDocuments || found.isDeleted ? shown : nil, &output, &writer)
                 } else {
-                    try await missing(key, &output, &writer, error: document.failure == nil ? "not_found" : "held")
+                    let error = document.isDamaged ? "internal_server_error" : document.failure == nil ? "not_found" : "held"
+                    try await missing(key, &output, &writer, error: error)
                 }
             }
             rest = rest.dropFirst(page.count)

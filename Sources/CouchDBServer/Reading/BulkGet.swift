@@ -74,11 +74,23 @@ enum BulkGet {
         guard case .document(let question, _) = asked else { return }
         try await begin(document.id.text, &isFirst, &writer)
         var isFirstRevision = true
+        if document.isDamaged {
+            let revision = if case .named(let revisions, _) = question.wanted { revisions.first?.text } else { String?.none }
+            try await writer.write(error(document.id.text, revision ?? "undefined", CouchError.from(.documentDamaged(id: document.id, detail: ""))))
+            return try await writer.write("]}")
+        }
         for found in document.revisions {
-            try await writer.write(isFirstRevision ? "{\"ok\":" : ",{\"ok\":")
+            if !isFirstRevision { try await writer.write(",") }
             isFirstRevision = false
-            try await writer.write(DocumentText.of(found, form, writer.blobs).pieces)
-            try await writer.write("}")
+            do {
+                let text = try await DocumentText.of(found, form, writer.blobs)
+                try await writer.write("{\"ok\":")
+                try await writer.write(text.pieces)
+                try await writer.write("}")
+            } catch let unreadable as UnreadableAttachment {
+                // Of this revision alone: those of other documents are to come.
+                try await writer.write(error(document.id.text, found.revision.text, unreadable.answer))
+            }
         }
         var missing = document.missing.map(\.text)
         if document.revisions.isEmpty, missing.isEmpty, case .leaves = question.wanted { missing = ["undefined"] }

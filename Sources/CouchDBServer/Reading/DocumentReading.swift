@@ -39,6 +39,8 @@ struct FoundDocument: Sendable {
     var isDeleted = false
     /// A filter failed on it, and it is left out.
     var failure: PolicyFailure?
+    /// What is stored of it cannot be read, and it is left out.
+    var isDamaged = false
     /// What the trees of its revisions come to, in bytes.
     var treeBytes = 0
 
@@ -64,10 +66,17 @@ struct DocumentReading: Sendable {
     /// Has the client's channels noted, once for a request.
     func prepare() async throws { try await call.host.access.note(call.peer, call.collection) }
 
-    func one(_ id: DocumentID, _ wanted: WantedRevisions = .current, withTree: Bool = false, withKept: Bool = false) async throws -> FoundDocument {
+    /// - Parameter evenDamaged: for who is about to replace the document, or to delete it.
+    /// - Throws: ``HTTPError`` 500 where it is damaged.
+    func one(
+        _ id: DocumentID, _ wanted: WantedRevisions = .current, withTree: Bool = false, withKept: Bool = false, evenDamaged: Bool = false
+    ) async throws -> FoundDocument {
         try await prepare()
         let question = Question(id: id, wanted: wanted, withKept: withKept)
-        return try await page([question][...], withTrees: withTree || withKept).first ?? FoundDocument(id: id)
+        let document = try await page([question][...], withTrees: withTree || withKept).first ?? FoundDocument(id: id)
+        // The store has said why.
+        if document.isDamaged, !evenDamaged { throw CouchError.from(.documentDamaged(id: id, detail: "")) }
+        return document
     }
 
     /// Some of the first documents: at least one, as many as may be held at once.
@@ -75,7 +84,8 @@ struct DocumentReading: Sendable {
     /// - Parameter kept: bytes that the answer goes on holding of pages before.
     func page(_ questions: ArraySlice<Question>, withTrees: Bool, withBodies: Bool = true, beside kept: Int = 0) async throws -> [FoundDocument] {
         let (collection, peer) = (call.collection, call.peer.channelPeer)
-        let needsBodies = withBodies || call.peer.pushFilter != nil
+        let isFiltered = call.peer.pushFilter != nil
+        let needsBodies = withBodies || isFiltered
         // The page before was taken by the client.
         call.answer.hold(kept)
         try await call.requireAdmission()
@@ -88,12 +98,25 @@ struct DocumentReading: Sendable {
                     var found: [FoundDocument] = []
                     var bytes = 0
                     for question in questions where bytes < CouchLimits.pageBytes && found.count < CouchLimits.pageRows {
-                        let size = try Self.size(question, collection, transaction, withTrees: withTrees, withBodies: needsBodies)
-                        if bytes + size > room {
-                            if found.isEmpty { return Page.needs(size) }
-                            break
+                        var document = FoundDocument(id: question.id)
+                        do throws(StoreError) {
+                            let size = try Self.size(question, collection, transaction, withTrees: withTrees, withBodies: needsBodies)
+                            if bytes + size > room {
+                                if found.isEmpty { return Page.needs(size) }
+                                break
+                            }
+                            document = try Self.read(question, collection, access, transaction, withTrees: withTrees, withBodies: needsBodies)
+                        } catch {
+                            guard transaction.setAside(collection, error) else { throw error }
+                            // Whether the client may have it is not known: who may not have everything does not learn that it is here.
+                            document = FoundDocument(damaged: question, isTold: !isFiltered && access?.hasEverything ?? true)
                         }
-                        let document = try Self.read(question, collection, access, transaction, withTrees: withTrees, withBodies: needsBodies)
+                        if withBodies, let damage = document.revisions.lazy.compactMap(\.damage).first {
+                            transaction.setAside(collection, damage)
+                            let (current, isDeleted) = (document.current, document.isDeleted)
+                            document = FoundDocument(damaged: question, isTold: !isFiltered)
+                            if !isFiltered { (document.current, document.isDeleted) = (current, isDeleted) }
+                        }
                         bytes += document.bytes
                         found.append(document)
                     }
@@ -134,7 +157,7 @@ struct DocumentReading: Sendable {
     /// Of the bodies and the tree that are asked for, at least.
     private static func size(
         _ question: Question, _ collection: Collection, _ transaction: ReadTransaction, withTrees: Bool, withBodies: Bool
-    ) throws -> Int {
+    ) throws(StoreError) -> Int {
         guard let row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: false, ids: [question.id]).first else { return 0 }
         let bodySize = withBodies ? row.bodySize : 0
         guard row.hasTree, !question.wanted.isCurrent else { return bodySize + (withTrees ? row.treeMemorySize : 0) }
@@ -155,7 +178,7 @@ struct DocumentReading: Sendable {
 
     private static func read(
         _ question: Question, _ collection: Collection, _ access: ChannelAccess?, _ transaction: ReadTransaction, withTrees: Bool, withBodies: Bool
-    ) throws -> FoundDocument {
+    ) throws(StoreError) -> FoundDocument {
         let id = question.id
         var document = FoundDocument(id: id)
         if case .named(let revisions, _) = question.wanted { (document.missing, document.asked) = (revisions, revisions) }
@@ -227,7 +250,7 @@ struct DocumentReading: Sendable {
     }
 
     /// What a client may have of a document that left its channels with its last change: the tombstones of the branches that it had.
-    private static func ended(_ question: Question, _ row: ChangeRow, _ document: FoundDocument) throws -> FoundDocument {
+    private static func ended(_ question: Question, _ row: ChangeRow, _ document: FoundDocument) throws(StoreError) -> FoundDocument {
         guard case .named(_, let latest) = question.wanted, row.hasTree else { return document }
         var document = document
         let tree = try row.revisionTree()

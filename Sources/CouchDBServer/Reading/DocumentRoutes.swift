@@ -137,7 +137,7 @@ enum DocumentRoutes {
         try call.requireWriting()
         let parent = try parent(call)
         if case .document(let id) = try CouchID(id) {
-            let document = try await DocumentReading(call: call).one(id)
+            let document = try await DocumentReading(call: call).one(id, evenDamaged: true)
             if document.current == nil || document.isDeleted && parent != document.current {
                 throw CouchError.missing(document.isDeleted ? "deleted" : "missing")
             }

@@ -37,12 +37,17 @@ struct DocumentText {
     private(set) var pieces: [BodyPiece] = []
     /// The bytes that follow, in the order in which the document names them.
     private(set) var following: [AttachmentEntry] = []
+    /// Attachments whose bytes come with it, in it or behind it.
+    private var carried: [(name: String, digest: BlobDigest)] = []
     private var text = JSONWriter()
 
     /// The sizes of its blobs that are here.
     private let sizes: [BlobDigest: UInt64]
 
     /// With the lengths of attachments that their blobs have, whatever the document says.
+    ///
+    /// - Throws: ``UnreadableAttachment`` where the bytes of one that is to come with it are damaged or gone: before anything of it is written, since an
+    ///   answer that has begun could only be cut.
     static func of(_ found: FoundRevision, _ form: DocumentForm, _ blobs: BlobStore) async throws -> DocumentText {
         guard found.hasBlobs else { return DocumentText(found, form, [:]) }
         let named = AttachmentEntry.all(of: found).compactMap(\.blob)
@@ -50,7 +55,30 @@ struct DocumentText {
         let sizes = try await blobs.perform { blobs in
             Dictionary(named.compactMap { digest in blobs.size(digest).map { (digest, $0) } }) { size, _ in size }
         }
-        return DocumentText(found, form, sizes)
+        let text = DocumentText(found, form, sizes)
+        for (name, digest) in text.carried {
+            do { try await blobs.check(digest, pieceBytes: CouchLimits.pieceBytes) } catch let error as StoreError {
+                if let unreadable = UnreadableAttachment(name, error) { throw unreadable }
+                throw error
+            }
+        }
+        return text
+    }
+
+    /// As a row of a list, which others follow: where the bytes of an attachment cannot be given, stubs say that there are some.
+    static func ofRow(_ found: FoundRevision, _ form: DocumentForm, _ blobs: BlobStore) async throws -> DocumentText {
+        do { return try await of(found, form, blobs) } catch is UnreadableAttachment {
+            var form = form
+            form.attachments = .stubs
+            return try await of(found, form, blobs)
+        }
+    }
+
+    /// Whether the bytes of all that is to come with it can be given.
+    static func canBeGiven(_ found: FoundRevision, _ form: DocumentForm, _ blobs: BlobStore) async throws -> Bool {
+        guard found.hasBlobs, form.attachments.carries else { return true }
+        do { _ = try await of(found, form, blobs) } catch is UnreadableAttachment { return false }
+        return true
     }
 
     private init(_ found: FoundRevision, _ form: DocumentForm, _ sizes: [BlobDigest: UInt64]) {
@@ -122,6 +150,7 @@ struct DocumentText {
                 text.value(.object(entry.shown(generation: found.revision.generation, "stub", size: size)))
                 continue
             }
+            carried.append((entry.name, digest))
             switch form.attachments {
             case .follow:
                 text.value(.object(entry.shown(generation: found.revision.generation, "follows", size: size)))

@@ -25,13 +25,20 @@ enum OpenRevisions {
         var form = try DocumentRoutes.form(call.query)
         let document = try await DocumentReading(call: call).one(id, wanted, withTree: true)
         if case .leaves = wanted, document.revisions.isEmpty { throw CouchError.missing() }
-        let missingRevisions = document.missing.map(\.text) + elsewhere
-        guard isMultipart(call.request) else {
-            let shown = form
+        let inParts = isMultipart(call.request)
+        // In parts, attachments come along unless the client holds them.
+        if inParts { form.attachments = .follow }
+        var (revisions, missing) = ([FoundRevision](), document.missing.map(\.text) + elsewhere)
+        for found in document.revisions {
+            // One whose bytes are damaged is not here to be had: a replicator passes it over and goes on with other documents.
+            if try await DocumentText.canBeGiven(found, form, call.database.blobs) { revisions.append(found) } else { missing.append(found.revision.text) }
+        }
+        let (shown, given, missingRevisions) = (form, revisions, missing)
+        guard inParts else {
             return .pieces(call.database.blobs, keeping: call.answer) { writer in
                 try await writer.write("[")
                 var isFirst = true
-                for revision in document.revisions {
+                for revision in given {
                     let text = try await DocumentText.of(revision, shown, writer.blobs)
                     try await writer.write(isFirst ? "{\"ok\":" : ",{\"ok\":")
                     isFirst = false
@@ -39,18 +46,15 @@ enum OpenRevisions {
                     try await writer.write("}")
                 }
                 for revision in missingRevisions {
-                    try await writer.write("\(isFirst ? "" : ",")\(missing(revision))")
+                    try await writer.write("\(isFirst ? "" : ",")\(Self.missing(revision))")
                     isFirst = false
                 }
                 try await writer.write("]\n")
             }
         }
-        // In parts, attachments come along unless the client holds them.
-        form.attachments = .follow
-        let shown = form
         let (outer, inner) = (boundary(call), boundary(call))
         return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs, keeping: call.answer) { writer in
-            for revision in document.revisions {
+            for revision in given {
                 let text = try await DocumentText.of(revision, shown, writer.blobs)
                 if text.following.isEmpty {
                     try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")
@@ -62,7 +66,7 @@ enum OpenRevisions {
                 try await writer.write("\r\n")
             }
             for revision in missingRevisions {
-                try await writer.write("--\(outer)\r\nContent-Type: application/json; error=\"true\"\r\n\r\n\(missing(revision))\r\n")
+                try await writer.write("--\(outer)\r\nContent-Type: application/json; error=\"true\"\r\n\r\n\(Self.missing(revision))\r\n")
             }
             try await writer.write("--\(outer)--")
         }

@@ -3,18 +3,28 @@ import Environment
 import Synchronization
 
 extension BlobStore {
-    /// Reads a blob through, before a part of it is given out: a part alone can be compared with nothing. While its file stays as it was then
-    /// it is not read again, and who asks at the same time waits for one and the same look.
+    /// Reads a blob through before any of it is given out: a part alone can be compared with nothing, the whole only at its end, and what was sent by
+    /// then cannot be taken back. While its file stays as it was then it is not read again, and who asks at the same time waits for one and the same
+    /// look.
     ///
     /// - Parameter pieceBytes: how much one job reads: others get on in between, and the task may be cancelled.
     /// - Throws: `StoreError.blobAltered`, `.blobMissing`, `.tooManyOpenBlobs`; `CancellationError`.
     public func check(_ digest: BlobDigest, pieceBytes: Int) async throws {
-        guard let check = try await perform({ try $0.begin(digest) }) else { return }
+        guard let check = try await perform({ try $0.beginCheck(digest, pieceBytes: pieceBytes) }) else { return }
         var isDone = false
         while !isDone {
             try Task.checkCancellation()
             isDone = try await perform { try $0.advance(check, bytes: pieceBytes) }
         }
+    }
+
+    /// Begins to read a blob through, for callers that are no tasks; ``advance(_:bytes:)`` goes on. Blocks: call it inside ``perform(_:)``.
+    ///
+    /// - Returns: nil where the blob is known to be right, or one piece was all of it.
+    /// - Throws: as ``check(_:pieceBytes:)``.
+    package func beginCheck(_ digest: BlobDigest, pieceBytes: Int) throws(StoreError) -> BlobCheck? {
+        guard let check = try begin(digest) else { return nil }
+        return try advance(check, bytes: pieceBytes) ? nil : check
     }
 
     /// - Returns: nil where the blob is known to be right.
@@ -36,7 +46,10 @@ extension BlobStore {
         return checks.withLock { $0.begin(made) }
     }
 
-    private func advance(_ check: BlobCheck, bytes: Int) throws(StoreError) -> Bool {
+    /// Reads the next piece. Blocks.
+    ///
+    /// - Returns: whether all was read, and is right.
+    package func advance(_ check: BlobCheck, bytes: Int) throws(StoreError) -> Bool {
         do throws(StoreError) {
             let isDone = try check.advance(bytes: bytes)
             if isDone { checks.withLock { $0.end(check, isRight: true) } }
@@ -51,10 +64,11 @@ extension BlobStore {
 }
 
 /// A blob that is read through, piece by piece, for all who wait for it.
-final class BlobCheck: Sendable {
+package final class BlobCheck: Sendable {
     private struct State {
+        /// Nil at the end: who waited for it opens the blob next, and there may be a place for one file only.
+        var reader: BlobReader?
         var offset: UInt64 = 0
-        var isDone = false
         var failure: StoreError?
     }
 
@@ -63,11 +77,11 @@ final class BlobCheck: Sendable {
     let facts: FileFacts
     /// Seconds since 1970.
     let began: Int64
-    private let reader: BlobReader
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     init(_ digest: BlobDigest, _ facts: FileFacts, _ reader: BlobReader, began: Int64) {
-        (self.digest, self.facts, self.reader, self.began) = (digest, facts, reader, began)
+        (self.digest, self.facts, self.began) = (digest, facts, began)
+        state = Mutex(State(reader: reader))
     }
 
     /// Reads the next piece, which the reader compares with the digest when it is the last.
@@ -75,16 +89,17 @@ final class BlobCheck: Sendable {
     func advance(bytes count: Int) throws(StoreError) -> Bool {
         let result: Result<Bool, StoreError> = state.withLock { state in
             if let failure = state.failure { return .failure(failure) }
-            if state.isDone { return .success(true) }
+            guard let reader = state.reader else { return .success(true) }
             do throws(StoreError) {
                 let bytes = try reader.read(offset: state.offset, count: count)
                 state.offset += UInt64(bytes.count)
             } catch {
-                state.failure = error
+                (state.failure, state.reader) = (error, nil)
                 return .failure(error)
             }
-            state.isDone = state.offset >= reader.size
-            return .success(state.isDone)
+            guard state.offset >= reader.size else { return .success(false) }
+            state.reader = nil
+            return .success(true)
         }
         return try result.get()
     }
@@ -110,6 +125,9 @@ struct BlobChecks {
         guard let verdict = verdicts[digest], verdict.facts == facts else { return nil }
         return verdict.isRight
     }
+
+    /// Its bytes were found to be others.
+    mutating func forget(_ digest: BlobDigest) { verdicts[digest] = nil }
 
     func running(_ digest: BlobDigest, _ facts: FileFacts) -> BlobCheck? {
         guard let check = running[digest]?.check, check.facts == facts else { return nil }

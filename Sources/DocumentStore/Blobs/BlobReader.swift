@@ -4,7 +4,7 @@ import Environment
 import Synchronization
 
 /// An open blob. What is read from the beginning to the end in order is checked against the digest: the disk, or a person,
-/// may have altered the file. Who gives out a part alone has it read through before (`BlobStore.check`).
+/// may have altered the file. Who gives it to others has it read through before (`BlobStore.check`).
 ///
 /// Unchecked: `hasher` and `hashed` are touched only while `lock` is held. (A hasher is not Sendable, so it cannot lie
 /// inside the Mutex.)

@@ -161,14 +161,20 @@ public final class BlobStore: Sendable {
     func ownReader(_ digest: BlobDigest) throws(StoreError) -> BlobReader { try reader(digest, nil) }
 
     private func reader(_ digest: BlobDigest, _ place: OpenBlobs.Place?) throws(StoreError) -> BlobReader {
-        try BlobReader(path: path(digest), digest: digest, files, place, environment.time) { [problems] in problems.note(digest, $0) }
+        try BlobReader(path: path(digest), digest: digest, files, place, environment.time) { [weak self] in self?.note(digest, $0) }
     }
 
     /// The blob was written anew, or read.
-    func isRight(_ digest: BlobDigest) { problems.note(digest, nil) }
+    func isRight(_ digest: BlobDigest) { note(digest, nil) }
 
     /// Who read the blob has found other bytes.
-    func isAltered(_ digest: BlobDigest) { problems.note(digest, .blobAltered(digest: digest.text, path: path(digest))) }
+    func isAltered(_ digest: BlobDigest) { note(digest, .blobAltered(digest: digest.text, path: path(digest))) }
+
+    private func note(_ digest: BlobDigest, _ error: StoreError?) {
+        // A disk may give others without the file having changed: what was found before says nothing any more.
+        if error != nil { checks.withLock { $0.forget(digest) } }
+        problems.note(digest, error)
+    }
 
     // MARK: writing
 
@@ -258,10 +264,13 @@ public final class BlobStore: Sendable {
     func removeIfStillOld(_ digest: BlobDigest) -> UInt64? {
         guard age(digest, environment.time.wallSeconds()) >= graceSeconds else { return nil }
         do throws(FileError) {
-            return try tally.changing(digest, from: { size(digest) }) { () throws(FileError) in
+            let freed = try tally.changing(digest, from: { size(digest) }) { () throws(FileError) in
                 try files.remove(path(digest))
                 return 0
             }
+            // Nobody misses it, whatever its bytes were.
+            note(digest, nil)
+            return freed
         } catch { return nil }
     }
 }

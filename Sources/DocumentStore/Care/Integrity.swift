@@ -10,6 +10,8 @@ public struct IntegrityReport: Sendable {
     public var file: [String] = []
     /// Documents and blobs that cannot be read, or are not there; at most `StoreLimits.damagedDocuments` of them.
     public var damaged: [String] = []
+    /// Of the blobs: how many are altered, cannot be read, or are not there.
+    public var damagedBlobs = 0
     /// There are more than ``damaged`` names.
     public var isCapped = false
 
@@ -38,6 +40,7 @@ extension Database {
             }
             for digest in try await read({ try $0.missingBlobs(collection, $0.blobsNamed(collection), of: self.blobs) }) {
                 report.add("collection \(collection.name): blob \(digest.text) is not stored, and documents name it")
+                report.damagedBlobs += 1
             }
         }
         let digests = try await blobs.perform { try $0.digests() }
@@ -60,7 +63,9 @@ extension Database {
                     return "\(error)"
                 }
             }
-            if let fault { report.add(fault) }
+            guard let fault else { continue }
+            report.add(fault)
+            report.damagedBlobs += 1
         }
         return report
     }

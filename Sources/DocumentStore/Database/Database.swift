@@ -255,16 +255,16 @@ public final class Database: Sendable {
     /// Documents that cannot be read, as far as they were met since the start; at most `StoreLimits.damagedDocuments`.
     public var damagedDocuments: [DamagedDocument] { problems.documents }
 
-    /// More documents or blobs are damaged than ``damagedDocuments`` and ``fileProblems()`` name.
+    /// More documents or blobs are damaged than ``damagedDocuments`` and ``alteredBlobs()`` name.
     public var hasMoreProblems: Bool { problems.isCapped }
 
     /// A peer of version vectors has written here, or edits get versions in any case.
     public var hasVersions: Bool { versions.isInUse }
 
-    /// What is wrong with the database's file and its blobs now, as far as it was met since the start. Looks for the file; blocks.
-    public func fileProblems() -> [StoreError] {
+    /// What is wrong with the database's file now, as far as it was met since the start. Looks for the file; blocks.
+    public func fileProblem() -> StoreError? {
         _ = try? file.check()
-        return problems.files
+        return problems.file
     }
 
     /// The disk's error of the last write, and since when (seconds since 1970) none has worked; nil while writes work. While they fail a

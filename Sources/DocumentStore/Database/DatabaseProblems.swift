@@ -18,7 +18,8 @@ final class DatabaseProblems: Sendable {
 
     private struct Met {
         var documents: [Key: String] = [:]
-        var blobs: [BlobDigest: StoreError] = [:]
+        /// The paths of their files.
+        var blobs: [BlobDigest: String] = [:]
         var file: StoreError?
         var writes: (error: StoreError, since: Int64)?
         /// The version of a peer that was furthest ahead of our clock, and who gave it.
@@ -113,21 +114,24 @@ final class DatabaseProblems: Sendable {
     /// A blob was read to its end. Beyond `StoreLimits.damagedDocuments` no further ones are noted.
     func note(_ digest: BlobDigest, _ error: StoreError?) {
         let isNew = met.withLock { met in
-            guard let error else {
-                if !met.blobs.isEmpty { met.blobs[digest] = nil }
+            guard case .blobAltered(_, let path)? = error else {
+                if error == nil, !met.blobs.isEmpty { met.blobs[digest] = nil }
                 return false
             }
             guard met.blobs[digest] != nil || met.blobs.count < StoreLimits.damagedDocuments else {
                 met.isCapped = true
                 return false
             }
-            return met.blobs.updateValue(error, forKey: digest) == nil
+            return met.blobs.updateValue(path, forKey: digest) == nil
         }
         if isNew, let error { report(error) }
     }
 
-    /// Of the database's file and its blobs.
-    var files: [StoreError] {
-        met.withLock { met in (met.file.map { [$0] } ?? []) + met.blobs.sorted { $0.key.hex < $1.key.hex }.map(\.value) }
+    /// Of the database's file.
+    var file: StoreError? { met.withLock { $0.file } }
+
+    /// Blobs whose bytes are others, with the paths of their files.
+    var blobs: [(digest: BlobDigest, path: String)] {
+        met.withLock { met in met.blobs.sorted { $0.key.hex < $1.key.hex }.map { (digest: $0.key, path: $0.value) } }
     }
 }

@@ -81,6 +81,9 @@ extension StoreError {
     /// There is no room to open the database with.
     package var isNoRoomToOpen: Bool { if case .diskFull(_, Self.noRoomToOpen) = self { true } else { false } }
 
+    /// The bytes of a blob are not those of its digest: what names it waits, and nothing else has to.
+    package var isOfAlteredBlob: Bool { if case .blobAltered = self { true } else { false } }
+
     /// The disk could not take what was to be written.
     var isOfDisk: Bool {
         switch self {
@@ -161,7 +164,7 @@ extension StoreError: CustomStringConvertible {
         case .tooManyOpenBlobs(let limit):
             "as many blobs as may be are being read or written (open_blobs = \(limit), which follows from RLIMIT_NOFILE); try again later"
         case .blobAltered(let digest, let path):
-            "the bytes of blob \(digest) were altered on disk: remove \(path) and restore it from a copy or let a peer send it again"
+            "the bytes of blob \(digest) were altered on disk (\(path)): store the right ones anew with nightjar blob put, or let a peer send them again"
         }
     }
 }

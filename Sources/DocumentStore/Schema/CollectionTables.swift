@@ -43,7 +43,7 @@ final class CollectionTables {
         case document, replace, update, move, setRemotes, remove, bodyAtSequence
         case changes, changesWithBodies
         case keepBody, keepCurrentBody, body, bodiesOf, dropBody, dropBodies
-        case addBlob, dropBlobs, blobReferenced
+        case addBlob, dropBlobs, blobReferenced, blobNamedBy
         case conflict, setConflict, dropConflict, conflictFailure, conflicts, pendingConflict
         case exclusion, exclude, unexclude, dropExclusionsOf
     }
@@ -88,6 +88,7 @@ final class CollectionTables {
         case .addBlob: "INSERT OR IGNORE INTO blobs_\(n)(id, digest) VALUES(?1, ?2)"
         case .dropBlobs: "DELETE FROM blobs_\(n) WHERE id = ?1"
         case .blobReferenced: "SELECT 1 FROM blobs_\(n) WHERE digest = ?1 LIMIT 1"
+        case .blobNamedBy: "SELECT id FROM blobs_\(n) WHERE digest = ?1 ORDER BY id LIMIT ?2"
         case .conflict: "SELECT local_rev, remote, remote_rev, since FROM conflicts_\(n) WHERE id = ?1"
         case .setConflict:
             """

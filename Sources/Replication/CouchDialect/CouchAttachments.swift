@@ -167,6 +167,8 @@ extension CouchDialect {
             parts.append(BlobPart(name: member.key, entry: Self.couch(entry), reader: reader))
         }
         guard parts.reduce(0, { $0 + $1.reader.size }) > Self.inlineBytes else { return false }
+        // A request that has begun could only be broken off, with its connection.
+        for (_, digest) in attachments.compactMap(Self.entry) { try await database.blobs.check(digest, pieceBytes: limits.proofPieceBytes) }
         var follows = JSONObject()
         for part in parts {
             var entry = part.entry

@@ -217,8 +217,8 @@ extension CouchDialect {
         ReplicationError(domain: .http, code: 400, message: "document \(wanted.row.id): \(flaw)")
     }
 
-    private func refuse(_ wanted: WantedRevision, _ error: ReplicationError) {
-        tell([.pull(slot: 0, .arrivalRefused(wanted.row.sequence, wanted.row.id, error, isFinal: true))])
+    private func refuse(_ wanted: WantedRevision, _ error: ReplicationError, isFinal: Bool = true) {
+        tell([.pull(slot: 0, .arrivalRefused(wanted.row.sequence, wanted.row.id, error, isFinal: isFinal))])
     }
 
     /// The engine's event for it, with the leaves that the peer has beside it.
@@ -315,8 +315,10 @@ extension CouchDialect {
                     tell([.pull(slot: 0, .noRoom(row.row.sequence, row.row.id, failure, bytes: Int(clamping: largest)))])
                     continue
                 }
-                guard failure.domain == .http, !failure.isTransient else { throw error }
-                refuse(row, failure)
+                // 500: the peer cannot read this one. It waits by itself, and other documents come.
+                let isUnreadable = failure.domain == .http && failure.code == 500
+                guard failure.domain == .http, isUnreadable || !failure.isTransient else { throw error }
+                refuse(row, failure, isFinal: !isUnreadable)
             }
         }
     }

@@ -22,6 +22,13 @@ struct BlobFiles {
         var offset: UInt64 = 0
     }
 
+    /// What there is of a blob that a peer asks for.
+    enum Opened: Sendable {
+        case reader(BlobReader)
+        /// It has to be read through first.
+        case check(BlobCheck)
+    }
+
     var written: [BlobTransfer: Written] = [:]
     var served: [AnswerHandle: Served] = [:]
     /// What the peer was given to prove a blob with.
@@ -105,7 +112,7 @@ final class BlobDriver {
             _ = endWriting(transfer)
             files.nonces[transfer] = nil
         case .tell(let waiter, let error): session.tell(session.links[waiter.slot], pull: .insertion(.blobsFetched(waiter.fetch, error)))
-        case .serve(let request): serve(request)
+        case .serve(let request): session.serving.serve(request)
         }
     }
 
@@ -168,8 +175,11 @@ final class BlobDriver {
         case .blobDigestMismatch?, .blobLengthMismatch?: failure = ReplicationError(domain: .http, code: 400, message: "\(error)")
         case .blobTooLarge?: failure = ReplicationError(domain: .http, code: 413, message: "\(error)")
         case .diskFull?: failure = ReplicationError(store: error)
-        // The disk, or the number of open files: that passes, and must not cost the peer its edit.
-        default: failure = ReplicationError(domain: .http, code: 503, message: "\(error)")
+        default:
+            // The disk, or the number of open files: that passes, and must not cost the peer its edit.
+            var passing = ReplicationError(store: error)
+            (passing.code, passing.isTransient) = (503, true)
+            failure = passing
         }
         session.tell(blobs: .failed(transfer, failure))
     }
@@ -191,94 +201,18 @@ final class BlobDriver {
             } then: { session, result in
                 switch result {
                 case .success(let known): session.tell(blobs: .needed(waiter, id, blobs, known: known))
+                // What the document had cannot be read, and what comes may repair it: the peer shows all of it.
+                case .failure(let error as StoreError) where error.concernsOneDocument:
+                    session.tell(blobs: .needed(waiter, id, blobs, known: []))
                 case .failure(let error): session.fail(error)
                 }
             }
         } failed: { $0.fail($1) }
     }
 
-    // MARK: - Serving
+    // MARK: - Elsewhere
 
-    /// Gives a blob, or the proof that it is here, to a peer that may have it:
-    /// - one of a revision that is on its way to the peer, see ``LentBlobs``;
-    /// - on a listener, also one that the current revision of the document names for which the peer asks, if that may go to it now. So a
-    ///   replicator that had to put a revision aside gets its blobs later, on another connection.
-    ///
-    /// Anything else is refused alike, whether it is here or not. A remote that we replicate with gets the first only: what it makes us
-    /// store, by a name for a blob that we hold, must not bring it that blob.
-    private func serve(_ request: BlobRequest) {
-        if files.lent.contains(request.digest) { return give(request) }
-        guard session.isPassive, let document = request.document else { return refuse(request) }
-        let digest = request.digest
-        session.service.view(session.links[request.slot]) { session, view in
-            session.ask { () async -> Result<Bool, any Error> in
-                do { return .success(try await view.blobs(of: document).contains(digest)) } catch { return .failure(error) }
-            } then: { session, result in
-                switch result {
-                case .success(true): session.blobs.give(request)
-                case .success(false): session.blobs.refuse(request)
-                case .failure(let error): session.blobs.refuse(request.handle, digest, error)
-                }
-            }
-        } failed: { $0.blobs.refuse(request.handle, digest, $1) }
-    }
-
-    private func refuse(_ request: BlobRequest) {
-        session.dialect.refuse(request.handle, MessageError(code: 403, message: "Attachment's doc not being synced"))
-        session.tell(blobs: .served(request.handle))
-    }
-
-    private func give(_ request: BlobRequest) {
-        let (handle, digest) = (request.handle, request.digest)
-        if let nonce = request.nonce {
-            return session.proofs.prove(request, nonce: nonce) { $0.blobs.refuse(handle, digest, $1) }
-        }
-        work { try $0.reader(digest) } then: { session, reader in
-            // Who asks for more than there is has something else.
-            let offset = request.offset <= reader.size ? request.offset : 0
-            // The rest is not compared with the digest here: the peer does that with all of it, and does not keep it where it is another. To
-            // read through what it has already would cost the most where connections break most often.
-            guard session.dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return session.tell(blobs: .served(handle)) }
-            if offset > 0 { session.observer.blobResumed(digest, offset) }
-            var underWay = BlobUnderWay(.push, request.document, digest.text, size: reader.size)
-            underWay.bytes = offset
-            session.blobs.files.served[handle] = BlobFiles.Served(reader: reader, ticket: session.counters.blobs.begin(underWay), offset: offset)
-        } failed: { $0.blobs.refuse(handle, digest, $1) }
-    }
-
-    private func refuse(_ handle: AnswerHandle, _ digest: BlobDigest, _ error: any Error) {
-        if case StoreError.blobMissing? = error as? StoreError {
-            session.dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
-        } else {
-            session.log(error)
-            session.dialect.refuse(handle, .busy)
-        }
-        session.tell(blobs: .served(handle))
-    }
-
-    /// The next piece of a blob that is being sent.
-    func supply(_ handle: AnswerHandle) {
-        guard let served = files.served[handle] else { return }
-        let (reader, offset) = (served.reader, served.offset)
-        let count = session.limits.blobPieceBytes
-        work { _ in ByteBuffer(bytes: try reader.read(offset: offset, count: count)) } then: { session, bytes in
-            let end = offset + UInt64(bytes.readableBytes)
-            let isLast = end >= reader.size
-            session.dialect.supply(handle, bytes, isLast: isLast)
-            session.counters.moved(served.ticket, by: bytes.readableBytes)
-            if isLast {
-                session.counters.blobs.end(served.ticket)
-                session.blobs.files.served[handle] = nil
-                session.tell(blobs: .served(handle))
-            } else {
-                session.blobs.files.served[handle]?.offset = end
-            }
-        } failed: { session, error in
-            // A reply cannot be taken back; a short one would be final to the peer. It comes again after this.
-            session.fail(ReplicationError(domain: .websocket, code: 4001, message: "\(error)"))
-        }
-    }
-
+    /// Works with files, and goes on here.
     func work<T: Sendable>(
         _ body: @escaping @Sendable (BlobStore) throws -> T, then: @escaping @Sendable (SessionDriver, T) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void

@@ -27,7 +27,7 @@ struct DialectEvents {
             session.service.handle(request, slot, handle)
         case .collectionsWanted(let handle, let wanted): session.service.openCollections(wanted, handle)
         case .defaultCollectionWanted: session.service.openDefaultCollection()
-        case .wantsMore(let handle): session.blobs.supply(handle)
+        case .wantsMore(let handle): session.serving.supply(handle)
         case .failed(let error, let wantsLegacy):
             guard wantsLegacy else { return session.fail(error) }
             session.finish(.wantsLegacy, error: error, closeCode: 1000, reason: "")

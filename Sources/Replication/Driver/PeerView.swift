@@ -72,7 +72,12 @@ struct PeerView: Sendable {
                 let found = try transaction.row(collection, id, withBody: withBodies)
                 guard let found, try access.map({ try transaction.isVisible(collection, id, found.revision, to: $0) }) ?? true else { continue }
                 bytes += found.body?.count ?? 0
-                let name = try transaction.currentName(collection, id, naming) ?? found.revision
+                let name: RevisionID
+                do throws(StoreError) { name = try transaction.currentName(collection, id, naming) ?? found.revision } catch {
+                    // Nobody gets it, and what comes may repair it.
+                    guard case .documentDamaged = error else { throw error }
+                    continue
+                }
                 documents.append(PolicyDocument(id: id, revision: name, isDeleted: found.isDeleted, body: found.body ?? []))
             }
             return (documents, taken)

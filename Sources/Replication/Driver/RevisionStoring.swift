@@ -32,7 +32,13 @@ struct RevisionStoring: Sendable {
         var outcomes: [StoreOutcome] = []
         outcomes.reserveCapacity(revisions.count)
         var access: ChannelAccess?
-        for each in revisions { outcomes.append(try store(each, transaction, &access)) }
+        for each in revisions {
+            do throws(StoreError) { outcomes.append(try store(each, transaction, &access)) } catch {
+                // What is stored of this document cannot be read; the others of the batch do not wait for that.
+                guard case .documentDamaged = error else { throw error }
+                outcomes.append(.failed(error))
+            }
+        }
         return outcomes
     }
 

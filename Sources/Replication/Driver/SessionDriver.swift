@@ -79,6 +79,7 @@ final class SessionDriver {
     var removals: AccessRemovals { AccessRemovals(session: self) }
     var refused: RefusedList { RefusedList(session: self) }
     var clockWaits: ClockWaits { ClockWaits(session: self) }
+    var serving: BlobServing { BlobServing(session: self) }
     var proofs: ProofGiving { ProofGiving(session: self) }
 
     init(
@@ -261,7 +262,7 @@ final class SessionDriver {
         log(error, "\(failure)")
         // What is wrong with a listener's own store is no reason for its peers to stop for good, as they do after 4002.
         let mayComeBack = failure.isTransient || isPassive && failure.domain == .store
-        finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.message)
+        finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.reasonForPeer)
     }
 
     /// A database that is closed is no fault: the agent stops, or its configuration changed.

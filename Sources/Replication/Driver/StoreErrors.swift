@@ -21,8 +21,12 @@ extension ReplicationError {
     /// What a peer is told of a revision of its that is not taken. It keeps what there is no room for, and tries again.
     var replyToPeer: MessageError {
         if isNoRoom { return MessageError(code: 503, message: "there is no room for the document now") }
+        if domain == .store { return .notNow("the document cannot be taken now") }
         return MessageError(code: domain == .http ? code : 400, message: message)
     }
+
+    /// What a peer is told where its connection ends for it. What the store says names files, and is for those only who look after this side.
+    var reasonForPeer: String { domain == .store ? MessageError.busy.message : message }
 }
 
 extension StoreError {
@@ -44,17 +48,19 @@ extension StoreError {
     var concernsOneDocument: Bool {
         switch self {
         case .conflict, .conflictMoved, .notFound, .bodyTooLarge, .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches,
-            .blobMissing, .documentDamaged:
+            .blobMissing, .blobAltered, .documentDamaged:
             true
         default: false
         }
     }
 
-    /// What a peer is told, in words: nothing of the document that is stored here, which it may not have.
+    /// What a peer is told, in words: nothing of the document that is stored here, which it may not have, and nothing of files.
     var peerMessage: String {
         switch self {
         case .conflict, .conflictMoved: "the document has another revision here"
         case .documentDamaged: "the document cannot be changed now"
+        case .blobAltered(let digest, _): "the blob \(digest) is damaged at its sender and cannot be given"
+        case .closed, .folder, .locked, .notADatabase, .schemaTooNew, .fileGone, .corrupt, .diskFull, .inputOutput, .database: MessageError.busy.message
         default: "\(self)"
         }
     }
@@ -65,7 +71,7 @@ extension StoreError {
         case .conflict, .conflictMoved: 409
         case .bodyTooLarge: 413
         case .historyInvalid: 422
-        case .notFound, .blobMissing: 404
+        case .notFound, .blobMissing, .blobAltered: 404
         case .bodyInvalid, .reservedKey, .tooManyBranches: 400
         default: 503
         }

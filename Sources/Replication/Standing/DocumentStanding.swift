@@ -27,8 +27,8 @@ public struct DocumentStanding: Sendable {
         case deletionSkipped
         /// It is in conflict, and waits for the decision.
         case inConflict(PendingConflict)
-        /// It names blobs that are not here.
-        case blobsMissing([BlobDigest])
+        /// It names blobs that are not here, or whose bytes are others.
+        case blobsLost(LostBlobs)
         /// The filter, asked just now, will keep it back.
         case willBeRejected(plugin: String)
         case willBeHeld(PolicyFailure)
@@ -125,18 +125,19 @@ extension Replicator {
         if isThere, wentBack == nil { return .there(row.revision) }
         if let blob = blobUnderWay(id, .push) { return .blobUnderWay(blob) }
         // What was noted of an earlier revision says nothing of one that is still to be looked at.
+        let lost = row.hasBlobs ? try await configuration.database.lostBlobs(of: row.body ?? []) : LostBlobs()
         if let noted = notes.push, noted.kind == .held || noted.revision.map({ $0 == row.revision }) ?? (row.sequence <= notes.checkpoint) {
             switch noted.kind {
             case .rejected: return .rejected(noted)
-            case .refused: return .refused(noted)
+            // The peer refuses what it cannot have whole, and is not to blame.
+            case .refused: return lost.isEmpty ? .refused(noted) : .blobsLost(lost)
             case .held, .orphaned: return .held(noted)
             }
         }
+        if !lost.isEmpty, !row.isDeleted { return .blobsLost(lost) }
         if let waiting = waiting.find(wanted.collection, id, .push) { return .waiting(waiting) }
         if wanted.skipsDeletions, row.isDeleted, row.remoteRevision == nil { return .deletionSkipped }
         if row.hasConflict, let conflict = notes.conflict { return .inConflict(conflict) }
-        let missing = try await missingBlobs(row)
-        if !missing.isEmpty { return .blobsMissing(missing) }
         if let filter = wanted.pushFilter {
             let context = PolicyContext(
                 database: configuration.database.name, collection: wanted.collection, direction: .push, replicator: configuration.name,
@@ -166,11 +167,5 @@ extension Replicator {
 
     private nonisolated func blobUnderWay(_ id: DocumentID, _ direction: Direction) -> BlobUnderWay? {
         status.blobs.first { $0.direction == direction && $0.document == id }
-    }
-
-    private nonisolated func missingBlobs(_ row: ChangeRow) async throws -> [BlobDigest] {
-        guard row.hasBlobs else { return [] }
-        let named = ((try? BlobReferences.find(in: row.body ?? [])) ?? []).map(\.digest)
-        return try await configuration.database.blobs.perform { blobs in named.filter { !blobs.contains($0) } }
     }
 }

@@ -128,10 +128,11 @@ struct Diagnosis: Sendable {
         let file = (report["file"]?.asArray ?? []).compactMap(\.asString)
         let damaged = (report["damaged"]?.asArray ?? []).compactMap(\.asString)
         let more = report["more"]?.asBool == true ? "; and more" : ""
+        let blobMend = (report["damaged_blobs"]?.asInt64 ?? 0) > 0 ? "\(BlobMend.text(database: name)); " : ""
         return Finding(
             "store", .wrong, "\(read): \((file + damaged).joined(separator: "; "))\(more)",
             mend: file.isEmpty
-                ? "nightjar explain documents_damaged; everything else goes on"
+                ? "\(blobMend)nightjar explain documents_damaged; everything else goes on"
                 : "nightjar export saves what can be read; then restore a backup (nightjar restore), or replicate anew")
     }
 }

@@ -42,9 +42,10 @@ extension Explanation {
                 + "They stay at the peer; deletions and documents that fit still come, and what is to be pushed goes on.",
             "Make room: delete or purge documents, remove what is not the agent's from the disk, or raise the quota and nightjar reload. The pull goes on by itself."),
         Explanation(
-            "documents_damaged", "What is stored of a document, or the file of a blob, cannot be read. Everything else goes on.",
-            "Save the document anew on top of its current revision, delete it, or purge it; or let a peer send it again. A disk that does this once "
-                + "does it again: look at it."),
+            "documents_damaged", "What is stored of a document, or the file of a blob, cannot be read or was altered. Peers do not get that document, or those "
+                + "that name the blob; everything else goes on.",
+            "A document: save it anew on top of its current revision, delete it, or purge it; or let a peer send it again. A blob: nightjar blob put DB "
+                + "FILE with the right bytes, such as a backup has in its folder blobs. A disk that does this once does it again: look at it."),
         Explanation(
             "fleet_refused", "A signed document of the fleet is not used: its signature, its version, its tests or its uses are wrong, or it sets what this agent does not let it set. What was in force goes on.",
             "The text says why. Publish a version that is right: nightjar fleet publish; nightjar fleet status on the hub shows who refuses what. Where this agent is in "
@@ -52,9 +53,10 @@ extension Explanation {
         Explanation(
             "documents_held",
             "A filter failed on documents, so that nobody knows whether they may pass; or a blob that they name cannot be taken, such as one above "
-                + "limits: { max_blob_bytes }. They wait.",
+                + "limits: { max_blob_bytes }, or one that the peer has not got. They wait.",
             "nightjar replicator NAME held says which, and why: the line of the plugin that failed, or the blob with its size and the limit. Mend the plugin and save "
-                + "it, or raise the limit and nightjar reload: they go on by themselves."),
+                + "it, or raise the limit and nightjar reload: they go on by themselves. A blob that is missing or damaged at the peer has to be stored there "
+                + "anew (nightjar blob put); then nightjar replicator NAME start."),
         Explanation(
             "documents_waiting",
             "Documents cannot be exchanged for the moment: the peer cannot take or give them, such as one whose blob it has not got, or there is no room for them here.",

@@ -5,7 +5,8 @@ extension Explanation {
         Explanation(
             "deleted", "The document is here as a tombstone, which tells peers of its deletion.",
             "Nothing. To have it back, save it again. Where a resolver deleted what both sides had, the text names it, and nightjar conflicts show has both documents."),
-        Explanation("damaged", "What is stored of the document cannot be read.", "Save it anew on top of its current revision, delete it, or purge it."),
+        Explanation("damaged", "What is stored of the document, or of a blob that it names, cannot be read.",
+            "Save it anew on top of its current revision, delete it, or purge it. A blob: nightjar blob put DB FILE with the right bytes."),
         Explanation(
             "unknown", "There is no such document here: it never came, or it was purged, which leaves nothing behind.",
             "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand."),
@@ -31,8 +32,8 @@ extension Explanation {
                 + "replicator NAME stop, then start, makes another one now."),
         Explanation("under_way", "The document was offered to the peer or sent, and the peer has not answered.", "Where it stays, look at the line and at the peer."),
         Explanation(
-            "waiting_for_blobs", "A blob of the document is on its way, is not here, or cannot be taken.",
-            "The text names the blob. Where it names a limit, raise it and nightjar reload; nightjar blob put brings one here that is missing."),
+            "waiting_for_blobs", "A blob of the document is on its way, is not here, is damaged here, or cannot be taken.",
+            "The text names the blob. Where it names a limit, raise it and nightjar reload; nightjar blob put brings one here that is missing or damaged."),
         Explanation(
             "rejected", "A filter here said no to the document: push_filter or pull_filter.",
             "Change the document or the filter. What a replicator's filter kept back is looked at again by itself."),

@@ -1,0 +1,34 @@
+import Documents
+import DocumentStore
+import Encodings
+
+/// What is said of blobs whose bytes are not to be had.
+package enum BlobMend {
+    /// What to do.
+    package static func text(database: String) -> String {
+        "store it anew from a copy: nightjar blob put \(database) FILE, such as a backup has in its folder blobs; or let a peer send it again"
+    }
+}
+
+extension AlteredBlob {
+    /// Which documents wait for it.
+    var namedBy: String {
+        guard let first = names.first else { return "no document names it" }
+        let document = "document \(first.id) of \(first.collection)"
+        guard names.count > 1 else { return "\(document) names it, and goes to no peer until it is right again" }
+        let others = "\(Plural.count(names.count - 1, "other document", "other documents"))\(hasMoreNames ? " and more" : "")"
+        return "\(document) and \(others) name it, and go to no peer until it is right again"
+    }
+}
+
+extension LostBlobs {
+    /// What is the matter, of a document that names them.
+    var text: String {
+        var parts: [String] = []
+        if let first = altered.first {
+            parts.append("the bytes of \(Plural.count(altered.count, "blob")) that it names were altered on disk, such as \(first)")
+        }
+        if let first = missing.first { parts.append("it names \(Plural.count(missing.count, "blob")) that this database does not have, such as \(first)") }
+        return parts.joined(separator: "; ")
+    }
+}

@@ -1,0 +1,111 @@
+import BLIP
+import Documents
+import DocumentStore
+import Glibc
+import NIOCore
+import Testing
+
+@testable import Replication
+
+/// A blob whose file holds other bytes than those of its digest: the documents that name it wait, and nothing else does.
+@Suite(.timeLimit(.minutes(5)))
+struct AlteredBlobTests {
+    private static let photo = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+    private static let digest = BlobDigest.of(photo).text
+
+    private static func body(_ digest: String, _ count: Int) -> String {
+        "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(count)}}"
+    }
+
+    /// Six documents, and between them one whose blob is altered.
+    private func fill(_ database: TestDatabase) async throws {
+        try await database.fill(0..<3)
+        #expect(try await database.blob(Self.photo) == Self.digest)
+        try await database.put("photo", Self.body(Self.digest, Self.photo.count))
+        try database.alter(Self.digest)
+        try await database.fill(3..<6)
+    }
+
+    @Test func aPullHoldsItsDocumentAndBringsAllOthers() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await fill(b)
+        let hub = Hub(b)
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull), hub)
+        let status = await replicator.run()
+        #expect(status.error == nil && status.counts.pulled == 6 && status.counts.held == 1 && status.counts.completed == status.counts.total, "\(status)")
+        #expect(hub.connections == 1)
+        let held = try await replicator.heldDocuments().map(\.1)
+        #expect(held.map(\.id) == [doc("photo")] && held[0].error.contains(Self.digest) && !held[0].error.contains("blobs/"), "\(held)")
+        #expect(try await b.blob(Self.photo) == Self.digest)
+        #expect(await replicator.run().counts.pulled == 1)
+        #expect(try await a.contents() == b.contents())
+        #expect(try await replicator.heldDocuments().isEmpty)
+    }
+
+    @Test func aPushKeepsItsDocumentAndBringsAllOthers() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await fill(a)
+        let hub = Hub(b)
+        let replicator = Replicator(ReplicatorConfiguration(a, .push), hub)
+        let status = await replicator.run()
+        #expect(status.error == nil && status.counts.pushed == 6 && status.counts.failed == 1, "\(status)")
+        #expect(hub.connections == 1)
+        let refused = try await replicator.refusedDocuments()
+        #expect(refused.map(\.id) == [doc("photo")] && refused[0].reason.contains(Self.digest) && !refused[0].reason.contains("blobs/"), "\(refused)")
+        // It is not the peer's no: where the document stands names the blob.
+        guard case .blobsLost(let lost) = try await replicator.standing(of: doc("photo"), in: .default).push else {
+            return #expect(Bool(false), "the blob is not named")
+        }
+        #expect(lost.altered.map(\.text) == [Self.digest] && lost.missing.isEmpty)
+        #expect(try await a.blob(Self.photo) == Self.digest)
+        #expect(await replicator.run().counts.pushed == 1)
+        #expect(try await a.contents() == b.contents())
+        #expect(try await replicator.refusedDocuments().isEmpty)
+    }
+
+    /// Also of one that is more than is read at once, wherever in it the damage is.
+    @Test(arguments: [0, 1_500_000, 2_999_000]) func thePeerIsToldBeforeTheFirstByte(at offset: Int) async throws {
+        let database = try TestDatabase("hub")
+        let bytes = [UInt8](repeating: 7, count: 3_000_000)
+        let digest = try await database.blob(bytes)
+        try await database.put("film", Self.body(digest, bytes.count))
+        try database.alter(digest, at: offset)
+        let peer = try await Peer(Hub(database))
+        await peer.begin()
+        let properties = [("collection", "0"), ("digest", digest), ("docID", "film")]
+        for _ in 0..<2 {
+            for (profile, nonce) in [("getAttachment", ""), ("proveAttachment", "a nonce of some bytes")] {
+                let error = await peer.ask(profile, properties, nonce)?.error
+                #expect(error?.code == 404 && error?.message.contains("is damaged at its sender") == true, "\(profile): \(String(describing: error))")
+                #expect(error?.message.contains("blobs/") == false)
+            }
+            #expect(await peer.isAlive())
+        }
+        #expect(try await database.blob(bytes) == digest)
+        let reply = await peer.ask("getAttachment", properties)
+        #expect(reply?.error == nil && reply?.body.readableBytes == bytes.count)
+    }
+
+    /// A disk may give other bytes than before, of a file that has not changed: what was begun cannot be taken back, and is not begun again.
+    @Test func whatIsAlteredBehindTheLookEndsOneConnectionAndNoFurther() async throws {
+        let database = try TestDatabase("hub")
+        let digest = try await database.blob(Self.photo)
+        try await database.put("photo", Self.body(digest, Self.photo.count))
+        let path = try database.blobPath(digest)
+        func setChanged() { _ = utimes(path, [timeval(tv_sec: 1_000_000, tv_usec: 0), timeval(tv_sec: 1_000_000, tv_usec: 0)]) }
+        setChanged()
+        let hub = Hub(database)
+        let properties = [("collection", "0"), ("digest", digest), ("docID", "photo")]
+        let first = try await Peer(hub)
+        await first.begin()
+        #expect(await first.ask("getAttachment", properties)?.body.readableBytes == Self.photo.count)
+        try database.alter(digest)
+        setChanged()
+        #expect(await first.ask("getAttachment", properties) == nil)
+        for await end in first.end { #expect(end.code == 4001 && !end.reason.contains("blobs/") && !end.reason.contains("altered on disk"), "\(end)") }
+        let second = try await Peer(hub)
+        await second.begin()
+        #expect(await second.ask("getAttachment", properties)?.error?.code == 404)
+        #expect(await second.isAlive())
+    }
+}
