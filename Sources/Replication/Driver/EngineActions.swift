@@ -168,7 +168,7 @@ extension ReplicationSession {
             check(proposals, link)
         case .answerChanges(let handle, let answers): dialect.answer(handle, changes: answers)
         case .answerProposals(let handle, let answers, let namesCurrent):
-            dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent)
+            dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent, refusal: whyNothingMayBePushed)
         case .refuseList(let handle, let error): dialect.refuse(handle, error)
         case .check(let batch, let revisions):
             let unusualKeys = database.unusualKeys
