@@ -82,6 +82,11 @@ enum StatusText {
                     string(peer["pulled_by_peer"]), string(peer["pushed_by_peer"]),
                 ])
             }
+            for feed in rows(listener, "feeds") {
+                peers.add([
+                    string(feed["address"]), string(feed["user"]), string(feed["database"]), "\(protocolName(feed)), \(string(feed["feed"]))", string(feed["since"]), "-", "-",
+                ])
+            }
         }
         return section(table, "no listeners") + notes + (peers.isEmpty ? "" : "\n\(peers.text)")
     }
