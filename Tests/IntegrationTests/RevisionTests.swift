@@ -1,6 +1,7 @@
 import BLIP
 import Digests
 import Documents
+import NIOCore
 import TestSupport
 import Testing
 

