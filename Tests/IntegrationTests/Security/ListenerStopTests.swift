@@ -59,7 +59,7 @@ struct ListenerStopTests {
         #expect(attention.count == 1 && attention.first?["text"]?.asString?.contains("the peer takes nothing of us") == true, "\(attention)")
         // No document went there to be refused.
         #expect(!hub.process.errors.contains("which a peer pushed"), "\(hub.process.errors)")
-        let why = try await edge.command("doc", "why", "main", "pushed-0", "--json").json["replicators"]?.asArray?.first?["push"]
+        let why = try await edge.admin.get("/api/databases/main/why/pushed-0").json["replicators"]?.asArray?.first?["push"]
         #expect(why?["state"] == "pending" && why?["text"]?.asString?.contains("the peer takes nothing of us") == true, "\(why?.text ?? "")")
 
         let reload = try await hub.reload(configuration(false))
