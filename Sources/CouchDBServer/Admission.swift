@@ -1,3 +1,4 @@
+import Documents
 import HTTPServer
 import Synchronization
 
@@ -11,6 +12,12 @@ package final class Admission: Sendable {
         case ended
     }
 
+    /// A request for changes that lasts: `longpoll`, `continuous` or `eventsource`.
+    package struct Feed: Sendable, Equatable {
+        package var kind: String
+        package var collection: CollectionName
+    }
+
     private struct State {
         /// The change of who may come in that this one has to be judged by, and the last by which it was.
         var asked: Int
@@ -18,6 +25,7 @@ package final class Admission: Sendable {
         var isEnded = false
         /// It ended because the listener stops.
         var isOfStop = false
+        var feed: Feed?
         /// The answer waits for news: it hears of the end, and comes to an end itself.
         var isWaiting = false
         var cut: (@Sendable () -> Void)?
@@ -41,6 +49,9 @@ package final class Admission: Sendable {
     package var standing: Standing {
         state.withLock { $0.isEnded ? .ended : $0.judged < $0.asked ? .inDoubt : .admitted }
     }
+
+    /// Nil for one that is about to be answered, and for one that has to go.
+    package var feed: Feed? { state.withLock { $0.isEnded ? nil : $0.feed } }
 
     // MARK: - The listener's side
 
@@ -111,6 +122,11 @@ package final class Admission: Sendable {
 
     func cancel(_ number: Int) {
         state.withLock { _ = $0.actions.removeValue(forKey: number) }
+    }
+
+    /// The answer lasts until its client has enough.
+    func becomes(_ feed: Feed) {
+        state.withLock { $0.feed = feed }
     }
 
     /// The answer waits, or goes on.

@@ -15,6 +15,17 @@ import Testing
         // The body comes back byte for byte.
         #expect(read.output == "{\"_id\":\"pump-1\",\"_rev\":\"\(revision)\",\"site\": \"north\", \"n\": 1.50}\n")
 
+        // A shell's echo ends with a line's end, which is none of the document.
+        #expect(try await documents.run("doc", "put", "main", "echoed", input: .text("{\"n\":1}\n")).status == 0)
+        #expect(try await documents.run("doc", "get", "main", "echoed").output.hasSuffix("\"n\":1}\n"))
+        let echoed = try await documents.run("doc", "get", "main", "echoed").output
+        #expect(!echoed.hasSuffix("\n\n"), "\(echoed)")
+        #expect(try await documents.run("doc", "rm", "main", "echoed").status == 0)
+        let absent = try await documents.run("doc", "put", "main", "pump-2", "pump-2.json")
+        #expect(absent.status == 1 && absent.errors.contains("there is no file of that name") && absent.errors.contains("doc put main pump-2 < FILE"), "\(absent)")
+        let named = try await documents.run("doc", "put", "main", "pump-2", "/dev/null")
+        #expect(named.status == 1 && named.errors.contains("the name of a file") && named.errors.contains("pump-2 < /dev/null"), "\(named)")
+
         let blind = try await documents.run("doc", "put", "main", "pump-1", "{}")
         #expect(blind.status == 1)
         #expect(blind.errors.contains("pump-1") && blind.errors.contains(revision), "\(blind)")

@@ -210,7 +210,7 @@ private struct Desk: Sendable {
         for (arguments, words) in [
             (["d/main.nightjar", "ws://127.0.0.1:\(closed)/main", "--max-attempts", "1"], ["refused", "network/19"]),
             (["d/main.nightjar", "ws://127.0.0.1:\(port)/nothing"], ["404", "nothing"]),
-            (["d/main.nightjar", "ws://127.0.0.1:\(port)/main"], ["1 document failed", "403"]),
+            (["d/main.nightjar", "ws://127.0.0.1:\(port)/main"], ["403", "this listener is read-only"]),
             (["d/absent.nightjar", "ws://127.0.0.1:\(port)/main"], ["there is no database in d/absent.nightjar"]),
             (["ws://127.0.0.1:\(port)/main", "ws://127.0.0.1:\(port)/main"], ["both URLs"]),
             (["d/main", "ws://127.0.0.1:\(port)/main"], ["d/main", ".nightjar"]),

@@ -94,6 +94,8 @@ import Testing
             #expect(list.output.contains(words), "\(words) is not in \(list)")
         }
         #expect(!list.output.contains(hash))
+        // By a line that is wrong nobody may do anything.
+        #expect(list.lines.count { $0.contains("pull and push") } == 1 && !list.lines.contains { $0.contains("  pull  ") }, "\(list)")
         let json = try await user("list", "--json").json.asArray ?? []
         #expect(json.map { $0["line"]?.asInt64 } == [1, 2, 3, 4, 5, 6])
         #expect(json[0]["name"]?.asString == "ada" && json[0]["problem"]?.isNull == true && json[5]["problem"]?.isNull == false)

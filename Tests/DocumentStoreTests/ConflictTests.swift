@@ -30,6 +30,9 @@ import Testing
         #expect(try await store.database.read { try $0.pendingConflicts(c, limit: 10).map(\.id) } == [doc("a")])
         #expect(try await store.database.read { try $0.remoteRevision(remote, c, doc("a")) } == rev("2-ff"))
         #expect(try await store.statistics().conflictsPending == 1)
+        let since = try await store.database.read { try $0.pendingConflicts(c, limit: 10).first?.since }
+        #expect(since != nil)
+        #expect(try await store.statistics().conflictsPendingSince == since)
         #expect(try await store.statistics().documents == 1)
         // The same after a restart.
         store.database.close()
@@ -50,6 +53,7 @@ import Testing
         #expect(text(current.body) == #"{"theirs":1}"#)
         #expect(try await store.conflict("a") == nil)
         #expect(try await store.statistics().conflictsPending == 0)
+        #expect(try await store.statistics().conflictsPendingSince == nil)
     }
 
     @Test(arguments: ["2-00", "2-ff"])

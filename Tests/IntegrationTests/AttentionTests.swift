@@ -49,6 +49,9 @@ struct AttentionTests {
 
         try folder.write("plugins/gate.lua", "return { push_filter = function(doc) return true end }\n")
         try folder.write("nightjar.yaml", configuration)
+        // Put back right: that is seen at once, with no reload.
+        let mended = try await edge.admin.get("/health")
+        #expect(try entry("configuration_refused", mended.json["attention"]) == nil, "\(mended)")
         #expect(try await edge.command("reload").status == 0)
         try await eventually("nothing is left") { try await edge.admin.get("/health").json["status"] == "ok" }
         #expect(try await hub.has("poor"))

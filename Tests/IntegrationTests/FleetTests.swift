@@ -129,6 +129,31 @@ struct FleetTests {
         #expect(try await fleet.hub.command("fleet", "status").output.contains("north (calls itself south)"))
     }
 
+    @Test("the fleet's commands go to the database that the configuration names, and the hub is none of its gateways")
+    func database() async throws {
+        let desk = try TemporaryFolder()
+        let key = try await TestFleet.newKey("key.pem", in: desk)
+        let hub = try await AgentProcess.start(
+            "data: data\nadmin: { port: 0, open: true }\ndatabases: { central: { collections: [ \(TestFleet.collection) ] } }\n"
+                + "fleet: { database: central, keys: [ \"\(key)\" ], id: hub }\n")
+        let fleet = TestFleet(hub: hub, desk: desk, key: key)
+        #expect(try await fleet.publish(TestFleet.passing(1)).output == "plugin:gate:1 is published\n")
+        #expect(try await hub.get("central.\(TestFleet.collection)", "plugin:gate:1").status == 200)
+        try await eventually("the hub has told its status") { try await hub.get("central.\(TestFleet.collection)", "status:hub").status == 200 }
+        let status = try await hub.command("fleet", "status")
+        #expect(status.status == 0 && status.output == "no gateway has told its status yet\n", "\(status)")
+        // Somewhere else there is none.
+        #expect(try await hub.command("fleet", "status", "--db", "main").errors.contains("\"main\""))
+        #expect(try await fleet.withdraw("gate").output.contains("plugin:gate:2 is published"))
+
+        // Another key: that gateways may refuse it is said, and so is what its version is counted from.
+        _ = try await TestFleet.newKey("other.pem", in: desk)
+        let other = try await fleet.publish(TestFleet.passing(2), signedBy: "other.pem")
+        #expect(other.output == "plugin:gate:3 is published\n" && other.errors.contains("is none of fleet.keys of the configuration"), "\(other)")
+        let own = try await fleet.publish(TestFleet.passing(3))
+        #expect(own.output == "plugin:gate:4 is published\n" && own.errors.contains("version 3 is taken by what does not count here, signed by ed25519/"), "\(own)")
+    }
+
     @Test("what nobody vouches for is not counted as published, and takes no version from the publisher")
     func unsignedVersions() async throws {
         let fleet = try await TestFleet.make()

@@ -1,6 +1,7 @@
 import BLIP
 import Digests
 import Documents
+import NIOCore
 import TestSupport
 import Testing
 
@@ -173,6 +174,14 @@ struct RevisionTests {
         let writer = try await Peer.connect(agent)
         try await writer.push("to-be-read")
         let reader = Peer(try await WebSocketProbe.connect(port: try agent.port("closed"), path: "/main/_blipsync"))
+        // Couchbase Lite would stop for good if its proposals were refused; a Nightjar goes by the property, and sends nothing.
+        for (peer, isClosed) in [(reader, true), (writer, false)] {
+            let proposals = try await peer.ask(OutgoingRequest(profile: "proposeChanges", body: .init(string: "[[\"proposed\",\"1-aa\"]]")))
+            #expect(proposals.error == nil && String(buffer: proposals.body) == "[]", "\(proposals)")
+            #expect(proposals.properties["refusesRevs"]?.contains("read-only") ?? false == isClosed, "\(proposals)")
+        }
+        let had = try await reader.ask(OutgoingRequest(profile: "proposeChanges", body: .init(string: "[[\"to-be-read\",\"1-aa\"]]")))
+        #expect(String(buffer: had.body) == "[304]" && had.properties["refusesRevs"] == nil, "\(had)")
         let replies = try await reader.ask([Peer.revision("written"), Peer.revision("written-too")])
         #expect(replies.map(\.error?.domain) == ["HTTP", "HTTP"])
         #expect(replies.map(\.error?.code) == [403, 403])

@@ -26,6 +26,18 @@ struct RoomWaitTests {
         let health = try await agent.admin.get("/health")
         #expect(health.text.contains("pull_waits_for_room"), "\(health.text)")
         #expect(try await agent.metrics().contains("nightjar_replicator_pull_waits{replicator=\"hub\"} 1\n"))
+        // What came and did not fit, and what was not asked for.
+        let here = try await agent.revisions()
+        let absent = (0..<30).map { "late-\($0)" }.filter { here[$0] == nil }
+        try #require(absent.count > 1)
+        for id in Set([absent[0], absent[absent.count - 1]]) {
+            let why = try await agent.admin.get("/api/databases/main/why/\(id)").json
+            let pull = why["replicators"]?.asArray?.first?["pull"] ?? .null
+            #expect(pull["state"] == "waiting_for_room" && pull["text"]?.asString?.contains("quota of 2048 KiB") == true, "\(pull.text)")
+            #expect(pull["remedy"]?.asString?.contains("raise the database's quota") == true && pull["text"]?.asString?.contains("the peer cannot") == false)
+            let there = try await hub.admin.get("/api/databases/main/why/\(id)").json
+            for peer in there["listeners"]?.asArray?.first?["peers"]?.asArray ?? [] { #expect(peer["state"] != "sent", "\(peer.text)") }
+        }
         // Pushed while the pull waits.
         let revisions = try await agent.revisions()
         for number in 0..<20 {

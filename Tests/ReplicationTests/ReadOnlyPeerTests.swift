@@ -29,6 +29,8 @@ struct ReadOnlyPeerTests {
             await first.start()
             await first.wait { $0.activity == .idle && $0.refusals.push != nil && $0.refusals.checkpoint != nil && $0.counts.pulled == 50 }
             #expect(first.status.error == nil && first.status.refusals.push?.code == 403 && first.status.refusals.push?.remedy != nil)
+            // Known from the first refusal on, and not only since somebody looked.
+            #expect(first.status.behindSince.push != nil && first.status.behindSince.room == nil)
             #expect(first.status.lastSuccess == nil && first.status.lag(now: 5) == nil)
             #expect(try await first.refusedCount() == 0)
             #expect(try await first.pendingDocumentIDs().count == 3)
@@ -43,7 +45,7 @@ struct ReadOnlyPeerTests {
 
             server.trouble { _, _ in nil }
             #expect(await second.retryRefused())
-            await second.wait { $0.counts.pushed == 3 && $0.refusals.push == nil && $0.activity == .idle }
+            await second.wait { $0.counts.pushed == 3 && $0.refusals.push == nil && $0.activity == .idle && $0.behindSince.push == nil }
             #expect(server.tree.documents["mine-2"] != nil)
             #expect(second.status.lastSuccess != nil)
             await second.stop()

@@ -42,7 +42,7 @@ enum AdminRouteSummaries {
         "POST api/databases/:db/backup": "copies the database into a folder of the agent's machine; ?to=",
         "GET api/listeners": "the listeners with their peers",
         "GET api/listeners/:name": "one listener",
-        "GET api/listeners/:name/peers": "who is connected",
+        "GET api/listeners/:name/peers": "who is connected, and who follows the changes over HTTP (feed)",
         "GET api/listeners/:name/sessions": "logins that a cookie stands for",
         "POST api/listeners/:name/start": "starts a listener, or retries its port now",
         "POST api/listeners/:name/stop": "ends a listener's connections and releases its port, until it is started",

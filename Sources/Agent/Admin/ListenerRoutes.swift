@@ -10,7 +10,10 @@ struct ListenerRoutes: Sendable {
         [
             .get("api/listeners") { _ in Answer.json(.array(agent.listeners.map { agent.report($0) })) },
             .get("api/listeners/:name") { request in Answer.json(agent.report(try listener(request))) },
-            .get("api/listeners/:name/peers") { request in Answer.json(agent.report(try listener(request))["peers"] ?? .array([])) },
+            .get("api/listeners/:name/peers") { request in
+                let report = agent.report(try listener(request))
+                return Answer.json(.array(["peers", "feeds"].flatMap { report[$0]?.asArray ?? [] }))
+            },
             .get("api/listeners/:name/sessions") { request in
                 let now = agent.environment.time.wallSeconds()
                 return Answer.json(

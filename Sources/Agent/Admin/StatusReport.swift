@@ -135,6 +135,8 @@ extension Agent {
                     ])
                 }),
             "more_refused_by_peers": JSONOutput.number(refused.more + max(0, refused.refusals.count - RefusedByPeers.shown)),
+            // Clients of CouchDB's API that follow the changes; they are no connections.
+            "feeds": .array(listener.feeds.map(\.report)),
             "peers": .array(
                 peers.map { peer in
                     JSONOutput.object([

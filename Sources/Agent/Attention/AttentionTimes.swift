@@ -8,26 +8,41 @@ final class AttentionTimes: Sendable {
         var subject: String
     }
 
-    private let seen = Mutex<[Key: Int64]>([:])
+    private struct State {
+        var seen: [Key: Int64] = [:]
+        /// Of what began since the last look.
+        var signs: [Key: Int64] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// Something has happened of which the next look will tell: it began then, and not when somebody looks.
+    func sign(of kind: AttentionKind, _ subject: String, at now: Int64) {
+        state.withLock { state in
+            let key = Key(kind: kind, subject: subject)
+            if state.signs[key] == nil { state.signs[key] = now }
+        }
+    }
 
     /// Fills in the times, takes out what is over, and tells of what has come and gone.
     func complete(_ list: inout [Attention], now: Int64, logger: Logger) {
         var all = Set<Key>()
         var news: [Attention] = []
-        let over = seen.withLock { seen in
+        let over = state.withLock { state in
             for index in list.indices {
                 let key = Key(kind: list[index].kind, subject: list[index].subject)
                 all.insert(key)
-                if seen[key] == nil {
-                    seen[key] = list[index].since ?? now
+                if state.seen[key] == nil {
+                    state.seen[key] = list[index].since ?? state.signs[key] ?? now
                     news.append(list[index])
                 }
                 // What is tried again and fails again did not begin with the last try.
-                seen[key] = [seen[key], list[index].since].compactMap { $0 }.min()
-                list[index].since = seen[key]
+                state.seen[key] = [state.seen[key], list[index].since].compactMap { $0 }.min()
+                list[index].since = state.seen[key]
             }
-            let over = seen.keys.filter { !all.contains($0) }
-            for key in over { seen[key] = nil }
+            state.signs = [:]
+            let over = state.seen.keys.filter { !all.contains($0) }
+            for key in over { state.seen[key] = nil }
             return over
         }
         for entry in news where entry.kind.isLogged { logger.warning("needs attention: \(entry.sentence)", metadata: ["kind": "\(entry.kind.rawValue)"]) }

@@ -58,7 +58,7 @@ extension Agent {
         if conflicts > 0, isDecided {
             list.append(
                 Attention(
-                    .conflictsPending, subject, "\(Plural.count(conflicts, "conflict")) not decided yet",
+                    .conflictsPending, subject, since: statistics.compactMap(\.conflictsPendingSince).min(), "\(Plural.count(conflicts, "conflict")) not decided yet",
                     remedy: "nightjar conflicts list --pending says why; once the resolver is mended they are decided by themselves"))
         }
         return list

@@ -5,7 +5,8 @@ import Synchronization
 
 /// Whether the agent would start if it were started now: a file that has gone since is noticed while somebody looks, not after a power cut.
 final class NextStart: Sendable {
-    /// `next_start_interval`: seconds for which what was seen holds; a look reads the configuration and each file that it names.
+    /// `next_start_interval`: seconds for which it holds that all was well; a look reads the configuration and each file that it names. What was wrong
+    /// is looked at anew whenever somebody asks.
     private static let interval = 5
     /// `next_start_problems`: those that are told; `nightjar check` tells all.
     private static let named = 3
@@ -30,15 +31,15 @@ final class NextStart: Sendable {
     func forget() { look.withLock { $0 = Look() } }
 
     /// What would stop it, in the order of the configuration; empty if nothing would.
-    func problems(_ inForce: AgentSettings) -> [String] { current(inForce).problems }
+    func problems(_ inForce: AgentSettings) -> [String] { current(inForce) { $0.problems.isEmpty }.problems }
 
     /// Whether a start would read the configuration that is in force: nothing that was refused is left in its file.
-    func readsWhatIsInForce(_ inForce: AgentSettings) -> Bool { current(inForce).isInForce }
+    func readsWhatIsInForce(_ inForce: AgentSettings) -> Bool { current(inForce) { $0.isInForce }.isInForce }
 
-    private func current(_ inForce: AgentSettings) -> Look {
+    private func current(_ inForce: AgentSettings, holds: (Look) -> Bool) -> Look {
         let now = environment.time.monotonicNanoseconds()
         let known = look.withLock { $0 }
-        if let at = known.at, now - at < UInt64(Self.interval) * 1_000_000_000 { return known }
+        if let at = known.at, holds(known), now - at < UInt64(Self.interval) * 1_000_000_000 { return known }
         var found = self.found(inForce)
         found.at = now
         look.withLock { $0 = found }

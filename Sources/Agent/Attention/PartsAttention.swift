@@ -43,11 +43,11 @@ extension Agent {
         if let error = status.refusals.push, status.activity != .stopped {
             list.append(
                 Attention(
-                    .documentsRefused, subject, "the peer takes nothing of us: \(error.cause)",
+                    .documentsRefused, subject, since: status.behindSince.push, "the peer takes nothing of us: \(error.cause)",
                     remedy: "let this login write there, or set type: pull; it is tried again by itself, at once with nightjar replicator \(name) retry-refused"))
         }
         if let error = status.refusals.room, status.activity != .stopped {
-            list.append(Attention(.pullWaits, subject, "the pull waits for room: \(error.cause)", remedy: roomRemedy))
+            list.append(Attention(.pullWaits, subject, since: status.behindSince.room, "the pull waits for room: \(error.cause)", remedy: roomRemedy))
         }
         let last = max(status.lastSuccess ?? 0, startedAt)
         if !isKeptStopped, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
@@ -195,7 +195,7 @@ extension Agent {
         let subject = "listener \(listener.settings.name.value)"
         // What no peer has tried for an hour is over.
         listener.waiting.forget { $0.last < now - 3_600 }
-        var list = listener.waiting.summary().map { group in
+        var list = listener.waiting.summary(pulled: "taken").map { group in
             Attention(
                 .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
                 remedy: "mend the cause that is named; the peers keep them and offer them again")

@@ -60,20 +60,29 @@ extension Agent {
         audit.note(.init(who: user, from: from, action: "login", target: "listener \(listener)", outcome: "refused"), isFolded: true)
     }
 
-    /// Records what became of a plugin.
+    /// Records what became of a plugin, and since when what needs attention does.
     nonisolated func note(_ event: PluginEvent) {
+        let now = environment.time.wallSeconds()
+        func begins(_ kinds: [AttentionKind], _ plugin: String) {
+            for kind in kinds { attentionTimes.sign(of: kind, "plugin \(plugin)", at: now) }
+        }
         func note(_ plugin: String, _ action: String, _ outcome: String) {
             audit.note(.init(who: "plugins folder", from: "", action: "plugin \(action)", target: plugin, outcome: outcome))
         }
         switch event {
         case .loaded(let plugin, let version): note(plugin, "loaded", version)
         case .reloaded(let plugin, let old, let new): note(plugin, "changed", "\(old) to \(new)")
-        case .refused(let plugin, let version, _, _): note(plugin, "refused", version)
-        case .missing(let plugin, _), .removed(let plugin): note(plugin, "file gone", "")
+        case .refused(let plugin, let version, _, _):
+            note(plugin, "refused", version)
+            begins([.pluginRefused, .pluginUnavailable], plugin)
+        case .missing(let plugin, _), .removed(let plugin):
+            note(plugin, "file gone", "")
+            begins([.pluginFileGone], plugin)
         case .returned(let plugin, let version), .restored(let plugin, let version): note(plugin, "back", version)
         case .rolledBack(let plugin, let old, let new): note(plugin, "rolled back", "\(old) to \(new)")
         case .parameterFileChanged(let plugin, let use, let parameter): note(plugin, "parameter file changed", "\(parameter) of \(use)")
-        case .parameterFileRefused, .failed, .failing, .recovered, .notKept, .folder: break
+        case .parameterFileRefused(let plugin, _, _, _): begins([.nextStartFails], plugin)
+        case .failed, .failing, .recovered, .notKept, .folder: break
         }
     }
 }

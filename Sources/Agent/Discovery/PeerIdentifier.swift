@@ -3,7 +3,7 @@ import Environment
 import Glibc
 
 /// What tells this agent from others on the local network: chance made it once, and the data folder keeps it. It proves nothing.
-enum PeerIdentifier {
+package enum PeerIdentifier {
     private static let digits = 32
 
     /// - Returns: nil where it can neither be read nor made: an announcement goes without it.
@@ -16,6 +16,9 @@ enum PeerIdentifier {
         let line = Array("\(made)\n".utf8)
         return write(descriptor, line, line.count) == line.count ? made : nil
     }
+
+    /// The one that was made; nil where there is none, or it cannot be read.
+    package static func made(data: String) -> String? { read("\(data)/peer.id") }
 
     private static func read(_ path: String) -> String? {
         guard let descriptor = try? RegularFile.open(path, O_RDONLY) else { return nil }

@@ -27,7 +27,7 @@ extension Agent {
             wanted, data: settings.data.value, store: store, limits: PluginHostLimits(settings.pluginLimits),
             hands: FleetService.Hands(
                 plugins: { [weak self] in self?.plugins },
-                uses: { [weak self] name in self?.plugins?.status().first { $0.name == name }?.usedBy ?? [] },
+                uses: { [weak self] name in Set(self?.plugins?.status().first { $0.name == name }?.usedBy ?? []).sorted() },
                 configure: { [weak self] fragments, name in try await self?.configure(fragments, name) ?? [] },
                 waiting: { [weak self] in self?.waitingForStart ?? [] }, leftOut: { [weak self] in self?.settings.refusedFragments ?? [] }),
             environment: environment, logger: logs.logger(.plugin))

@@ -13,6 +13,9 @@ final class CouchCallers: Sendable {
         /// The session by which it logged in.
         var login: PeerSessions.Key?
         var address: String
+        var database: String
+        /// Seconds since 1970.
+        var since: Int64
         /// The listener's when it was let in.
         var generation: Int
         var authorities: Int

@@ -75,8 +75,8 @@ extension PeerListener {
         guard security.map({ $0.accepts(chain) }) ?? true else { throw HTTPError(401, "connect again", headers: ["Connection": "close"]) }
         func known(_ principal: Principal, _ proof: PeerAuthentication.Proof, _ login: PeerSessions.Key?) -> CouchCallers.Caller {
             CouchCallers.Caller(
-                principal: principal, proof: proof, chain: chain, login: login, address: request.connection.remoteAddress, generation: generation,
-                authorities: authorities)
+                principal: principal, proof: proof, chain: chain, login: login, address: request.connection.remoteAddress, database: database,
+                since: environment.time.wallSeconds(), generation: generation, authorities: authorities)
         }
         let cookies = mayUseCookies(request.headers) ? request.headers.first("Cookie") : nil
         for scope in database.utf8.isEmpty ? [""] : [database, ""] {

@@ -58,7 +58,19 @@ struct ListenerWhereabouts: Sendable {
         case .deletionSkipped:
             WhereaboutsStatement("deletion_skipped", "it was deleted before the peer's first visit, and the peer wants no such deletions")
         case .underWay: WhereaboutsStatement("under_way", "it was offered or sent, and the peer has not answered", remedy: "if it stays, look at the line and at the peer")
-        case .told: WhereaboutsStatement("sent", "the peer was told of its current revision, and took it, had it, or did not want it")
+        case .taken: WhereaboutsStatement("sent", "the peer has its current revision")
+        case .declined:
+            WhereaboutsStatement(
+                "told", "the peer was told of its current revision and did not ask for it: it has it, does not want it, or has no room for it now",
+                remedy: "where it is not there: nightjar doc why, or the log, at the peer")
+        case .refused(let error):
+            WhereaboutsStatement(
+                "waiting", "the peer was sent its current revision and could not take it: \(error)", remedy: "look at the peer: it comes for it again once it can"
+            ).with(["error": Agent.report(error)])
+        case .told:
+            WhereaboutsStatement(
+                "told", "the peer was told of its current revision, and took it, had it, or did not take it: what it said is not remembered",
+                remedy: "where it is not there: nightjar doc why, or the log, at the peer")
         case .pending(let sequence):
             WhereaboutsStatement(
                 "pending", "the peer's feed is at sequence \(sequence) and has not come to it", remedy: "if it stays, look at what the feed stands still at: held"

@@ -76,7 +76,7 @@ struct ReplicatorWhereabouts: Sendable {
                     ? "let the replicator pull too (type: push_and_pull): the peer's revision comes here, and the resolver decides"
                     : "mend the reason there, or change the document; then nightjar replicator \(name) retry-refused"
             ).with(noted).with(["domain": .string(noted.plugin), "code": Int64(noted.version).map { .int($0) }, "reason": .string(noted.error)])
-        case .waiting(let waiting): self.waiting(waiting, "take")
+        case .waiting(let waiting): self.waiting(waiting, waiting.error.domain == .store ? "this database cannot give" : "the peer cannot take")
         case .blobUnderWay(let blob): underWay(blob, "to the peer")
         case .deletionSkipped:
             WhereaboutsStatement(
@@ -127,7 +127,8 @@ struct ReplicatorWhereabouts: Sendable {
                 "orphaned", "the remote took it away, and it stayed here: \(noted.error.isEmpty ? "enable_auto_purge is off" : noted.error)",
                 remedy: "give this login access to it again there, or purge it here"
             ).with(noted)
-        case .waiting(let waiting): return self.waiting(waiting, "give")
+        case .waiting(let waiting) where waiting.error.isNoRoom: return waitingForRoom(waiting.error, "it does not fit", since: waiting.since)
+        case .waiting(let waiting): return self.waiting(waiting, waiting.error.domain == .store ? "this database cannot take" : "the peer cannot give")
         case .refusedHere(let refused):
             // The remote's own no.
             let isTheirs = [401, 403, 404].contains(refused.error.code)
@@ -139,7 +140,10 @@ struct ReplicatorWhereabouts: Sendable {
         case .blobUnderWay(let blob): return underWay(blob, "from the peer")
         case .inConflict(let conflict): return self.conflict(conflict)
         case .known(let revision):
-            return WhereaboutsStatement("known", "the remote is known to have \(revision.text)").with(["rev": .string(revision.text)])
+            let room = replicator.status.refusals.room.map { "; a newer one may wait for room here: \($0.cause)" } ?? ""
+            return WhereaboutsStatement(
+                "known", "the remote is known to have \(revision.text)\(room)", remedy: room.isEmpty ? nil : Agent.roomRemedy
+            ).with(["rev": .string(revision.text)])
         case .knownBefore(let revision, let time):
             return WhereaboutsStatement(
                 "known_before", "the remote had \(revision.text), but it went back (noticed at \(Timestamp.format(time))), and may have lost it: it is not pushed",
@@ -161,6 +165,9 @@ struct ReplicatorWhereabouts: Sendable {
         // How it comes back is said with the document.
         if hasExpired { return WhereaboutsStatement("not_given", "\(text) since it expired here") }
         guard connection == nil else { return WhereaboutsStatement("not_given", "\(text) so far") }
+        if let error = replicator.status.refusals.room {
+            return waitingForRoom(error, "what may not fit is not asked for, and this is either among that or not there")
+        }
         return WhereaboutsStatement(
             "not_given", bounds.isEmpty ? text : "\(text), which asks for less than everything (\(bounds.joined(separator: "; ")))",
             remedy: "look whether it is there, and whether this login may read it; \(start) --reset asks for everything again")
@@ -190,9 +197,15 @@ struct ReplicatorWhereabouts: Sendable {
         ).with(noted).with(["plugin": .string(noted.plugin), "version": .string(noted.version), "error": .string(noted.error)])
     }
 
-    private func waiting(_ waiting: WaitingDocument, _ verb: String) -> WhereaboutsStatement {
+    /// What is in the way is here, and no matter of the peer.
+    private func waitingForRoom(_ error: ReplicationError, _ why: String, since: Int64? = nil) -> WhereaboutsStatement {
+        WhereaboutsStatement("waiting_for_room", "the pull waits for room here, and \(why): \(error.cause)", remedy: Agent.roomRemedy)
+            .with(["since": JSONOutput.text(since.map { Timestamp.format($0) }), "error": Agent.report(error, remedy: Agent.roomRemedy)])
+    }
+
+    private func waiting(_ waiting: WaitingDocument, _ who: String) -> WhereaboutsStatement {
         WhereaboutsStatement(
-            "waiting", "the peer cannot \(verb) it for the moment, after \(Plural.count(waiting.tries, "try", "tries")): \(waiting.error)",
+            "waiting", "\(who) it for the moment, after \(Plural.count(waiting.tries, "try", "tries")): \(waiting.error)",
             remedy: waiting.error.remedy ?? "it is tried again by itself"
         ).with(["tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since)), "error": Agent.report(waiting.error)])
     }

@@ -27,6 +27,7 @@ enum ChangesFeed {
         let reading = ChangesReading(call: call, question: question)
         let start = try await reading.start()
         if question.isDescending { return try await descending(call, reading) }
+        if question.feed != .normal { call.admission.becomes(Admission.Feed(kind: question.feed.rawValue, collection: call.collection.name)) }
         let opening = ChangesOpening(try await Self.opening(reading, from: start))
         switch question.feed {
         case .normal, .longpoll:

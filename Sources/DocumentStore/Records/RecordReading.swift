@@ -223,7 +223,8 @@ extension ReadTransaction {
                 SELECT documents, deleted, last_sequence, (SELECT count(*) FROM conflicts_\(n)), \
                 (SELECT count(*) FROM exclusions_\(n) WHERE kind = 1), \
                 (SELECT count(*) FROM exclusions_\(n) WHERE kind = 0), \
-                (SELECT count(*) FROM routes INDEXED BY routes_failed WHERE collection = \(n) AND error <> '') \
+                (SELECT count(*) FROM routes INDEXED BY routes_failed WHERE collection = \(n) AND error <> ''), \
+                (SELECT min(since) FROM conflicts_\(n)) \
                 FROM collections WHERE id = \(n)
                 """)
             defer { statement.reset() }
@@ -236,7 +237,8 @@ extension ReadTransaction {
                 conflictsPending: Int(clamping: statement.integer(3)),
                 held: Int(clamping: statement.integer(4)),
                 rejected: Int(clamping: statement.integer(5)),
-                unrouted: Int(clamping: statement.integer(6))
+                unrouted: Int(clamping: statement.integer(6)),
+                conflictsPendingSince: statement.isNull(7) ? nil : statement.integer(7)
             ))
         }
         return found

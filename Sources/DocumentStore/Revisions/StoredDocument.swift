@@ -90,6 +90,8 @@ public struct CollectionStatistics: Sendable, Equatable {
     public var rejected: Int
     /// Documents that a sync function could not put into channels, see ``DocumentRoute/error``.
     public var unrouted = 0
+    /// Of the conflicts that wait, the time of the first (seconds since 1970).
+    public var conflictsPendingSince: Int64?
 }
 
 /// What a compaction achieved.

@@ -35,7 +35,8 @@ extension BLIPDialect {
         reply(handle, listReply(writer.finish()))
     }
 
-    mutating func answer(_ handle: AnswerHandle?, proposals answers: [ProposalAnswer], namesCurrent: Bool) {
+    /// - Parameter refusal: why none of the revisions will be taken that are asked for.
+    mutating func answer(_ handle: AnswerHandle?, proposals answers: [ProposalAnswer], namesCurrent: Bool, refusal: String?) {
         guard let handle else { return }
         var writer = RowWriter(capacity: answers.count * 2 + 16)
         // Trailing zeros are left out: an empty list means "send everything".
@@ -49,7 +50,10 @@ extension BLIPDialect {
             case .unreadable: writer.number(400)
             }
         }
-        reply(handle, listReply(writer.finish()))
+        var reply = listReply(writer.finish())
+        // A name in it may have anything, and no property has NUL.
+        if let refusal, answers.contains(.send) { reply.properties.append(Property.refusesRevisions, refusal.filter { $0 != "\0" }) }
+        self.reply(handle, reply)
     }
 
     private func listReply(_ body: [UInt8]) -> OutgoingReply {

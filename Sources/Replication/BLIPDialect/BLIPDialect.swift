@@ -179,9 +179,10 @@ struct BLIPDialect: ~Copyable {
             }
             note(slot, reply.properties)
             let (body, naming) = (reply.body, naming)
+            let refusal = reply.properties[Property.refusesRevisions].map { ReplicationError(refusingAll: $0) }
             readInline(body, &events) {
                 let statuses = ChangeRows.readProposalReply([UInt8](body.readableBytesView), rows: rows, naming: naming)
-                return .push(slot: slot, .answered(list, statuses.map(\.answer)))
+                return .push(slot: slot, .answered(list, statuses.map { $0.answer(refusal: refusal) }))
             }
         case .changes(let slot, let list, let rows):
             if let error = reply.error {

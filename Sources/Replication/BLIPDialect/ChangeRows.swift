@@ -212,9 +212,11 @@ struct ProposalStatus: Equatable {
     var current: RevisionID?
 
     /// The same in the engine's terms.
-    var answer: OfferAnswer {
+    ///
+    /// - Parameter refusal: what the peer says of all that it does not have.
+    func answer(refusal: ReplicationError? = nil) -> OfferAnswer {
         switch status {
-        case 0: .wanted(known: [])
+        case 0: refusal.map { OfferAnswer.forbidden($0) } ?? .wanted(known: [])
         case 304: .has
         case 409: .conflict(current: current)
         default: .refused(ReplicationError(domain: .http, code: status, message: "the peer refused the document"))

@@ -16,6 +16,13 @@ extension ReplicationError {
 }
 
 extension ReplicationError {
+    /// The peer says beforehand, and why, that it takes nothing of us.
+    init(refusingAll why: String) {
+        self.init(
+            domain: .http, code: 403, message: "\(Profile.proposeChanges): \(why)",
+            remedy: "have this login let write there by whoever runs the peer, or set type: pull")
+    }
+
     /// The document is refused for a version whose time does not suit the peer's clock.
     var isOfClock: Bool { Self.isOfClock(domain: domain.rawValue, code: "\(code)", message) }
 

@@ -54,6 +54,9 @@ enum Property {
     /// Ours, between two Nightjars that name revisions by their versions: their ids as well, so that these are the same everywhere.
     static let treeRevision = "treeRev"
     static let treeHistory = "treeHistory"
+    /// Ours, of the reply to proposeChanges, whose status still says "send it": each revision would be refused with HTTP/403, for this reason.
+    /// Couchbase Lite, which would stop for good if the proposals themselves were refused, does not know it, and goes on by those refusals.
+    static let refusesRevisions = "refusesRevs"
 }
 
 /// Truth as the peers of this field spell it: LiteCore writes `1` or `true`, Sync Gateway `true`.

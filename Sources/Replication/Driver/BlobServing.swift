@@ -15,7 +15,7 @@ struct BlobServing {
     ///
     /// Anything else is refused alike, whether it is here or not. A remote that we replicate with gets the first only: what it makes us
     /// store, by a name for a blob that we hold, must not bring it that blob.
-    private func serve(_ request: BlobRequest) {
+    func serve(_ request: BlobRequest) {
         if session.blobs.files.lent.contains(request.digest) { return give(request) }
         guard session.isPassive, let document = request.document else { return refuse(request) }
         let digest = request.digest

@@ -81,7 +81,7 @@ protocol Dialect: ~Copyable {
     mutating func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal)
     /// An answer that says no more than that it is one.
     mutating func acknowledge(_ handle: AnswerHandle?)
-    mutating func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool)
+    mutating func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool, refusal: String?)
     mutating func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?)
     mutating func answer(_ handle: AnswerHandle?, savedCheckpoint revision: String)
     mutating func answer(_ handle: AnswerHandle?, collections checkpoints: [StoredCheckpoint??])
@@ -152,7 +152,7 @@ extension RequestingDialect {
     func announceCaughtUp(_ slot: Int) {}
     func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal) {}
     func acknowledge(_ handle: AnswerHandle?) {}
-    func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool) {}
+    func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool, refusal: String?) {}
     func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?) {}
     func answer(_ handle: AnswerHandle?, savedCheckpoint revision: String) {}
     func answer(_ handle: AnswerHandle?, collections checkpoints: [StoredCheckpoint??]) {}

@@ -36,7 +36,7 @@ struct PullActions {
             check(proposals, link)
         case .answerChanges(let handle, let answers): session.dialect.answer(handle, changes: answers)
         case .answerProposals(let handle, let answers, let namesCurrent):
-            session.dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent)
+            session.dialect.answer(handle, proposals: answers, namesCurrent: namesCurrent, refusal: session.whyNothingMayBePushed)
         case .refuseList(let handle, let error): session.dialect.refuse(handle, error)
         case .check(let batch, let revisions):
             let unusualKeys = session.database.unusualKeys

@@ -168,6 +168,18 @@ public struct PeerRefusals: Sendable, Equatable {
     public init() {}
 }
 
+/// Since when a replicator is kept behind (seconds since 1970): the same on one connection after the other.
+public struct BehindTimes: Sendable, Equatable {
+    public private(set) var push: Int64?
+    public private(set) var room: Int64?
+
+    /// - Parameter isInStep: all that there was to do was done; until then nobody knows whether the next connection fares better.
+    mutating func note(_ refusals: PeerRefusals, isInStep: Bool, now: Int64) {
+        push = refusals.push == nil ? isInStep ? nil : push : push ?? now
+        room = refusals.room == nil ? isInStep ? nil : room : room ?? now
+    }
+}
+
 /// What a session tells its owner. The closures are called on the event loop and must return at once.
 public struct SessionObserver: Sendable {
     public var activityChanged: @Sendable (ActivityLevel) -> Void

@@ -16,7 +16,7 @@ extension ReplicationError {
     init(refusing error: StoreError) { self.init(domain: .http, code: error.replicationStatus, message: error.peerMessage) }
 
     /// There is no room for it on this side.
-    var isNoRoom: Bool { domain == .store && code == 507 }
+    package var isNoRoom: Bool { domain == .store && code == 507 }
 
     /// What a peer is told of a revision of its that is not taken. It keeps what there is no room for, and tries again.
     var replyToPeer: MessageError {

@@ -196,6 +196,8 @@ enum OfferAnswer: Sendable, Equatable {
     /// The peer holds another revision, which it may name.
     case conflict(current: Version?)
     case refused(ReplicationError)
+    /// The peer does not have it, and takes nothing of us.
+    case forbidden(ReplicationError)
 }
 
 /// How our revision of a document stands to the one that the peer named.

@@ -18,6 +18,8 @@ struct PushMachine {
     var retry: RetryDelay
     var echoes: EchoMemory
     var fetchedDeletions: FetchedDeletions
+    /// Of a peer that pulls: what it was told of and has not taken.
+    var untaken = UntakenDocuments(limit: WaitingDocuments.limit)
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
     var nextPage: PushPage?
@@ -327,6 +329,7 @@ struct PushMachine {
 
     private mutating func accept(_ answers: [OfferAnswer], to list: ListID, _ actions: inout [PushAction]) {
         var questions: [(OutgoingDocument, Version)] = []
+        var (forbidden, refusal): ([DocumentID], ReplicationError?) = ([], nil)
         removalWatch.answers += 1
         for (id, answer) in zip(lists.take(list), answers) {
             guard case .offered(var document)? = ledger.phase(of: id) else { continue }
@@ -337,22 +340,28 @@ struct PushMachine {
                 ledger.want(document)
             case .has: hold(document, &actions)
             case .declined where document.isEndOfBranch: ledger.goOn(id, peerVersion: document.version)
-            case .declined: ledger.finish(id)
+            case .declined:
+                if settings.style == .announce { untaken.note(document, .declined) }
+                ledger.finish(id)
             case .conflict(let current?) where document.offersBefore + 1 < settings.limits.offersPerDocument:
                 document.offersBefore += 1
                 ledger.move(id, to: .comparing(document))
                 questions.append((document, current))
             case .conflict(let current): lose(document, to: current, &actions)
             case .refused(let error): refuse(id, error, &actions)
+            case .forbidden(let error):
+                forbidden.append(id)
+                refusal = error
             }
         }
+        if let refusal { forbid(forbidden, refusal, &actions) }
         if !questions.isEmpty { actions.append(.compare(questions)) }
     }
 
     mutating func hold(_ document: OutgoingDocument, _ actions: inout [PushAction]) {
         barrier.taken()
         let stale = settings.limits.has(.staleMark) ? document.history.first : nil
-        if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { echoes.answered(document.id) }
+        if settings.style == .propose { acknowledged.add(document.id, stale ?? document.version) } else { told(document) }
         if settings.pulls { actions.append(.tellPull(document.id, document.version)) }
         if document.isEndOfBranch {
             ledger.goOn(document.id, peerVersion: document.version)
@@ -371,23 +380,5 @@ struct PushMachine {
         hold(document, &actions)
         if ledger.waiting == 0 { retry.reset() }
         if acknowledged.unsavedCount >= settings.limits.unsavedMarks { note(&actions) }
-    }
-
-    private mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
-        guard let document = ledger.phase(of: id)?.document else { return }
-        removalWatch.answers += 1
-        if settings.isContinuous, error.isOfClock, let time = document.latestTime { actions.append(.awaitTime(id, time)) }
-        if settings.style == .announce {
-            // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
-            if !error.isTransient { report(document, error, &actions) }
-            if document.isEndOfBranch { return ledger.goOn(id, peerVersion: document.version) }
-            ledger.finish(id)
-        } else if error.isConflict {
-            lose(document, to: nil, &actions)
-        } else if error.isForbidden, !document.wasForbidden {
-            ledger.goOn(id, wasForbidden: true)
-        } else {
-            fail(document, error, isFinal: !error.isTransient, &actions)
-        }
     }
 }

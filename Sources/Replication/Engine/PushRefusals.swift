@@ -26,6 +26,25 @@ enum PushBarrier {
 
 // What the peer refused, what it brings of the same documents, and what it gets no more.
 extension PushMachine {
+    mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
+        guard let document = ledger.phase(of: id)?.document else { return }
+        removalWatch.answers += 1
+        if settings.isContinuous, error.isOfClock, let time = document.latestTime { actions.append(.awaitTime(id, time)) }
+        if settings.style == .announce {
+            // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
+            if !error.isTransient { report(document, error, &actions) }
+            untaken.note(document, .refused(error))
+            if document.isEndOfBranch { return ledger.goOn(id, peerVersion: document.version) }
+            ledger.finish(id)
+        } else if error.isConflict {
+            lose(document, to: nil, &actions)
+        } else if error.isForbidden, !document.wasForbidden {
+            ledger.goOn(id, wasForbidden: true)
+        } else {
+            fail(document, error, isFinal: !error.isTransient, &actions)
+        }
+    }
+
     /// Puts a document on the list of what was kept back, because the peer refused it.
     mutating func list(_ document: OutgoingDocument, _ error: ReplicationError, _ actions: inout [PushAction]) {
         // What was acknowledged of it is noted first: it takes it off the list that it goes on now.

@@ -342,10 +342,15 @@ public actor Replicator {
             }
             self?.update {
                 $0.activity = level
-                if level == .idle, $0.refusals.behind == nil { $0.lastSuccess = environment.time.wallSeconds() }
+                let now = environment.time.wallSeconds()
+                if level == .idle, $0.refusals.behind == nil { $0.lastSuccess = now }
+                $0.behindSince.note($0.refusals, isInStep: level == .idle, now: now)
             }
-        } refused: { [weak self] refusals in
-            self?.update { $0.refusals = refusals }
+        } refused: { [weak self, environment] refusals in
+            self?.update {
+                $0.refusals = refusals
+                $0.behindSince.note(refusals, isInStep: $0.activity == .idle, now: environment.time.wallSeconds())
+            }
         }
         if shared.withLock({ $0.hasFlowed }) { retry.flowed() }
         return end

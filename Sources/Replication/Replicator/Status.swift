@@ -206,6 +206,8 @@ public struct ReplicatorStatus: Sendable {
     public var blobs: [BlobUnderWay] = []
     /// What the peer does not let us do, as far as the present connection, or the last one, has shown.
     public var refusals = PeerRefusals()
+    /// Since when.
+    public internal(set) var behindSince = BehindTimes()
     /// What both sides call the present connection, or the one that ended last, in their logs; nil where none was made, or the peer was not told.
     public var correlationID: String?
     /// What is spoken with the peer, or was over the last connection of this run: a subprotocol such as `BLIP_3+CBMobile_3`, or `CouchDB`; nil

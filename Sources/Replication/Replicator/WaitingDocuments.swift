@@ -118,14 +118,16 @@ public final class WaitingDocuments: Sendable {
     }
 
     /// A sentence for each kind of error, with how many documents it concerns and one of them.
-    public func summary() -> [Group] {
+    ///
+    /// - Parameter pulled: what is not done with those that come: a listener, which does not pull, takes them.
+    public func summary(pulled: String = "pulled") -> [Group] {
         let documents = all
         let isCapped = documents.count >= Self.limit
         return Dictionary(grouping: documents) { "\($0.direction.rawValue) \($0.error.domain.rawValue)/\($0.error.code)" }
             .sorted { $0.key < $1.key }.compactMap { _, waiting in
                 guard let first = waiting.first else { return nil }
                 let count = isCapped ? "\(waiting.count) or more documents" : Plural.count(waiting.count, "document")
-                let way = first.direction == .push ? "pushed" : "pulled"
+                let way = first.direction == .push ? "pushed" : pulled
                 return Group(
                     text: "\(count) cannot be \(way) for the moment, such as \(first.id): \(first.error)",
                     since: waiting.map(\.since).min() ?? first.since, count: waiting.count, isHere: first.error.domain == .store)

@@ -20,7 +20,13 @@ public enum PeerStanding: Sendable {
     case deletionSkipped
     /// It was offered or sent, and the peer has not answered.
     case underWay
-    /// The peer was told of it, and took it, had it, or did not want it.
+    /// The peer has acknowledged it, here or by beginning behind it.
+    case taken
+    /// The peer was told of it and did not ask for it: it has it, does not want it, or has no room for it now.
+    case declined
+    /// The peer was sent it and could not take it.
+    case refused(ReplicationError)
+    /// The peer was told of it on this connection; what it said of it is not remembered.
     case told
     /// The peer's feed has not come to it.
     case pending(at: SequenceNumber)
@@ -66,6 +72,12 @@ extension ReplicationSession {
         if push.ledger.phase(of: id) != nil { return .underWay }
         let position = push.feed.position.sequence
         if position < row.sequence { return push.isOver ? .askedBefore : .pending(at: position) }
-        return row.isDeleted && link.source.activeOnly ? .deletionSkipped : .told
+        if row.isDeleted, link.source.activeOnly { return .deletionSkipped }
+        return switch push.untaken.fate(of: id, at: row.sequence) {
+        case .taken: .taken
+        case .untaken(.declined): .declined
+        case .untaken(.refused(let error)): .refused(error)
+        case .unknown: .told
+        }
     }
 }

@@ -48,11 +48,13 @@ public final class KeyStore: Sendable {
             if try !checkFolder() { throw TLSFile.failure(path, ENOENT) }
             bytes = try TLSFile.read(path, .stored, owner: agentUser)
         } catch where error.kind == .missing {
+            let others = ((try? list()) ?? []).map { "\($0.label)" }
             throw TLSFileError(
-                .missing, path: path, reason: "there is no identity \"\(label)\" in the key store",
+                .missing, path: path,
+                reason: "there is no identity \"\(label)\" in the key store, which \(others.isEmpty ? "is empty" : "has \(others.joined(separator: ", "))")",
                 advice: label == .anonymous
                     ? "the agent makes it when it starts with a listener that names no identity"
-                    : "make it with \"nightjar identity create\" or \"nightjar identity import\"")
+                    : "make it with \"nightjar identity create \(label)\" or \"nightjar identity import \(label) FILE\", or name another one")
         }
         return try IdentityText.parse(bytes, passphrase: nil, path: path)
     }

@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import Glibc
 import Synchronization
 
 struct DocCommand: AsyncParsableCommand {
@@ -28,7 +29,10 @@ struct DocCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 try await location.withDocuments(of: db) {
-                    Output.write(1, try await $0.get(id, withVersion: withVersion) + [UInt8(ascii: "\n")])
+                    // It comes as it was saved, perhaps with the end of a line.
+                    var json = try await $0.get(id, withVersion: withVersion)
+                    while let last = json.last, [UInt8(ascii: "\n"), UInt8(ascii: "\r")].contains(last) { json.removeLast() }
+                    Output.write(1, json + [UInt8(ascii: "\n")])
                 }
             }
         }
@@ -59,11 +63,26 @@ struct DocCommand: AsyncParsableCommand {
 
         func run() async throws {
             try await Failure.reporting {
-                let bytes = try document.flatMap { $0 == "-" ? nil : Array($0.utf8) } ?? InputFile(nil).all(limit: DocCommand.maximumInput)
+                let bytes = try given() ?? InputFile(nil).all(limit: DocCommand.maximumInput)
                 try await location.withDocuments(of: db, absence: .createsAndReports) { place in
                     DocCommand.show(try await place.put(id, bytes, onConflict: onConflict), json: json)
                 }
             }
+        }
+
+        /// The argument; nil for standard input.
+        private func given() throws -> [UInt8]? {
+            guard let document, document != "-" else { return nil }
+            let isText = document.utf8.contains { [UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: "\"")].contains($0) }
+            // Somebody takes it for the name of a file.
+            let isThere = !isText && access(document, F_OK) == 0
+            if isThere || !isText && (document.hasSuffix(".json") || document.utf8.contains(UInt8(ascii: "/"))) {
+                let way = "a file's content is given on standard input: nightjar doc put \(db) \(id) < \(isThere ? document : "FILE")"
+                throw AgentError(
+                    .invalid, isThere ? "\(document) is the name of a file, and the document itself is expected; \(way)"
+                        : "\(document) is not a JSON object, and there is no file of that name either; \(way)")
+            }
+            return Array(document.utf8)
         }
     }
 

@@ -38,14 +38,20 @@ struct FleetCommand: AsyncParsableCommand {
     /// Where the fleet's documents are, and whose count.
     struct FleetLocation: ParsableArguments, Sendable {
         @OptionGroup var location: LocationOptions
-        @Option(help: "The database with the collection nightjar.fleet.") var db = "main"
+        @Option(help: "The database with the collection nightjar.fleet (default: fleet.database of the configuration, or main).") var db: String?
         @Option(
             name: .customLong("trust"),
             help: ArgumentHelp("A public key whose signatures count, beside those of fleet.keys; several are possible.", valueName: "key"))
         var keys: [String] = []
 
         func withDocuments<T>(_ work: (DocumentPlace) async throws -> T) async throws -> T {
-            try await location.withDocuments(of: "\(db).\(FleetDocument.collection)", work)
+            try await location.withDocuments(of: "\(try database()).\(FleetDocument.collection)", work)
+        }
+
+        private func database() throws -> String {
+            if let db { return db }
+            guard let configured = try location.fleet()?.database.value, !configured.isEmpty else { return "main" }
+            return configured
         }
 
         /// Those of the options and of the configuration.
@@ -187,13 +193,20 @@ struct FleetCommand: AsyncParsableCommand {
         _ fleet: FleetLocation, _ signing: Signing, _ json: Bool, word: String,
         _ contents: (PublishedVersions) throws -> [(item: FleetItem, content: FleetDocument.Content)]
     ) async throws {
-        let trusted = try fleet.trusted() + [try signing.signer().verifyingKey].compactMap(\.self)
+        let known = try fleet.trusted()
+        let trusted = known + [try signing.signer().verifyingKey].compactMap(\.self)
+        if let own = trusted.last, !known.isEmpty, !known.contains(own) {
+            Output.errorLine("nightjar: \(own) signs, and is none of fleet.keys of the configuration: gateways whose fleet.keys lack it refuse what it signs")
+        }
         let saved = try await fleet.withDocuments { place -> [String] in
             let published = try await PublishedVersions(place, trusting: trusted)
             let documents = try signing.sign(try contents(published)) { published.next($0) }
             for (document, _) in documents {
                 if let highest = published.highest(document.item), document.version <= highest {
                     throw AgentError(.invalid, "\(document.item.name): version \(highest) was published; gateways take none below it")
+                }
+                if signing.number == nil, let taken = published.passedOver(document.item, below: document.version) {
+                    Output.errorLine("nightjar: \(document.item): \(taken), so this is version \(document.version)")
                 }
                 for other in published.others where other.item == document.item && other.version >= document.version {
                     Output.errorLine(

@@ -17,13 +17,16 @@ extension FleetCommand {
 
         func run() async throws {
             try await Failure.reporting {
-                let trusted = try fleet.trusted()
+                let (trusted, own) = (try fleet.trusted(), try fleet.location.fleetID())
                 let (published, statuses) = try await fleet.withDocuments { place in
                     let published = try await PublishedVersions(place, trusting: trusted.isEmpty ? nil : trusted)
                     var statuses: [GatewayStatus] = []
                     for id in published.ids {
                         guard let name = GatewayStatus.name(id) else { continue }
-                        statuses.append(GatewayStatus(name: name, told: try JSONValue(parsing: try await place.get(id))))
+                        let status = GatewayStatus(name: name, told: try JSONValue(parsing: try await place.get(id)))
+                        // The hub has the database of the fleet, and is none of its gateways.
+                        if name == own, status.takesNothing { continue }
+                        statuses.append(status)
                     }
                     return (published, statuses)
                 }
@@ -70,6 +73,9 @@ private struct GatewayStatus {
 
     /// An agent that does not say it takes plugins only.
     private var accepted: Set<String> { told["accepts"]?.asArray.map { Set($0.compactMap(\.asString)) } ?? [FleetItem.Kind.plugin.rawValue] }
+
+    /// It accepts nothing by its configuration, and has nothing of the time before.
+    var takesNothing: Bool { accepted.isEmpty && running(.plugin).isEmpty && running(.config).isEmpty && told["refused"]?.asArray?.isEmpty != false }
 
     private func running(_ kind: FleetItem.Kind) -> [FleetItem: (version: Int64, isWithdrawn: Bool)] {
         let entries = told[kind == .plugin ? "plugins" : "config"]?.asArray ?? []

@@ -15,7 +15,7 @@ struct ListenerCommand: AsyncParsableCommand {
             """,
         discussion: """
             stop: ends the connections and releases the port, until start, a change of its configuration, or the agent's next start. \
-            start: also has one that waits for its port try now. peers: connections. sessions: logins that a cookie stands for (POST /DATABASE/_session), until they end. disconnect: ends \
+            start: also has one that waits for its port try now. peers: connections, and feeds over HTTP (FEED: longpoll, continuous, eventsource). sessions: logins that a cookie stands for (POST /DATABASE/_session), until they end. disconnect: ends \
             connections, and answers over HTTP that are under way, such as feeds; their peers may come back. revoke: ends a user's sessions and connections, so that the user has to show the \
             password again; to keep a user out, remove the user from what the authenticator goes by.
             """)
@@ -47,7 +47,7 @@ struct ListenerCommand: AsyncParsableCommand {
                 let error = answer["error"]?["message"]?.asString.map { ": \(TextTable.printable($0))" } ?? ""
                 Output.line("\(TextTable.printable(name)): \(answer["activity"]?.asString ?? "")\(error)")
             case .peers:
-                show(try await agent.request("GET", path), ["address", "user", "database", "protocol", "since", "correlation_id"], none: "nobody is connected")
+                show(try await agent.request("GET", path), ["address", "user", "database", "protocol", "feed", "since", "correlation_id"], none: "nobody is connected")
             case .sessions: show(try await agent.request("GET", path), ["user", "database", "ends_at"], none: "there are no sessions")
             case .disconnect, .revoke:
                 let answer = try await agent.request("POST", "\(path)/\(PercentEncoding.encode(who ?? ""))")

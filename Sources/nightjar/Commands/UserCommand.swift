@@ -74,7 +74,8 @@ struct UserCommand: AsyncParsableCommand {
                 if json {
                     Output.json(.array(found.map { user in
                         JSONOutput.object([
-                            "name": .string(user.name), "read_only": .bool(user.isReadOnly), "line": .int(Int64(user.line)),
+                            // Nobody can log in by a line that is wrong.
+                            "name": .string(user.name), "read_only": user.problem == nil ? .bool(user.isReadOnly) : .null, "line": .int(Int64(user.line)),
                             "problem": JSONOutput.text(user.problem),
                         ])
                     }))
@@ -83,7 +84,8 @@ struct UserCommand: AsyncParsableCommand {
                 } else {
                     var table = TextTable(["NAME", "MAY", "LINE", "PROBLEM"])
                     for user in found {
-                        table.add([user.name.isEmpty ? "-" : user.name, user.isReadOnly ? "pull" : "pull and push", "\(user.line)", user.problem ?? "-"])
+                        let may = user.problem != nil ? "-" : user.isReadOnly ? "pull" : "pull and push"
+                        table.add([user.name.isEmpty ? "-" : user.name, may, "\(user.line)", user.problem ?? "-"])
                     }
                     Output.write(1, table.text)
                 }

@@ -104,6 +104,9 @@ extension Explanation {
         Explanation(
             "store/503", "The database cannot be used for now: its disk failed or is not there, descriptors are short, or another program holds its lock.",
             "It is tried again by itself. Where it stays, look at the disk, at ulimit -n and at nightjar doctor."),
-        Explanation("store/507", "This machine's disk is full.", "Make room; it goes on by itself."),
+        Explanation(
+            "store/507", "There is no room here: this machine's disk is full, or the database has reached its quota; the message says which.",
+            "Make room, or raise the database's quota; it goes on by itself. nightjar status says how much of its quota a database holds, and nightjar explain "
+                + "quota_reached what to do."),
     ]
 }

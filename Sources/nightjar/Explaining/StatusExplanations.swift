@@ -24,7 +24,7 @@ extension Explanation {
             "nightjar backup --verify FOLDER names them. Store each anew from a copy (nightjar blob put DB FILE) and make another backup. To go back to this one: put the right files "
                 + "into its folder blobs, or nightjar restore FOLDER --without-damaged-blobs, and peers get the documents that name those blobs once they are stored anew."),
         Explanation(
-            "waiting", "A listener cannot have its port or interface yet and tries again; or a document waits, because the peer cannot take or give it for the moment.",
+            "waiting", "A listener cannot have its port or interface yet and tries again; or a document waits, because the peer, or this database, cannot take or give it for the moment.",
             "The text beside it names the reason. nightjar listener NAME start tries now; nightjar doc why DB ID says it of a document."),
     ]
 }

@@ -17,8 +17,10 @@ extension Explanation {
             "expired", "The document was purged here by its _exp, or by ttl or tombstone_age of its database; peers keep theirs.",
             "To keep such documents for longer, change what is named. nightjar replicator NAME start --reset brings back what the remote has."),
         Explanation("nothing_here", "There is no such document here that could be given to the peer.", "Nothing."),
+        Explanation("sent", "The peer has the current revision.", "Nothing."),
         Explanation(
-            "sent", "The peer has the current revision; of the peer of a listener: it was told of it, and took it, had it, or did not want it.", "Nothing."),
+            "told", "The peer of a listener was told of the current revision and did not ask for it, or what it said is not remembered: it has it, does not want it, or has no room for it now.",
+            "Where the document is not there, ask there: nightjar doc why, or the peer's log."),
         Explanation("known", "The remote is known to have the revision that is named.", "Nothing."),
         Explanation(
             "known_before", "The remote had the revision that is named, but went back since or before (remote_went_back), and may have lost it: the document is not pushed.",
@@ -34,6 +36,9 @@ extension Explanation {
         Explanation(
             "waiting_for_blobs", "A blob of the document is on its way, is not here, is damaged here, or cannot be taken.",
             "The text names the blob. Where it names a limit, raise it and nightjar reload; nightjar blob put brings one here that is missing or damaged."),
+        Explanation(
+            "waiting_for_room", "There is no room here for what the remote has: the disk or the database's quota is used up. The document does not fit, or was not asked for.",
+            "Make room: delete or purge documents, remove what is not the agent's from the disk, or raise the database's quota. The pull goes on by itself then."),
         Explanation(
             "rejected", "A filter here said no to the document: push_filter or pull_filter.",
             "Change the document or the filter. What a replicator's filter kept back is looked at again by itself."),

@@ -31,6 +31,13 @@ struct LocationOptions: ParsableArguments, Sendable {
         return try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil)).fleet
     }
 
+    /// The name of this agent in its fleet; nil where it is not known.
+    func fleetID() throws -> String? {
+        guard let config else { return nil }
+        let settings = try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil))
+        return settings.fleet?.id ?? PeerIdentifier.made(data: settings.data.value)
+    }
+
     /// The running agent.
     func agent() throws -> AgentClient { try AgentClient.require(try place(), group: MultiThreadedEventLoopGroup.singleton) }
 

@@ -42,4 +42,13 @@ struct PublishedVersions {
         while taken.contains(item.id(version)) { version += 1 }
         return version
     }
+
+    /// Why ``next(_:)`` passed over versions; nil where it did not.
+    func passedOver(_ item: FleetItem, below version: Int64) -> String? {
+        let first = (highest(item) ?? 0) + 1
+        guard first < version else { return nil }
+        let versions = first + 1 == version ? "version \(first) is" : "versions \(first) to \(version - 1) are"
+        let keys = Set(others.filter { $0.item == item && (first..<version).contains($0.version) }.compactMap(\.key).map { "\($0)" }).sorted()
+        return "\(versions) taken by what does not count here, \(keys.isEmpty ? "without a right signature" : "signed by \(keys.joined(separator: ", "))")"
+    }
 }

@@ -82,6 +82,11 @@ enum StatusText {
                     string(peer["pulled_by_peer"]), string(peer["pushed_by_peer"]),
                 ])
             }
+            for feed in rows(listener, "feeds") {
+                peers.add([
+                    string(feed["address"]), string(feed["user"]), string(feed["database"]), "\(protocolName(feed)), \(string(feed["feed"]))", string(feed["since"]), "-", "-",
+                ])
+            }
         }
         return section(table, "no listeners") + notes + (peers.isEmpty ? "" : "\n\(peers.text)")
     }
@@ -154,7 +159,7 @@ enum StatusText {
             table.add([
                 name, string(plugin["version"]), string(plugin["state"]), list(plugin["hooks"]), string(plugin["calls"]),
                 string(plugin["errors"]), string(plugin["rejected"]), plugin["p99_ms"]?.asDouble.map { decimal($0, 3) } ?? "-",
-                list(plugin["used_by"]),
+                places(plugin["used_by"]),
             ])
             if let fleet = plugin["fleet"], !fleet.isNull { notes += "\(name): is version \(string(fleet["version"])) of the fleet's\n" }
             if let refused = plugin["refused"], !refused.isNull {
@@ -205,6 +210,13 @@ enum StatusText {
     private static func list(_ value: JSONValue?) -> String {
         let names = value?.asArray?.compactMap(\.asString) ?? []
         return names.isEmpty ? "-" : TextTable.printable(names.joined(separator: ", "))
+    }
+
+    /// Each place once: a feed over HTTP that names a filter uses it as long as it lasts, and so does each other one.
+    private static func places(_ value: JSONValue?) -> String {
+        let names = value?.asArray?.compactMap(\.asString) ?? []
+        let counts = Dictionary(names.map { ($0, 1) }, uniquingKeysWith: +).sorted { $0.key < $1.key }
+        return list(.array(counts.map { .string($0.value == 1 ? $0.key : "\($0.key) (\($0.value) times)") }))
     }
 
     static func duration(_ seconds: Double) -> String {

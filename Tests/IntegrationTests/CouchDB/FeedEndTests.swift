@@ -38,6 +38,24 @@ struct FeedEndTests {
         return feed
     }
 
+    /// Four of ada's and one of bob's, wherever an operator looks.
+    private func isShown(_ agent: AgentProcess) async throws {
+        let feeds = try await agent.listener("edge")["feeds"]?.asArray ?? []
+        #expect(feeds.map { $0["feed"]?.asString } == ["continuous", "continuous", "eventsource", "longpoll", "continuous"], "\(feeds)")
+        #expect(feeds.map { $0["user"]?.asString } == ["ada", "ada", "ada", "ada", "bob"], "\(feeds)")
+        for feed in feeds {
+            #expect(feed["database"] == "main" && feed["collection"] == "_default._default" && feed["protocol"] == "CouchDB", "\(feed.text)")
+            #expect(feed["address"]?.asString?.hasPrefix("127.0.0.1:") == true && feed["since"]?.asString?.hasPrefix("20") == true, "\(feed.text)")
+        }
+        #expect(try await agent.admin.get("/api/listeners/edge/peers").json.asArray == feeds)
+        #expect(try await agent.listener("edge")["connections"] == 0)
+        let peers = try await agent.command("listener", "edge", "peers")
+        let shown = peers.output.split(separator: "\n").filter { $0.contains("  ada  ") && $0.contains("  CouchDB  ") }
+        #expect(peers.status == 0 && peers.output.contains("  FEED") && shown.count == 4, "\(peers)")
+        let status = try await agent.command("status")
+        #expect(status.output.contains("CouchDB, longpoll") && status.output.contains("CouchDB, eventsource"), "\(status)")
+    }
+
     @Test(
         "an operator ends a user's feeds at once, whether they came by a password or by a cookie",
         arguments: [
@@ -53,6 +71,7 @@ struct FeedEndTests {
             try await feed(agent, password, "longpoll"),
         ]
         let other = try await feed(agent, ["-u", "bob:x"])
+        try await isShown(agent)
         let outcome = try await Subprocess.run(
             try NightjarExecutable.path(), words + ["--config", agent.configuration], folder: agent.folder.path)
         #expect(outcome.status == 0 && outcome.output == output, "\(outcome)")

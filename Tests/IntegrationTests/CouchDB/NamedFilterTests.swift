@@ -50,6 +50,22 @@ struct NamedFilterTests {
         #expect(try await couch.changes("filter=brittle&since=\(last)").ids == ["b", "c"])
     }
 
+    @Test("feeds that use a filter are one place in the list of plugins")
+    func places() async throws {
+        let hub = try await hub(["a"])
+        let couch = try CouchHTTP(hub)
+        let last = try await couch.changes("filter=brittle").last
+        async let one = couch.send("GET", "/main/_changes?filter=brittle&feed=longpoll&heartbeat=1000&since=\(last)")
+        async let two = couch.send("GET", "/main/_changes?filter=brittle&feed=longpoll&heartbeat=1000&since=\(last)")
+        try await eventually("both use it") {
+            let list = try await hub.command("plugin", "list").output
+            return list.contains("listener edge _changes (2 times)") && !list.contains("_changes, listener edge _changes")
+        }
+        try await hub.save("c", "{}")
+        let answers = try await [one, two]
+        #expect(answers.allSatisfy { $0.status == 200 }, "\(answers)")
+    }
+
     @Test("a feed that waits ends when the filter fails on what comes, and tells what comes where it does not")
     func waiting() async throws {
         let hub = try await hub(["a"])

@@ -39,18 +39,34 @@ struct ListenerStopTests {
         #expect(try await edge.stop().status == 0)
     }
 
-    @Test("a read-only listener refuses each pushed document and serves what is pulled")
-    func readOnly() async throws {
-        let hub = try await AgentProcess.start(Configuration.secureHub([("edge", "read_only: true")]))
+    @Test("to a read-only listener the push waits as a whole, while what is pulled comes, and it goes on when the listener takes writes", arguments: ["wss", "https"])
+    func readOnly(_ scheme: String) async throws {
+        let port = try freePort()
+        func configuration(_ isReadOnly: Bool) -> String {
+            Configuration.secureHub([("edge", "couchdb: true, read_only: \(isReadOnly)")]).replacing("port: 0, couchdb", with: "port: \(port), couchdb")
+        }
+        let hub = try await AgentProcess.start(configuration(true))
         try await hub.save("there", "{}")
-        let edge = try await AgentProcess.start(Configuration.secureEdge([("hub", try hub.target("edge"), selfSigned)]))
-        let events = try await EventProbe(edge)
-        try await edge.save("pushed", "{}")
-        try await events.wait("the push is refused") { $0.contains("pushed") && $0.contains("403") }
+        let target = try hub.target("edge", scheme: scheme)
+        let edge = try await AgentProcess.start(Configuration.secureEdge([("hub", target, selfSigned)]))
+        for number in 0..<20 { try await edge.save("pushed-\(number)", "{}") }
+        try await edge.waits("the push waits") { $0["push_refused"]?["code"]?.asInt64 == 403 && $0["activity"] == "idle" }
         try await hub.save("later", "{}")
         try await eventually("the pull goes on") { try await every(edge.has("later"), edge.has("there")) }
-        #expect(try await edge.replicator("hub")["failed"]?.asInt64 == 1)
-        #expect(try await !hub.has("pushed"))
+        let status = try await edge.replicator("hub")
+        #expect(status["failed"] == 0 && status["refused"] == 0 && status["pending"] == 20 && status["error"]?.isNull == true, "\(status.text)")
+        let attention = try await edge.status()["attention"]?.asArray?.filter { $0["subject"] == "replicator hub" } ?? []
+        #expect(attention.count == 1 && attention.first?["text"]?.asString?.contains("the peer takes nothing of us") == true, "\(attention)")
+        // No document went there to be refused.
+        #expect(!hub.process.errors.contains("which a peer pushed"), "\(hub.process.errors)")
+        let why = try await edge.admin.get("/api/databases/main/why/pushed-0").json["replicators"]?.asArray?.first?["push"]
+        #expect(why?["state"] == "pending" && why?["text"]?.asString?.contains("the peer takes nothing of us") == true, "\(why?.text ?? "")")
+
+        let reload = try await hub.reload(configuration(false))
+        #expect(reload.status == 0, "\(reload)")
+        try await edge.post("/api/replicators/hub/start")
+        try await eventually("all of it goes there", within: .seconds(60)) { try await every(hub.has("pushed-0"), hub.has("pushed-19")) }
+        try await edge.waits("nothing waits") { $0["push_refused"]?.isNull == true && $0["activity"] == "idle" && $0["pending"] == 0 }
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 }

@@ -34,6 +34,32 @@ import Testing
         #expect(push.machine.isFinished && push.isClean)
     }
 
+    /// Only of what was acknowledged it is said that it is there.
+    @Test func whatThePeerHasNotTakenIsKnown() {
+        var push = PushRun(.announce)
+        push.start()
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3))))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(3)))
+        push.on(.answered(list, [.wanted(known: []), .declined, .wanted(known: [])]))
+        push.on(.acknowledged(doc("a")))
+        push.on(.refused(doc("c"), http(503)))
+        func fate(_ id: String, _ sequence: SequenceNumber) -> UntakenDocuments.Fate { push.machine.untaken.fate(of: doc(id), at: sequence) }
+        #expect(fate("a", 1) == .taken && fate("b", 2) == .untaken(.declined) && fate("c", 3) == .untaken(.refused(http(503))))
+        // What was said of a revision says nothing of the next.
+        #expect(fate("b", 4) == .taken)
+        push.on(.storeChanged(newest: 4))
+        push.on(.read(page(outgoing("b", 4, "2-b"))))
+        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.acknowledged(doc("b")))
+        #expect(fate("b", 4) == .taken)
+        // As many as are remembered, and one.
+        var few = UntakenDocuments(limit: 1)
+        few.note(outgoing("a", 1), .declined)
+        few.note(outgoing("b", 2), .declined)
+        #expect(few.fate(of: doc("a"), at: 1) == .unknown && few.fate(of: doc("b"), at: 2) == .untaken(.declined))
+    }
+
     /// Its marker ends a peer's one-shot subscription. A push of our own that is finished goes on with what changes.
     @Test func onlyASubscriptionThatIsNotContinuousIsOver() {
         var subscription = PushRun(.announce, continuous: false)

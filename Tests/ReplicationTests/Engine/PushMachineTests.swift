@@ -361,6 +361,20 @@ import Testing
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a", "again a"])
     }
 
+    /// It goes by what the peer says beforehand, sends nothing, and offers it again later.
+    @Test func whatAPeerWillNotTakeIsNotSentAndWhatItHasIsNoted() {
+        var push = PushRun(continuous: true, pulls: true)
+        push.start()
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2))))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(2)))
+        let words = push.on(.answered(list, [.has, .forbidden(http(403))]))
+        #expect(words.contains { $0.hasPrefix("timer ") } && !words.contains { $0.hasPrefix("send ") || $0.hasPrefix("report ") }, "\(words)")
+        #expect(push.machine.barrier.isUp && push.machine.barrier.refusal?.code == 403 && push.counts.failed == 0)
+        #expect(push.machine.acknowledged.version(of: doc("a")) == rev("1-a"))
+        #expect(push.on(.retryIsDue).contains("again b"))
+    }
+
     /// It says that half of its work is not done, although one document that was on its way got through.
     @Test func aRunThatWasForbiddenToWriteKeepsTheReason() {
         var push = PushRun(continuous: false, pulls: true)

@@ -43,7 +43,8 @@ function one(state, listener, isChosen) {
       ["Held for them", count(listener.held)],
       ["Refused by them", count(listener.refused_by_peers.length + listener.more_refused_by_peers)],
     ]),
-    peers.length ? peerTable(state, listener) : h("p", { class: "faint" }, "Nobody is connected. Clients of CouchDB's API come and go, and are not counted here."));
+    peers.length ? peerTable(state, listener) : h("p", { class: "faint" }, "Nobody is connected. Clients of CouchDB's API come and go, and are not counted here."),
+    listener.feeds?.length > 0 && h("p", { class: "faint" }, `${plural(listener.feeds.length, "feed")} over HTTP: nightjar listener ${listener.name} peers`));
 }
 
 function trouble(listener) {
