@@ -113,6 +113,32 @@ import Testing
         #expect(try await self.vector(store, "c") == nil)
     }
 
+    @Test("a decision gives no version where no peer of versions has been, and does so once one came, even to read only")
+    func decisionsOfTrees() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        func decide(_ id: String, _ resolution: Resolution) async throws {
+            // By the versions that stand for them the side from there is the older one, whatever is decided.
+            _ = try await store.insert(id, "3-cc", ["2-cc", "1-cc"], body: #"{"at":"here"}"#)
+            _ = try await store.insert(id, "2-bb", ["1-bb"], body: #"{"at":"there"}"#, remote: remote)
+            _ = try await store.resolve(id, resolution)
+        }
+        for (number, resolution) in [Resolution.remoteWins, .localWins, .delete, .merged(Array(#"{"at":"both"}"#.utf8))].enumerated() {
+            try await decide("d\(number)", resolution)
+            #expect(try await vector(store, "d\(number)") == nil, "\(resolution)")
+        }
+        #expect(!store.database.hasVersions)
+        store.database.noteVersionPeer()
+        try await decide("later", .remoteWins)
+        let later = try #require(try await vector(store, "later"))
+        #expect(later.knows(VectorVersion(standingFor: rev("3-cc"))) && later.knows(VectorVersion(standingFor: rev("2-bb"))))
+        // Known after a restart as well, also where nothing has got a version.
+        let marked = try Store()
+        marked.database.noteVersionPeer()
+        marked.database.close()
+        #expect(try Store(folder: marked.folder).database.hasVersions)
+    }
+
     @Test("two agents that spoke by ids gave one revision a version each: what is made on top of it is newer than both")
     func twoVersions() async throws {
         let (a, b) = (try Store(), try Store())

@@ -36,6 +36,24 @@ struct VersionRenewalTests {
         await replicator.stop()
     }
 
+    @Test("A decision between revisions of trees brings no versions, so that it stays as it is")
+    func decided() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        // By the versions that stand for them ours is the newer one.
+        try await a.insert("d", "2-aa", ["1-aa"], body: #"{"at":"here"}"#)
+        try await b.insert("d", "1-bb", body: #"{"at":"there"}"#)
+        let hub = Hub(b)
+        let resolver = TestResolver { _ in .remote }
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true) { $0.only { $0.resolver = resolver } }, hub)
+        await replicator.start()
+        try await a.wait { try await $0.body("d") == #"{"at":"there"}"# }
+        try await b.put("last", "{}")
+        try await a.wait { try await $0.body("last") != nil }
+        await replicator.wait { $0.activity == .idle }
+        #expect(hub.connections == 1 && !a.database.hasVersions && !b.database.hasVersions)
+        await replicator.stop()
+    }
+
     @Test("Others are left alone, and so is one that began with versions")
     func leftAlone() async throws {
         let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))

@@ -135,6 +135,23 @@ struct VersionVectorTests {
         #expect(await next() == ["18e9000000000009@\(Self.bob)", "\(standing),\(second),\(first)"])
     }
 
+    @Test("to a peer that only reads a decision is newer than both sides, however many generations lost")
+    func readers() async throws {
+        let database = try TestDatabase("v")
+        let (here, there) = (RevisionID(stored: "2-aa"), RevisionID(stored: "1-bb"))
+        try await database.insert("d", here.text, ["1-aa"], body: #"{"at":"here"}"#)
+        let reader = try await Peer(hub(database, isOurs: false))
+        await reader.begin()
+        try await database.insert("d", there.text, body: #"{"at":"there"}"#)
+        let collection = try database.collection()
+        let decided = try await database.database.write {
+            try $0.resolveConflict(collection, id: doc("d"), expectedLocal: here, expectedRemote: there, resolution: .remoteWins).revision
+        }
+        #expect(decided == there)
+        let vector = try #require(try await database.database.read { try $0.currentVector(collection, doc("d")) })
+        #expect(vector.knows(VectorVersion(standingFor: here)) && vector.knows(VectorVersion(standingFor: there)))
+    }
+
     @Test("a document that its channels keep from the peer is answered as one that is not here")
     func hidden() async throws {
         let database = try TestDatabase("v")

@@ -70,8 +70,8 @@ extension WriteTransaction {
         in tree: inout RevisionTree
     ) throws(StoreError) {
         let standing = (survivor: VectorVersion(standingFor: survivor.revision), loser: VectorVersion(standingFor: loser.revision))
-        // Of revisions of trees alone these peers take the one with the higher generation for newer.
-        if survivors == nil, losers == nil, VectorVersion(standingFor: result) > standing.loser { return }
+        // Of revisions of trees alone these peers take the one with the higher generation for newer. Where none of them has been, nobody compares so.
+        if survivors == nil, losers == nil, !state.versions.isInUse || VectorVersion(standingFor: result) > standing.loser { return }
         let sides = (survivor: survivors ?? VersionVector(standing.survivor), loser: losers ?? VersionVector(standing.loser))
         if result == survivor.revision, var vector = survivors, vector.standsFor(sides.loser) {
             vector.absorb(sides.loser)

@@ -149,8 +149,10 @@ extension WriteTransaction {
     }
 }
 
-/// Rows of the table of properties that belong to the clock.
+/// Rows of the table of properties that belong to versions and their clock.
 enum VersionProperty {
+    /// A peer came that knows revisions by versions.
+    static let peer = "version_peer"
     /// The name under which this database makes versions.
     static let source = "version_source"
     /// The file that the name was given to.

@@ -122,6 +122,7 @@ public actor ReplicationSession: MessageReceiver {
             // What others do is no reason to wait: an evicted connection ends in its own time, a relieved one goes on.
             self?.later { $0.stand(standing) }
         }
+        if naming != .trees { database.noteVersionPeer() }
         mayGetVersions = naming == .trees && transport.peerHasBothNames && !database.hasVersions
         transport.start(self)
         dialect.begin { [weak self] events in self?.later { session in for event in events { session.handle(event) } } }
