@@ -113,6 +113,20 @@ import Testing
         #expect(try await self.vector(store, "c") == nil)
     }
 
+    @Test("what is made elsewhere on top of a decision stands for both sides as well, although the other side never heard of the loser")
+    func editsOfDecisions() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await insert(store, "a", "5@\(Self.ann)")
+        _ = try await insert(store, "a", "7@\(Self.bob)", remote: remote, .store)
+        _ = try await store.resolve("a", .remoteWins)
+        _ = try await insert(store, "a", "9@\(Self.bob)", body: #"{"n":2}"#, remote: remote, .store)
+        let vector = try #require(try await vector(store, "a"))
+        #expect(try vector.current.description == "9@\(Self.bob)" && vector.knows(VectorVersion("5@\(Self.ann)")))
+        // Who still has the loser does not bring it back.
+        #expect(try await verdict(store, "a", "5@\(Self.ann)") == .have)
+    }
+
     @Test("a decision gives no version where no peer of versions has been, and does so once one came, even to read only")
     func decisionsOfTrees() async throws {
         let store = try Store()
