@@ -40,6 +40,7 @@ struct DecisionVersionTests {
         }
         try await edge.isSettled()
         #expect(try await edge.replicator("hub")["protocol"]?.asString == (hasVersions ? "BLIP_3+CBMobile_4" : "BLIP_3+CBMobile_3"))
+        for agent in [edge, hub] { #expect(try await agent.database("main")["has_versions"]?.asBool == hasVersions) }
         for (id, _) in decisions {
             let here = try await edge.command("doc", "get", "main", id, "--cv", "--json").json
             let there = try await hub.command("doc", "get", "main", id, "--cv", "--json").json

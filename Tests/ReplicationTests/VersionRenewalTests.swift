@@ -54,6 +54,27 @@ struct VersionRenewalTests {
         await replicator.stop()
     }
 
+    @Test("Whoever came by ids goes on by versions from where it was, and by ids again")
+    func goesOn() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<5, prefix: "up-")
+        try await b.fill(0..<5, prefix: "down-")
+        for (round, subprotocol) in [Subprotocol.generation3, .generation4, .generation3].enumerated() {
+            let (here, there) = (TestFilter { _, _ in .pass }, TestFilter { _, _ in .pass })
+            var configuration = PassiveConfiguration(listener: "hub", database: b.database, subprotocol: subprotocol)
+            configuration.pushFilter = there
+            try await a.put("here", "{\"round\":\(round)}")
+            try await b.put("there", "{\"round\":\(round)}")
+            let status = await replicate(a, Hub(configuration, owner: b)) { $0.only { $0.pushFilter = here } }
+            #expect(status.error == nil)
+            #expect(try await a.contents() == b.contents())
+            #expect(here.questions.contains("here") && there.questions.contains("there"))
+            // Nothing is looked at once more.
+            #expect(here.questions.contains { $0.hasPrefix("up-") } == (round == 0), "\(round): \(here.questions)")
+            #expect(there.questions.contains { $0.hasPrefix("down-") } == (round == 0), "\(round): \(there.questions)")
+        }
+    }
+
     @Test("Others are left alone, and so is one that began with versions")
     func leftAlone() async throws {
         let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))
