@@ -225,10 +225,11 @@ import Testing
         _ = try await insert(store, "a", "5@\(Self.ann)")
         _ = try await store.save("a", #"{"n":1}"#, parent: try #require(try await store.get("a")).revision)
         let ours = try #require(try await vector(store, "a")).current
-        #expect(store.database.fastestClock == nil)
+        #expect(store.database.fastestClock == nil && store.database.versionOfCopy == nil)
         let year: UInt64 = 365 * 86_400_000_000_000
         _ = try await insert(store, "b", "\(String(ours.time + year, radix: 16))@\(ours.source)")
         #expect(store.database.fastestClock.map { $0.ahead > year / 2 } == true)
+        #expect(store.database.versionOfCopy?.version == VectorVersion(time: ours.time + year, source: ours.source))
         _ = try await store.save("a", #"{"n":2}"#, parent: try #require(try await store.get("a")).revision)
         let next = try #require(try await vector(store, "a")).current
         #expect(next.source != ours.source && next.time < ours.time + year)
