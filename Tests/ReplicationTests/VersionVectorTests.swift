@@ -268,6 +268,28 @@ struct VersionVectorTests {
         await peer.begin()
         let reply = await peer.ask("rev", rev("bad", "18e9000000000005@\(Self.ann)"), "{}")
         #expect(reply?.error?.code == 400 && reply?.error?.message.contains("CBMobile_4") == true)
-        #expect(await peer.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])?.error?.code == 501)
+    }
+
+    @Test("a peer of versions that offers to pull by ids gets ids")
+    func pullsByIds() async throws {
+        let database = try TestDatabase("v")
+        let plain = try await database.put("plain", #"{"n":0}"#)
+        let versions = try await Peer(hub(database))
+        await versions.begin()
+        _ = await versions.ask("rev", rev("a", "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)
+        let named = try #require(try await database.get("a")).revision
+        let client = try await Peer(treeHub(database)) { request in
+            request.profile == "changes" && request.body.readableBytes > 4 ? OutgoingReply(json: #"[[],["18e9000000000003@\#(Self.ann)"]]"#) : OutgoingReply()
+        }
+        await client.begin()
+        #expect(await client.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])?.error == nil)
+        var seen: [String] = []
+        for await request in client.requests where request.profile == "rev" {
+            seen.append(request.properties["rev"] ?? "")
+            if seen.count == 2 { break }
+        }
+        #expect(Set(seen) == [plain.text, named.text])
+        // By versions it has to be meant.
+        #expect(await versions.ask("subChanges", [("collection", "0"), ("versioning", "rev-trees")])?.error?.code == 501)
     }
 }
