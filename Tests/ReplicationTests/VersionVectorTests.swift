@@ -135,6 +135,34 @@ struct VersionVectorTests {
         #expect(await next() == ["18e9000000000009@\(Self.bob)", "\(standing),\(second),\(first)"])
     }
 
+    @Test("a document that is made anew beside its tombstone is newer than that for whoever has it, made by versions or by ids")
+    func madeAnew() async throws {
+        let database = try TestDatabase("v")
+        let (peer, stranger, trees) = (try await Peer(hub(database, isOurs: false)), try await Peer(hub(database, isOurs: false)), try await Peer(treeHub(database)))
+        for each in [peer, stranger, trees] { await each.begin() }
+        for id in ["d", "e"] {
+            #expect(await peer.ask("rev", rev(id, "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)?.error == nil)
+            #expect(await peer.ask("rev", rev(id, "18e9000000000007@\(Self.ann)", "", [("deleted", "1")]), "{}")?.error == nil)
+        }
+        // Of those who never had it.
+        #expect(await stranger.ask("rev", rev("d", "18e9000000000006@\(Self.bob)"), #"{"n":2}"#)?.error == nil)
+        #expect(await trees.ask("rev", rev("e", "1-ff"), #"{"n":2}"#)?.error == nil)
+        let client = try await Peer(hub(database, isOurs: false)) { request in
+            guard request.profile == "changes", request.body.readableBytes > 4 else { return OutgoingReply() }
+            let rows = (try? JSONValue(parsing: [UInt8](request.body.readableBytesView)))?.asArray?.count ?? 0
+            return OutgoingReply(json: "[" + Array(repeating: "[]", count: rows).joined(separator: ",") + "]")
+        }
+        await client.begin()
+        _ = await client.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])
+        var seen: [String: [String?]] = [:]
+        for await request in client.requests where request.profile == "rev" {
+            seen[request.properties["id"] ?? ""] = [request.properties["rev"], request.properties["history"], request.properties["deleted"]]
+            if seen.count == 2 { break }
+        }
+        #expect(seen["d"] == ["18e9000000000006@\(Self.bob)", "18e9000000000007@\(Self.ann)", nil])
+        #expect(seen["e"] == ["1ff00000000@Revision+Tree+Encoding", "18e9000000000007@\(Self.ann)", nil])
+    }
+
     @Test("to a peer that only reads a decision is newer than both sides, however many generations lost")
     func readers() async throws {
         let database = try TestDatabase("v")
