@@ -153,6 +153,22 @@ import Testing
         #expect(try Store(folder: marked.folder).database.hasVersions)
     }
 
+    @Test("a remote that turned to a lesser revision is followed under a version that is newer than what it left")
+    func lesserRevisions() async throws {
+        for isVersioned in [false, true] {
+            let store = try Store()
+            let (c, remote) = (try store.c, try await store.remote())
+            if isVersioned { store.database.noteVersionPeer() }
+            _ = try await store.insert("x", "3-cc", ["2-cc", "1-00"], remote: remote)
+            var incoming = IncomingRevision(id: doc("x"), revision: rev("2-aa"), history: [rev("1-00")], body: Array(#"{"n":1}"#.utf8), remote: remote)
+            incoming.endedLeaves = [rev("3-cc")]
+            _ = try await store.database.write { [incoming] in try $0.insert(incoming, into: c, conflicts: .store) }
+            #expect(try await store.get("x")?.revision == rev("2-aa"))
+            let vector = try await vector(store, "x")
+            #expect(isVersioned ? vector?.knows(VectorVersion(standingFor: rev("3-cc"))) == true : vector == nil, "\(isVersioned)")
+        }
+    }
+
     @Test("two agents that spoke by ids gave one revision a version each: what is made on top of it is newer than both")
     func twoVersions() async throws {
         let (a, b) = (try Store(), try Store())
