@@ -113,6 +113,62 @@ import Testing
         #expect(try await self.vector(store, "c") == nil)
     }
 
+    @Test("what is made elsewhere on top of a decision stands for both sides as well, although the other side never heard of the loser")
+    func editsOfDecisions() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        _ = try await insert(store, "a", "5@\(Self.ann)")
+        _ = try await insert(store, "a", "7@\(Self.bob)", remote: remote, .store)
+        _ = try await store.resolve("a", .remoteWins)
+        _ = try await insert(store, "a", "9@\(Self.bob)", body: #"{"n":2}"#, remote: remote, .store)
+        let vector = try #require(try await vector(store, "a"))
+        #expect(try vector.current.description == "9@\(Self.bob)" && vector.knows(VectorVersion("5@\(Self.ann)")))
+        // Who still has the loser does not bring it back.
+        #expect(try await verdict(store, "a", "5@\(Self.ann)") == .have)
+    }
+
+    @Test("a decision gives no version where no peer of versions has been, and does so once one came, even to read only")
+    func decisionsOfTrees() async throws {
+        let store = try Store()
+        let remote = try await store.remote()
+        func decide(_ id: String, _ resolution: Resolution) async throws {
+            // By the versions that stand for them the side from there is the older one, whatever is decided.
+            _ = try await store.insert(id, "3-cc", ["2-cc", "1-cc"], body: #"{"at":"here"}"#)
+            _ = try await store.insert(id, "2-bb", ["1-bb"], body: #"{"at":"there"}"#, remote: remote)
+            _ = try await store.resolve(id, resolution)
+        }
+        for (number, resolution) in [Resolution.remoteWins, .localWins, .delete, .merged(Array(#"{"at":"both"}"#.utf8))].enumerated() {
+            try await decide("d\(number)", resolution)
+            #expect(try await vector(store, "d\(number)") == nil, "\(resolution)")
+        }
+        #expect(!store.database.hasVersions)
+        store.database.noteVersionPeer()
+        try await decide("later", .remoteWins)
+        let later = try #require(try await vector(store, "later"))
+        #expect(later.knows(VectorVersion(standingFor: rev("3-cc"))) && later.knows(VectorVersion(standingFor: rev("2-bb"))))
+        // Known after a restart as well, also where nothing has got a version.
+        let marked = try Store()
+        marked.database.noteVersionPeer()
+        marked.database.close()
+        #expect(try Store(folder: marked.folder).database.hasVersions)
+    }
+
+    @Test("a remote that turned to a lesser revision is followed under a version that is newer than what it left")
+    func lesserRevisions() async throws {
+        for isVersioned in [false, true] {
+            let store = try Store()
+            let (c, remote) = (try store.c, try await store.remote())
+            if isVersioned { store.database.noteVersionPeer() }
+            _ = try await store.insert("x", "3-cc", ["2-cc", "1-00"], remote: remote)
+            var incoming = IncomingRevision(id: doc("x"), revision: rev("2-aa"), history: [rev("1-00")], body: Array(#"{"n":1}"#.utf8), remote: remote)
+            incoming.endedLeaves = [rev("3-cc")]
+            _ = try await store.database.write { [incoming] in try $0.insert(incoming, into: c, conflicts: .store) }
+            #expect(try await store.get("x")?.revision == rev("2-aa"))
+            let vector = try await vector(store, "x")
+            #expect(isVersioned ? vector?.knows(VectorVersion(standingFor: rev("3-cc"))) == true : vector == nil, "\(isVersioned)")
+        }
+    }
+
     @Test("two agents that spoke by ids gave one revision a version each: what is made on top of it is newer than both")
     func twoVersions() async throws {
         let (a, b) = (try Store(), try Store())
@@ -185,10 +241,11 @@ import Testing
         _ = try await insert(store, "a", "5@\(Self.ann)")
         _ = try await store.save("a", #"{"n":1}"#, parent: try #require(try await store.get("a")).revision)
         let ours = try #require(try await vector(store, "a")).current
-        #expect(store.database.fastestClock == nil)
+        #expect(store.database.fastestClock == nil && store.database.versionOfCopy == nil)
         let year: UInt64 = 365 * 86_400_000_000_000
         _ = try await insert(store, "b", "\(String(ours.time + year, radix: 16))@\(ours.source)")
         #expect(store.database.fastestClock.map { $0.ahead > year / 2 } == true)
+        #expect(store.database.versionOfCopy?.version == VectorVersion(time: ours.time + year, source: ours.source))
         _ = try await store.save("a", #"{"n":2}"#, parent: try #require(try await store.get("a")).revision)
         let next = try #require(try await vector(store, "a")).current
         #expect(next.source != ours.source && next.time < ours.time + year)

@@ -30,18 +30,19 @@ struct ChannelTests {
         end }
         """
 
-    private func hub() async throws -> AgentProcess {
+    private func hub(_ database: String = "{}") async throws -> AgentProcess {
         let folder = try TemporaryFolder()
         try folder.write("plugins/route.lua", plugin)
         try folder.write("plugins/users.lua", users)
         return try await AgentProcess.start(
-            Configuration.hub(listener: "authenticator: users\n    sync: route", plugins: true), in: folder)
+            Configuration.hub(database: database, listener: "authenticator: users\n    sync: route", plugins: true), in: folder)
     }
 
-    private func device(_ user: String, _ hub: AgentProcess) async throws -> AgentProcess {
+    private func device(_ user: String, _ hub: AgentProcess, _ database: String = "{}") async throws -> AgentProcess {
         let folder = try TemporaryFolder()
         return try await AgentProcess.start(
-            Configuration.edge(to: try hub.port("edge"), replicator: "authenticator: { username: \(user), password: secret }"),
+            Configuration.edge(to: try hub.port("edge"), replicator: "authenticator: { username: \(user), password: secret }")
+                .replacing("main: {}", with: "main: \(database)"),
             in: folder)
     }
 
@@ -52,13 +53,15 @@ struct ChannelTests {
         }
     }
 
-    @Test("each user gets what is in its channels, what a document grants, and loses it with the document")
-    func twoUsers() async throws {
-        let hub = try await hub()
+    @Test("each user gets what is in its channels, what a document grants, and loses it with the document, by ids and by versions", arguments: [
+        "{ version_vectors: false }", "{ version_vectors: true }",
+    ])
+    func twoUsers(_ database: String) async throws {
+        let hub = try await hub(database)
         // Written before anybody came, by the agent itself.
         _ = try await hub.save("local", "{\"team\":\"red\",\"owner\":\"anna\"}")
         _ = try await hub.save("broken", "{\"team\":\"red\",\"broken\":true}")
-        let (anna, ben, boss) = (try await device("anna", hub), try await device("ben", hub), try await device("boss", hub))
+        let (anna, ben, boss) = (try await device("anna", hub, database), try await device("ben", hub, database), try await device("boss", hub, database))
         try await holds(anna, "local")
         _ = try await anna.save("red-1", "{\"team\":\"red\",\"owner\":\"anna\"}")
         let blue = try await ben.save("blue-1", "{\"team\":\"blue\",\"owner\":\"ben\"}")

@@ -33,6 +33,22 @@ import Testing
         #expect(try await hub.stop().status == 0)
     }
 
+    @Test("a plugin is told what is spoken", arguments: [("{}", "CBMobile_3"), ("{ version_vectors: true }", "CBMobile_4")])
+    func toldToPlugins(_ database: String, _ short: String) async throws {
+        let folder = try TemporaryFolder()
+        folder.makeFolder("plugins")
+        try folder.write("plugins/spoken.lua", "return { push_filter = function(doc, ctx) return doc.by == ctx.protocol end }")
+        let hub = try await AgentProcess.start(Configuration.hub(database: database, listener: "push_filter: spoken", plugins: true), in: folder)
+        for name in ["CBMobile_3", "CBMobile_4"] { try await hub.save(name, "{\"by\":\"\(name)\"}") }
+        let edge = try await AgentProcess.start(
+            Configuration.edge(to: try hub.port("edge"), type: "pull", continuous: false).replacing("main: {}", with: "main: \(database)"))
+        try await edge.waits("stopped") { $0["activity"]?.asString == "stopped" }
+        #expect(try await edge.documents("main") == 1)
+        #expect(try await edge.get("main", short).status == 200)
+        #expect(try await edge.stop().status == 0)
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("before the first connection nothing is said, and after the last what it was")
     func withoutConnection() async throws {
         let edge = try await AgentProcess.start(Configuration.edge(to: 1))

@@ -18,9 +18,11 @@ struct DeltaTests {
         [("id", id), ("rev", revision), ("sequence", "1"), ("collection", "0")] + more
     }
 
-    @Test func bothWays() async throws {
-        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
-        let hub = Hub(b)
+    @Test(arguments: [Subprotocol.generation3, .generation4]) func bothWays(_ subprotocol: Subprotocol) async throws {
+        let (a, b) = try (
+            TestDatabase("a") { $0.versionsEdits = subprotocol == .generation4 }, TestDatabase("b") { $0.versionsEdits = subprotocol == .generation4 }
+        )
+        let hub = Hub(PassiveConfiguration(listener: "hub", database: b.database, subprotocol: subprotocol), owner: b)
         for index in 0..<20 { try await a.put("doc-\(index)", body(index)) }
         await replicate(a, hub)
         for index in 0..<10 { try await a.put("doc-\(index)", body(index + 100)) }

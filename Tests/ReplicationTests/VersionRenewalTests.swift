@@ -36,6 +36,45 @@ struct VersionRenewalTests {
         await replicator.stop()
     }
 
+    @Test("A decision between revisions of trees brings no versions, so that it stays as it is")
+    func decided() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        // By the versions that stand for them ours is the newer one.
+        try await a.insert("d", "2-aa", ["1-aa"], body: #"{"at":"here"}"#)
+        try await b.insert("d", "1-bb", body: #"{"at":"there"}"#)
+        let hub = Hub(b)
+        let resolver = TestResolver { _ in .remote }
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true) { $0.only { $0.resolver = resolver } }, hub)
+        await replicator.start()
+        try await a.wait { try await $0.body("d") == #"{"at":"there"}"# }
+        try await b.put("last", "{}")
+        try await a.wait { try await $0.body("last") != nil }
+        await replicator.wait { $0.activity == .idle }
+        #expect(hub.connections == 1 && !a.database.hasVersions && !b.database.hasVersions)
+        await replicator.stop()
+    }
+
+    @Test("Whoever came by ids goes on by versions from where it was, and by ids again")
+    func goesOn() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.fill(0..<5, prefix: "up-")
+        try await b.fill(0..<5, prefix: "down-")
+        for (round, subprotocol) in [Subprotocol.generation3, .generation4, .generation3].enumerated() {
+            let (here, there) = (TestFilter { _, _ in .pass }, TestFilter { _, _ in .pass })
+            var configuration = PassiveConfiguration(listener: "hub", database: b.database, subprotocol: subprotocol)
+            configuration.pushFilter = there
+            try await a.put("here", "{\"round\":\(round)}")
+            try await b.put("there", "{\"round\":\(round)}")
+            let status = await replicate(a, Hub(configuration, owner: b)) { $0.only { $0.pushFilter = here } }
+            #expect(status.error == nil)
+            #expect(try await a.contents() == b.contents())
+            #expect(here.questions.contains("here") && there.questions.contains("there"))
+            // Nothing is looked at once more.
+            #expect(here.questions.contains { $0.hasPrefix("up-") } == (round == 0), "\(round): \(here.questions)")
+            #expect(there.questions.contains { $0.hasPrefix("down-") } == (round == 0), "\(round): \(there.questions)")
+        }
+    }
+
     @Test("Others are left alone, and so is one that began with versions")
     func leftAlone() async throws {
         let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))

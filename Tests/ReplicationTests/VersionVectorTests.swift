@@ -135,6 +135,51 @@ struct VersionVectorTests {
         #expect(await next() == ["18e9000000000009@\(Self.bob)", "\(standing),\(second),\(first)"])
     }
 
+    @Test("a document that is made anew beside its tombstone is newer than that for whoever has it, made by versions or by ids")
+    func madeAnew() async throws {
+        let database = try TestDatabase("v")
+        let (peer, stranger, trees) = (try await Peer(hub(database, isOurs: false)), try await Peer(hub(database, isOurs: false)), try await Peer(treeHub(database)))
+        for each in [peer, stranger, trees] { await each.begin() }
+        for id in ["d", "e"] {
+            #expect(await peer.ask("rev", rev(id, "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)?.error == nil)
+            #expect(await peer.ask("rev", rev(id, "18e9000000000007@\(Self.ann)", "", [("deleted", "1")]), "{}")?.error == nil)
+        }
+        // Of those who never had it.
+        #expect(await stranger.ask("rev", rev("d", "18e9000000000006@\(Self.bob)"), #"{"n":2}"#)?.error == nil)
+        #expect(await trees.ask("rev", rev("e", "1-ff"), #"{"n":2}"#)?.error == nil)
+        let client = try await Peer(hub(database, isOurs: false)) { request in
+            guard request.profile == "changes", request.body.readableBytes > 4 else { return OutgoingReply() }
+            let rows = (try? JSONValue(parsing: [UInt8](request.body.readableBytesView)))?.asArray?.count ?? 0
+            return OutgoingReply(json: "[" + Array(repeating: "[]", count: rows).joined(separator: ",") + "]")
+        }
+        await client.begin()
+        _ = await client.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])
+        var seen: [String: [String?]] = [:]
+        for await request in client.requests where request.profile == "rev" {
+            seen[request.properties["id"] ?? ""] = [request.properties["rev"], request.properties["history"], request.properties["deleted"]]
+            if seen.count == 2 { break }
+        }
+        #expect(seen["d"] == ["18e9000000000006@\(Self.bob)", "18e9000000000007@\(Self.ann)", nil])
+        #expect(seen["e"] == ["1ff00000000@Revision+Tree+Encoding", "18e9000000000007@\(Self.ann)", nil])
+    }
+
+    @Test("to a peer that only reads a decision is newer than both sides, however many generations lost")
+    func readers() async throws {
+        let database = try TestDatabase("v")
+        let (here, there) = (RevisionID(stored: "2-aa"), RevisionID(stored: "1-bb"))
+        try await database.insert("d", here.text, ["1-aa"], body: #"{"at":"here"}"#)
+        let reader = try await Peer(hub(database, isOurs: false))
+        await reader.begin()
+        try await database.insert("d", there.text, body: #"{"at":"there"}"#)
+        let collection = try database.collection()
+        let decided = try await database.database.write {
+            try $0.resolveConflict(collection, id: doc("d"), expectedLocal: here, expectedRemote: there, resolution: .remoteWins).revision
+        }
+        #expect(decided == there)
+        let vector = try #require(try await database.database.read { try $0.currentVector(collection, doc("d")) })
+        #expect(vector.knows(VectorVersion(standingFor: here)) && vector.knows(VectorVersion(standingFor: there)))
+    }
+
     @Test("a document that its channels keep from the peer is answered as one that is not here")
     func hidden() async throws {
         let database = try TestDatabase("v")
@@ -251,6 +296,28 @@ struct VersionVectorTests {
         await peer.begin()
         let reply = await peer.ask("rev", rev("bad", "18e9000000000005@\(Self.ann)"), "{}")
         #expect(reply?.error?.code == 400 && reply?.error?.message.contains("CBMobile_4") == true)
-        #expect(await peer.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])?.error?.code == 501)
+    }
+
+    @Test("a peer of versions that offers to pull by ids gets ids")
+    func pullsByIds() async throws {
+        let database = try TestDatabase("v")
+        let plain = try await database.put("plain", #"{"n":0}"#)
+        let versions = try await Peer(hub(database))
+        await versions.begin()
+        _ = await versions.ask("rev", rev("a", "18e9000000000005@\(Self.ann)"), #"{"n":1}"#)
+        let named = try #require(try await database.get("a")).revision
+        let client = try await Peer(treeHub(database)) { request in
+            request.profile == "changes" && request.body.readableBytes > 4 ? OutgoingReply(json: #"[[],["18e9000000000003@\#(Self.ann)"]]"#) : OutgoingReply()
+        }
+        await client.begin()
+        #expect(await client.ask("subChanges", [("collection", "0"), ("versioning", "version-vectors")])?.error == nil)
+        var seen: [String] = []
+        for await request in client.requests where request.profile == "rev" {
+            seen.append(request.properties["rev"] ?? "")
+            if seen.count == 2 { break }
+        }
+        #expect(Set(seen) == [plain.text, named.text])
+        // By versions it has to be meant.
+        #expect(await versions.ask("subChanges", [("collection", "0"), ("versioning", "rev-trees")])?.error?.code == 501)
     }
 }

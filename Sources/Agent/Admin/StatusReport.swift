@@ -93,6 +93,7 @@ extension Agent {
                     ])
                 }),
             "has_more_problems": .bool(database.hasMoreProblems),
+            "has_versions": .bool(database.hasVersions),
         ])
     }
 

@@ -19,6 +19,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case clocksDiffer = "clocks_differ"
     case versionsAhead = "versions_ahead"
     case clockUnset = "clock_unset"
+    case databaseCopied = "database_copied"
     case listenerWaiting = "listener_waiting"
     case connectionsRefused = "connections_refused"
     case replicatorStopped = "replicator_stopped"
@@ -56,7 +57,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .notAdvertised, .fleetRefused, .connectionsRefused:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .fleetRefused, .connectionsRefused:
             .attention
         }
     }
@@ -64,7 +65,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     /// No other line of the log tells of it.
     var isLogged: Bool {
         switch self {
-        case .diskNearlyFull, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .replicatorOffline, .replicatorInterrupted,
+        case .diskNearlyFull, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted,
             .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails, .nobodyCanLogIn: true
         default: false
         }

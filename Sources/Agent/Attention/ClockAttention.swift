@@ -16,7 +16,7 @@ extension Agent {
         ]
     }
 
-    /// A peer's, or this machine's own before it was set right.
+    /// A peer's, or this machine's own before it was set right; and whoever else makes versions as this database.
     nonisolated func clocks(of database: Database) -> [Attention] {
         let subject = "database \(database.name)"
         var list: [Attention] = []
@@ -38,6 +38,15 @@ extension Agent {
                         + "\(Self.period(ahead.ahead)) ahead of this machine's clock",
                     remedy: "nothing has to be done if the clock is right now (nightjar doctor). \(edits); Couchbase Lite 4 refuses those "
                         + "documents until their time has come, and they are offered again then"))
+        }
+        if let copy = database.versionOfCopy {
+            list.append(
+                Attention(
+                    .databaseCopied, subject,
+                    "a version under the name of this database (\(copy.version))\(copy.sender.map { " came from \($0)" } ?? " came") and was not made here: a copy of the "
+                        + "database is in use, or this one was set back to an earlier state",
+                    remedy: "it goes on under a new name. To its peers a copy is the same database: stop the copy's agent, and make another one of it there "
+                        + "(nightjar backup, then nightjar restore --replace). A restart of the agent here forgets it"))
         }
         return list
     }

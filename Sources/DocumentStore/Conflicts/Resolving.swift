@@ -54,7 +54,7 @@ extension WriteTransaction {
         let vectors = (survivor: tree.nearestVector(of: survivor.revision), loser: tree.nearestVector(of: loser.revision))
         try give(up: loser, in: &tree, id)
         if let new { try add(new, history: [survivor.revision], to: &tree, id) }
-        try noteDecision(new?.revision ?? survivor.revision, survivor, vectors.survivor, over: loser, vectors.loser, in: &tree)
+        try noteDecision(new?.revision ?? survivor.revision, survivor.revision, vectors.survivor, over: loser.revision, vectors.loser, in: &tree)
         let rest = record.next(tree, result: new?.revision ?? survivor.revision)
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: rest, previous: record)
@@ -65,15 +65,15 @@ extension WriteTransaction {
     }
 
     /// The result of a decision stands for both sides: peers of version vectors that have either take it for newer.
-    private func noteDecision(
-        _ result: RevisionID, _ survivor: RevisionTree.Leaf, _ survivors: VersionVector?, over loser: RevisionTree.Leaf, _ losers: VersionVector?,
+    func noteDecision(
+        _ result: RevisionID, _ survivor: RevisionID, _ survivors: VersionVector?, over loser: RevisionID, _ losers: VersionVector?,
         in tree: inout RevisionTree
     ) throws(StoreError) {
-        let standing = (survivor: VectorVersion(standingFor: survivor.revision), loser: VectorVersion(standingFor: loser.revision))
-        // Of revisions of trees alone these peers take the one with the higher generation for newer.
-        if survivors == nil, losers == nil, VectorVersion(standingFor: result) > standing.loser { return }
+        let standing = (survivor: VectorVersion(standingFor: survivor), loser: VectorVersion(standingFor: loser))
+        // Of revisions of trees alone these peers take the one with the higher generation for newer. Where none of them has been, nobody compares so.
+        if survivors == nil, losers == nil, !state.versions.isInUse || VectorVersion(standingFor: result) > standing.loser { return }
         let sides = (survivor: survivors ?? VersionVector(standing.survivor), loser: losers ?? VersionVector(standing.loser))
-        if result == survivor.revision, var vector = survivors, vector.standsFor(sides.loser) {
+        if result == survivor, var vector = survivors, vector.standsFor(sides.loser) {
             vector.absorb(sides.loser)
             tree.setVector(vector, of: result)
         } else {

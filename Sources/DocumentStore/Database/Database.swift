@@ -127,7 +127,7 @@ public final class Database: Sendable {
             collections[collection.name] = collection
             sequences.append((collection.id, try view.lastSequence(collection)))
         }
-        let versions = VersionUse(properties[VersionProperty.source] != nil, properties: properties)
+        let versions = VersionUse(properties[VersionProperty.source] != nil || properties[VersionProperty.peer] != nil, properties: properties)
         return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences, versions, properties[BranchKeepers.property] != nil)
     }
 
@@ -258,7 +258,7 @@ public final class Database: Sendable {
     /// More documents or blobs are damaged than ``damagedDocuments`` and ``alteredBlobs()`` name.
     public var hasMoreProblems: Bool { problems.isCapped }
 
-    /// A peer of version vectors has written here, or edits get versions in any case.
+    /// A peer of version vectors has been here, or edits get versions in any case.
     public var hasVersions: Bool { versions.isInUse }
 
     /// What is wrong with the database's file now, as far as it was met since the start. Looks for the file; blocks.

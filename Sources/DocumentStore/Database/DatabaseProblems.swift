@@ -24,6 +24,8 @@ final class DatabaseProblems: Sendable {
         var writes: (error: StoreError, since: Int64)?
         /// The version of a peer that was furthest ahead of our clock, and who gave it.
         var clock: (version: VectorVersion, sender: String?)?
+        /// A version under our own name that was not made here, the last one, and who gave it.
+        var copy: (version: VectorVersion, sender: String?)?
         /// There was no room for all of them.
         var isCapped = false
     }
@@ -78,6 +80,14 @@ final class DatabaseProblems: Sendable {
 
     /// The version that was furthest ahead; nil while all were within `StoreLimits.clockDriftNanoseconds`.
     var clock: (version: VectorVersion, sender: String?)? { met.withLock { $0.clock } }
+
+    /// Somebody else makes versions under the name of this database.
+    ///
+    /// - Parameter sender: who gave it, in words.
+    func noteCopy(_ version: VectorVersion, from sender: String?) { met.withLock { $0.copy = (version, sender) } }
+
+    /// The last one of those; nil while none came.
+    var copy: (version: VectorVersion, sender: String?)? { met.withLock { $0.copy } }
 
     // MARK: Files
 

@@ -173,8 +173,10 @@ extension WriteTransaction {
                 // What lives is read, and the tombstone stays beside it.
             } else if switched, !isCreatedOnTombstone, new.revision < row.revision, let left = tree.leaves.first(where: { $0.revision == row.revision }) {
                 remotes.leave(left.revision)
-                // Peers that keep every branch would go on reading it.
+                let isOfTrees = tree.nearestVector(of: new.revision) == nil && tree.nearestVector(of: left.revision) == nil
+                // Peers that keep every branch would go on reading it, and those of version vectors too.
                 try give(up: left, in: &tree, id)
+                if isOfTrees { try noteDecision(new.revision, new.revision, nil, over: left.revision, nil, in: &tree) }
             } else if !isCreatedOnTombstone, switched {
                 tree.removeBranch(row.revision)
             } else if !isCreatedOnTombstone {

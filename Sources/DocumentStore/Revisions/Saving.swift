@@ -124,8 +124,9 @@ extension WriteTransaction {
             throw .historyInvalid(id: id, revision: new.revision, detail: "\(error)")
         }
         if var vector = new.vector {
-            // Its ancestor may have another version here than where it was made; whoever has that one has to find this one newer.
-            if let below, !vector.knows(below.current) { vector.take(older: [below.current] + below.others) }
+            // Its ancestor may have another version here than where it was made, or stand for what lost a decision here; whoever has one of those has
+            // to find this one newer.
+            if let below, !vector.knows(all: below) { vector.take(older: [below.current] + below.others) }
             tree.setVector(vector, of: new.revision)
         } else if let below, tree.vector(of: new.revision) == nil {
             tree.setVector(below.edited(try version(for: new.revision, knowing: [below], in: tree)), of: new.revision)

@@ -20,6 +20,10 @@ extension Database {
         return (Int64(clamping: known.through / 1_000_000_000), known.through - now, known.since)
     }
 
+    /// The last version that came under the name of this database and was not made here, and who gave it, in words: a copy of the database is in use, or
+    /// this one was set back to an earlier state. It goes on under another name then.
+    public var versionOfCopy: (version: VectorVersion, sender: String?)? { problems.copy }
+
     /// Nanoseconds since 1970; nil for a clock that cannot be right.
     private var setClock: UInt64? {
         let now = UInt64(clamping: environment.time.wallNanoseconds())

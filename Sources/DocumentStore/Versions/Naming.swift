@@ -96,7 +96,7 @@ extension WriteTransaction {
             tree.setVector(vector, of: revision)
             return true
         }
-        if vector == known || ([vector.current] + vector.others).allSatisfy({ known.knows($0) }) { return false }
+        if vector == known || known.knows(all: vector) { return false }
         // Two names for one revision: everybody takes the later one.
         if vector.current <= known.current {
             known.absorb(vector)

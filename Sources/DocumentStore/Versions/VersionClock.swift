@@ -100,7 +100,7 @@ extension WriteTransaction {
     /// - Parameter sender: who gave it, in words.
     func observe(_ vector: VersionVector, from sender: String?) throws(StoreError) {
         let (now, source) = (UInt64(clamping: state.wallNanoseconds), try versionSource())
-        var isOurs = false
+        var copys: VectorVersion?
         for version in [vector.current] + vector.others {
             if StoreLimits.isAhead(version.time, of: now) {
                 // What was made here comes back, perhaps by a peer: it is told as ours.
@@ -110,10 +110,11 @@ extension WriteTransaction {
             } else {
                 state.clock.last = max(state.clock.last, version.time)
             }
-            if version.source == source, version.time > state.clock.reserved { isOurs = true }
+            if version.source == source, version.time > state.clock.reserved { copys = version }
         }
         // Somebody gives out versions under our name: a copy of this database, most likely.
-        if isOurs {
+        if let copys {
+            session.problems.noteCopy(copys, from: sender)
             try giveUp(source)
             try takeNewSource()
         }
@@ -149,8 +150,10 @@ extension WriteTransaction {
     }
 }
 
-/// Rows of the table of properties that belong to the clock.
+/// Rows of the table of properties that belong to versions and their clock.
 enum VersionProperty {
+    /// A peer came that knows revisions by versions.
+    static let peer = "version_peer"
     /// The name under which this database makes versions.
     static let source = "version_source"
     /// The file that the name was given to.

@@ -1,8 +1,9 @@
 import Synchronization
 
-/// Whether the database has version vectors: then its peers of our own kind are spoken to by versions. And how far its own versions came.
+/// Whether the database has version vectors, or has had a peer that may ask for them: then its peers of our own kind are spoken to by versions, and
+/// a decision may make one. And how far its own versions came.
 ///
-/// Noted by the writer, asked by anybody.
+/// Noted by the writer and by connections, asked by anybody.
 final class VersionUse: Sendable {
     private let isSeen: Atomic<Bool>
     private let known: Mutex<VersionsAhead>
@@ -21,12 +22,24 @@ final class VersionUse: Sendable {
     }
 
     var isInUse: Bool { isSeen.load(ordering: .relaxed) }
-    func note() { isSeen.store(true, ordering: .relaxed) }
+    /// False if it was known.
+    @discardableResult
+    func note() -> Bool { !isSeen.exchange(true, ordering: .relaxed) }
 
     /// Versions were made here, under whichever name, of times up to this one.
     var ahead: VersionsAhead { known.withLock { $0 } }
     func note(through time: UInt64) { note(VersionsAhead(through: time)) }
     func note(_ news: VersionsAhead) { known.withLock { $0.take(news) } }
+}
+
+extension Database {
+    /// A peer came that knows revisions by versions. One that only reads has to be told of decisions by versions as well: by those that stand for revisions of
+    /// trees it takes the higher generation for the newer one, whatever was decided.
+    public func noteVersionPeer() {
+        guard versions.note() else { return }
+        // Where this cannot be written, it is known until the next start, and then from the peer's next connection.
+        write { try $0.setProperty(VersionProperty.peer, "1") } completion: { _ in }
+    }
 }
 
 /// How far the versions came that were made here while the machine's clock was ahead.

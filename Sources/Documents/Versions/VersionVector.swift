@@ -38,6 +38,11 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
         current.covers(version) || merged.contains { $0.covers(version) } || older.contains { $0.covers(version) }
     }
 
+    /// It has each version of the other one, or a later one of the same author.
+    public func knows(all other: VersionVector) -> Bool {
+        knows(other.current) && other.merged.allSatisfy { knows($0) } && other.older.allSatisfy { knows($0) }
+    }
+
     public enum Relation: Sendable { case same, older, newer, conflicting }
 
     /// How it stands to another one of the same document.

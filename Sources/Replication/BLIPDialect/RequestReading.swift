@@ -96,7 +96,8 @@ extension PeerSubscription {
     init(_ request: IncomingRequest, naming: RevisionNaming = .trees, limits: ReplicationLimits) throws(MessageError) {
         let properties = request.properties
         let spoken = naming == .trees ? "rev-trees" : "version-vectors"
-        if let versioning = properties[Property.versioning], versioning != spoken {
+        // Couchbase Lite 4.0 also offers to pull by ids, and says here what its database has: it understands ids in what it receives.
+        if let versioning = properties[Property.versioning], versioning != spoken, naming != .trees || versioning != "version-vectors" {
             throw MessageError(domain: "LiteCore", code: 501, message: "this connection has \(spoken), not \(versioning.prefix(60))")
         }
         filter = properties[Property.filter]

@@ -118,6 +118,7 @@ final class SessionDriver {
     func start(_ owner: ReplicationSession) {
         self.owner = owner
         accounts.open()
+        if naming != .trees { database.noteVersionPeer() }
         comingBack.start()
         transport.start(owner)
         dialect.begin { [weak owner] events in owner?.later { session in for event in events { session.dialectEvents.handle(event) } } }

@@ -47,10 +47,23 @@ extension RevisionTree {
         let own = vector(of: revision)
         guard var vector = own ?? (naming == .versionsOnly ? VersionVector(VectorVersion(standingFor: revision)) : nil) else { return nil }
         let ancestors = unversionedAncestors(of: revision, limit: limit)
+        if naming == .versionsOnly, hasSeveralLeaves, isDeleted(revision) == false { vector.take(older: tombstones(beside: vector.current)) }
         // By whichever name the peer knows them.
         if naming == .versionsOnly, own != nil, let nearest = ancestors.first { vector.take(older: [VectorVersion(standingFor: nearest)]) }
         var named = VectorHistory(vector, revisions: RevisionHistory(ancestors))
         if own != nil { named.place = VectorHistory.TreePlace(revision: revision, history: RevisionHistory(history)) }
         return named
+    }
+
+    /// What lives is read in place of the tombstones beside it, as where somebody made a document anew who never had the one that was deleted. A peer that
+    /// has such a tombstone takes for newer what knows of it, and by its own rule keeps it against anything else.
+    private func tombstones(beside version: VectorVersion) -> [VectorVersion] {
+        var versions: [VectorVersion] = []
+        for leaf in leaves where leaf.isDeleted {
+            let vector = comparableVector(of: leaf.revision)
+            versions += [vector.current] + vector.others
+        }
+        // Of what stands for revisions of trees none knows of another.
+        return versions.filter { $0.source != .revisionTree || version.source != .revisionTree }
     }
 }

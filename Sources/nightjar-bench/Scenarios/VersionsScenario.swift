@@ -32,6 +32,7 @@ struct VersionsScenario {
             report.add("\(name) by versions, CPU of both sides", "µs/document", versions.map { $0.cpuSeconds / count * 1e6 })
             report.goal("\(name): speed by versions / by ids", "", zip(ids, versions).map { $0.seconds / $1.seconds }, .atLeast, 0.9)
         }
+        report.goal("both names of a document with one author, stored", "bytes", [try storedBytes()], .atMost, 64)
         report.goal("comparing two vectors of 4 sources", "ns", try (0..<rounds).map { try comparison(seed: UInt64($0)) }, .atMost, 100)
         report.notes.append(machineLoad())
         return report
@@ -64,6 +65,14 @@ struct VersionsScenario {
         try await group.shutdownGracefully()
         for folder in folders { Files.remove(folder) }
         return cost
+    }
+
+    /// What a document's tree takes that has one revision and its version.
+    private func storedBytes() throws -> Double {
+        let revision = RevisionDigest.revision(parent: nil, deleted: false, canonicalBody: Array("{}".utf8))
+        let vector = try VectorHistory("18e9000000000005@ABEiM0RVZneImaq7zN3u/w", history: "").vector
+        guard let bytes = RevisionTree.encoded(revision, isDeleted: false, vector: vector) else { throw BenchError("\(revision) is of no tree") }
+        return Double(bytes.count)
     }
 
     /// Nanoseconds of one comparison, over pairs of every relation.

@@ -25,6 +25,12 @@ extension Explanation {
             "clock_unset", "The clock of this machine says a time before 2026 (earliest_time): it has no battery, and nothing has set it since it was started.",
             "Set the clock, and have it kept right: systemctl enable --now systemd-timesyncd, or chrony. Until then versions go on from the last one that was made here."),
         Explanation(
+            "database_copied",
+            "A version came under the name that a database here makes versions under, and was not made here: a copy of the database is in use, on a machine that was cloned "
+                + "for instance, or this one was set back to an earlier state, with a snapshot of its machine. It goes on under a new name.",
+            "Where there is a copy, stop the agent that uses it, and make another database of it there: nightjar backup, then nightjar restore --replace. Nothing has "
+                + "to be done about one that was set back."),
+        Explanation(
             "disk_nearly_full", "Less than a tenth and less than 1 GiB of the disk is free.",
             "Make room: remove what is not the agent's, then nightjar compact, or a shorter history and delta_sync.max_bytes."),
         Explanation(
