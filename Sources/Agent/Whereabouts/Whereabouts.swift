@@ -51,7 +51,7 @@ extension Agent {
         }
         var what = row.isDeleted ? WhereaboutsStatement("deleted", "it is deleted") : WhereaboutsStatement("here", "it is here")
         if row.hasBlobs, !row.isDeleted {
-            let body = try await database.read { try $0.row(collection, id, withBody: true)?.body ?? [] }
+            let body = try await database.read { try $0.document(collection, id)?.body ?? [] }
             let lost = try await database.lostBlobs(of: body)
             if !lost.isEmpty {
                 what = WhereaboutsStatement(
