@@ -66,7 +66,8 @@ enum StatusText {
         var notes = ""
         for listener in listeners {
             if let tls = listener["tls"], !tls.isNull {
-                notes += "\(string(listener["name"])): identity \(string(tls["label"])), \(string(tls["pin"])), until \(string(tls["expires_at"]))\n"
+                notes += "\(string(listener["name"])): identity \(string(tls["label"])), \(string(tls["pin"])), until \(string(tls["expires_at"]))"
+                notes += tls["next_pin"]?.asString.map { "; its next key, which peers should pin too: \($0)\n" } ?? "\n"
                 notes += warning(tls, of: listener)
             }
             let urls = rows(listener, "urls")
