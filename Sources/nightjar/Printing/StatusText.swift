@@ -128,6 +128,10 @@ enum StatusText {
             for reason in rows(replicator, "attention").dropFirst(replicator["error"]?["transient"]?.asBool == false ? 1 : 0) where tellsAttention {
                 notes += "\(string(replicator["name"])): attention: \(string(reason))\n"
             }
+            if let time = replicator["resumes_at"]?.asString {
+                let name = string(replicator["name"])
+                notes += "\(name): suspended by its schedule until \(TextTable.printable(time)), or now: nightjar replicator \(name) resume\n"
+            }
             if replicator["stopped_by_operator"]?.asBool == true {
                 notes += "\(string(replicator["name"])): stopped by an operator, also for the next start of the agent (stop --keep)\n"
             }
