@@ -130,7 +130,7 @@ package final class LogSink: Sendable {
             tail.add(failure.json)
             let isJSON = state.withLock { $0.format } == .json
             Self.writeError(Array("\(isJSON ? failure.json : failure.text)\n".utf8))
-        case .failed(nil), nil: break
+        case .failed(.none), .none: break
         }
         Self.writeError(bytes)
     }

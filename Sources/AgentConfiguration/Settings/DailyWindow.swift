@@ -4,9 +4,9 @@ package struct DailyWindow: Sendable, Equatable {
     static let pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"
 
     /// Minutes since midnight.
-    private let begin: Int
+    private var begin: Int
     /// The first minute behind it.
-    private let end: Int
+    private var end: Int
 
     /// Nil where the text is none, or a time without length.
     package init?(_ text: String) {
