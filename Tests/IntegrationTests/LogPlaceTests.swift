@@ -23,6 +23,8 @@ import Testing
         let agent = try await AgentProcess.start(Configuration.hub(more: "log: { file: { path: logs/nightjar.log } }\n"))
         let check = try await agent.command("check")
         #expect(check.status == 0 && check.errors.contains("log.file: the folder \(agent.folder.path("logs")) is not there"), "\(check)")
+        let attention = try await agent.admin.get("/health").json["attention"]?.asArray?.first
+        #expect(attention?["kind"] == "log_file_failing" && attention?["gravity"] == "attention", "\(attention?.text ?? "")")
         let end = try await agent.stop()
         let told = end.errors.split(separator: "\n").filter { $0.contains("the log file cannot be written") }
         #expect(told.count == 1 && told.first?.contains("logs/nightjar.log: No such file or directory") == true, "\(end)")

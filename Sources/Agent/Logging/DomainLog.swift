@@ -105,6 +105,14 @@ package final class LogSink: Sendable {
         return lines(.listener, .info, message, [:]).json
     }
 
+    /// The file of the configuration, and why the last line could not be written to it; nil where all is well.
+    var fileFailure: (path: String, reason: String)? {
+        state.withLock { state in
+            guard let file = state.file, let reason = file.failure else { return nil }
+            return (file.settings.path.value, reason)
+        }
+    }
+
     /// A line in both formats.
     private func lines(
         _ domain: LogSettings.Domain, _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata

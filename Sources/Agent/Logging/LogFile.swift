@@ -9,8 +9,8 @@ struct LogFile {
     let settings: LogFileSettings
     private var descriptor: Int32 = -1
     private var bytes = 0
-    /// Whether the last line could not be written.
-    private var isFailing = false
+    /// Why the last line could not be written; nil where it was.
+    private(set) var failure: String?
 
     init(_ settings: LogFileSettings) { self.settings = settings }
 
@@ -23,13 +23,13 @@ struct LogFile {
 
     mutating func write(_ line: [UInt8]) -> Outcome {
         guard let failure = attempt(line) else {
-            isFailing = false
+            self.failure = nil
             return .written
         }
         // The disk may be mended, so each line tries it anew.
         shut()
-        defer { isFailing = true }
-        return .failed(isFailing ? nil : failure)
+        defer { self.failure = failure }
+        return .failed(self.failure == nil ? failure : nil)
     }
 
     mutating func shut() {
