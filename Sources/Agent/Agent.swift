@@ -98,6 +98,8 @@ package actor Agent {
     nonisolated let announcer: ServiceAnnouncer
     private var announcing: Task<Void, Never>?
 
+    nonisolated let schedules = Schedules()
+
     /// What is held in memory for peers, over all connections.
     nonisolated let memory: MemoryBudget
 
@@ -152,6 +154,7 @@ package actor Agent {
             logWatch = Task { [logs] in await logs.watchFolded() }
             attentionWatch = Task { [weak self] in await self?.watchAttention() }
             diskWatch = Task { [weak self] in await self?.watchDisks() }
+            schedules.follow { [weak self] in await self?.watchSchedules() }
             ageWatch = Task { [weak self] in await self?.watchAges() }
             expiryWatch = Task { [weak self] in await self?.watchExpiries() }
             securityWatch = Task { [watch = tlsFiles] in await watch.run() }
@@ -192,6 +195,7 @@ package actor Agent {
         fleetWatch?.cancel()
         diskWatch?.cancel()
         ageWatch?.cancel()
+        schedules.end()
         expiryWatch?.cancel()
         networkWatch?.stop()
         remembering?.cancel()

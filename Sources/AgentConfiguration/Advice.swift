@@ -10,6 +10,20 @@ extension AgentSettings {
                     message: "it has no database, no listener and no replicator, as an empty file has: an agent would do nothing with it; "
                         + "write databases: {} if that is meant"))
         }
+        if let admin, !Address.isLoopback(admin.address.value) {
+            advice.append(
+                ConfigurationProblem(
+                    at: admin.address.position,
+                    "admin: the token travels in clear text, and everybody on the way can read it: keep 127.0.0.1 and come by ssh -L or by a proxy with TLS, "
+                        + "unless that network is yours alone"))
+        }
+        for listener in listeners where listener.takesLoginsInClearText {
+            advice.append(
+                ConfigurationProblem(
+                    at: listener.disableTLS.position,
+                    "listener \(ValueQuoting.quoted(listener.name.value)): peers send their passwords in clear text, and everybody on the way can read them: leave "
+                        + "disable_tls out, or bind it to 127.0.0.1 behind a proxy with TLS"))
+        }
         for replicator in replicators {
             let target = replicator.target
             let name = "replicator \(ValueQuoting.quoted(replicator.name.value))"
@@ -64,16 +78,21 @@ extension ReplicatorSettings {
     fileprivate var sentInClearText: String? {
         let target = target.value
         guard target.scheme.isNetwork, !target.usesTLS, !Address.isLoopback(target.host) else { return nil }
-        return switch authenticator {
-        case .basic: "its password"
-        case .session: "its session"
-        case .bearer, .iam: "its token"
-        default: nil
+        switch authenticator {
+        case .basic: return "its password"
+        case .session: return "its session"
+        case .bearer, .iam: return "its token"
+        default: break
         }
+        let secret = headers.first { ["authorization", "cookie", "proxy-authorization"].contains($0.name.value.lowercased()) }
+        return secret.map { "its header \($0.name.value)" }
     }
 }
 
 extension ListenerSettings {
+    /// Whether names and passwords come in over a network that others may listen to.
+    fileprivate var takesLoginsInClearText: Bool { endpoint == nil && disableTLS.value && authenticator != nil && !isLoopback }
+
     /// On this machine, as far as the configuration tells.
     fileprivate func isReached(by target: ReplicatorTarget) -> Bool {
         guard endpoint == nil, target.scheme.isNetwork, target.port == port.value, target.port != 0 else { return false }

@@ -53,6 +53,7 @@ struct FragmentTests {
 
     @Test("set nothing that the file does not let them set", arguments: [
         ("admin: { port: 1, open: true }\n", "admin.port: fleet.accept_config"), ("admin: {}\n", "admin: fleet.accept_config"), ("{}\n", "it sets nothing"),
+        ("log: { level: debug, file: { path: /var/lib/nightjar/main.nightjar/db.sqlite3 } }\n", "log.file.path: fleet.accept_config"),
         ("replicators: [ { name: hub, proxy: {} } ]\n", "replicators.hub.proxy: fleet.accept_config"), ("fleet: { keys: [] }\n", "fleet.keys: fleet.accept_config"),
         ("listeners: [ { name: edge, authenticator: gate } ]\n", "listeners.edge.authenticator: fleet.accept_config"),
         ("listeners: [ { name: edge, disable_tls: true } ]\n", "listeners.edge.disable_tls: fleet.accept_config"),

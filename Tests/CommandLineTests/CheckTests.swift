@@ -52,6 +52,33 @@ import Testing
         #expect(try await Self.check(text, "--json").json["warnings"]?.asArray?.count == 3)
     }
 
+    @Test func secretsInClearTextAreWarnedOf() async throws {
+        let text = """
+            data: data
+            admin: { address: 0.0.0.0, port: 4985, token: a-token-of-thirty-two-characters }
+            plugins: plugins
+            databases: { main: {} }
+            listeners:
+              - { name: edge, databases: [ main ], port: 4984, disable_tls: true, authenticator: door }
+              - { name: inside, databases: [ main ], port: 4983, disable_tls: true, authenticator: door, interface: 127.0.0.1 }
+            replicators:
+              - { name: far, database: main, target: "ws://hub.example/main", headers: { X-Site: "7", authorization: "Basic c2VjcmV0" } }
+              - { name: open, database: main, target: "ws://other.example/main", headers: { X-Site: "7" } }
+            """
+        let folder = try TemporaryFolder()
+        try folder.write("nightjar.yaml", text)
+        try folder.write("plugins/door.lua", "return { authenticate_password = function() return true end }")
+        let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["check", "--config", folder.path("nightjar.yaml")], folder: folder.path)
+        #expect(outcome.status == 0, "\(outcome)")
+        let told = [
+            "nightjar.yaml:2:19: admin: the token travels in clear text", "nightjar.yaml:6:65: listener \"edge\": peers send their passwords in clear text",
+            "replicator \"far\": sends its header authorization in clear text to hub.example",
+        ]
+        for words in told { #expect(outcome.errors.contains(words), "\(words): \(outcome)") }
+        #expect(outcome.errors.split(separator: "\n").count == told.count, "\(outcome)")
+        #expect(!outcome.errors.contains("c2VjcmV0"))
+    }
+
     @Test func anEmptyFileIsAWarning() async throws {
         let outcome = try await Self.check("")
         #expect(outcome.status == 0 && outcome.errors.hasPrefix("warning: "), "\(outcome)")

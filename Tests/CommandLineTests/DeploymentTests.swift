@@ -83,6 +83,30 @@ struct DeploymentTests {
         #expect(tests.status == 0 && tests.output.contains("3"), "\(tests)")
     }
 
+    @Test("the package has the program with its manual and completions, and every page that its README leads to", .enabled(if: TemporaryFolder.canRun("/usr/bin/dpkg-deb") && TemporaryFolder.canRun("/usr/bin/strip"), "needs dpkg-deb and strip"))
+    func package() async throws {
+        let folder = try TemporaryFolder()
+        // The program of the tests may need Swift's libraries; else such a package is refused.
+        let made = try await Subprocess.run(
+            "\(NightjarExecutable.package())/examples/deploy/make-package", ["--binary", try NightjarExecutable.path(), "--output", folder.path("out")],
+            environment: ["NIGHTJAR_ALLOW_DYNAMIC": "yes", "DPKG_DEB_COMPRESSOR_TYPE": "none", "PATH": "/usr/bin:/bin"], folder: folder.path, within: .seconds(300))
+        #expect(made.status == 0, "\(made)")
+        let file = try #require(made.output.split(whereSeparator: \.isWhitespace).first { $0.hasSuffix(".deb") }.map(String.init), "\(made)")
+        let unpacked = try await Subprocess.run("/usr/bin/dpkg-deb", ["-x", file, folder.path("root")], within: .seconds(120))
+        #expect(unpacked.status == 0, "\(unpacked)")
+        for name in [
+            "usr/bin/nightjar", "lib/systemd/system/nightjar.service", "etc/nightjar/nightjar.yaml", "usr/share/nightjar/plugins/password-file.lua",
+            "usr/share/man/man1/nightjar.1.gz", "usr/share/bash-completion/completions/nightjar", "usr/share/doc/nightjar/copyright",
+        ] { #expect(folder.exists("root/\(name)"), "\(name)") }
+        let doc = "root/usr/share/doc/nightjar"
+        for page in ["README.md", "examples/guides/connecting.md", "examples/deploy/README.md"] {
+            let above = page.split(separator: "/").dropLast().map { "\($0)/" }.joined()
+            let links = try folder.text("\(doc)/\(page)").matches(of: /\]\(([^)#:]+)/).map { String($0.1) }
+            #expect(page != "README.md" || links.count > 8)
+            for link in links { #expect(folder.exists("\(doc)/\(above)\(link)"), "\(page): \(link)") }
+        }
+    }
+
     @Test("the package enables the service at the first installation and at one after a removal, and leaves it as it is at an upgrade")
     func enabling() async throws {
         let folder = try TemporaryFolder()

@@ -11,6 +11,7 @@ struct ServiceTextTests {
         text.usesTLS = true
         text.peer = "0123"
         text.pin = "sha256/abc="
+        text.nextPin = "sha256/def="
         #expect(ServiceText(strings: text.strings) == text)
     }
 

@@ -216,6 +216,28 @@ struct DashboardTests {
         _ = try await rendered(try gateway.port("admin"), "plugins", with: ">fleet, version 21</span>")
     }
 
+    @Test("a browser shows until when a schedule suspends, and the key that is to follow", .enabled(if: Browser.path != nil, "there is no chromium in /usr/bin"))
+    func ahead() async throws {
+        let folder = try TemporaryFolder()
+        var now = time(nil)
+        var parts = tm()
+        localtime_r(&now, &parts)
+        let hours = [2, 3].map { (Int(parts.tm_hour) + $0) % 24 }.map { "\($0 < 10 ? "0" : "")\($0):00" }
+        let configuration = Configuration.secureHub([("edge", "identity: gateway")])
+            + "replicators: [ { name: hub, database: main, target: \"ws://127.0.0.1:9/main\", continuous: true, schedule: [ \(hours[0])-\(hours[1]) ] } ]\n"
+        try folder.write("nightjar.yaml", configuration)
+        for more in [[], ["--next"]] {
+            let made = try await Subprocess.run(
+                try NightjarExecutable.path(), ["identity", "create", "gateway", "--ip", "127.0.0.1", "--config", folder.path("nightjar.yaml")] + more, folder: folder.path)
+            #expect(made.status == 0, "\(made)")
+        }
+        let agent = try await AgentProcess.start(configuration, in: folder)
+        let port = try agent.port("admin")
+        _ = try await rendered(port, "replicators", with: "Suspended by its schedule until</dt><dd>\(hours[0]):00</dd>")
+        let pin = try await eventually("the next key is known") { try await agent.listener("edge")["tls"]?["next_pin"]?.asString }
+        _ = try await rendered(port, "", with: "which peers should pin too: <code>\(pin)</code>")
+    }
+
     @Test("a browser shows how far a blob has come", .enabled(if: Browser.path != nil, "there is no chromium in /usr/bin"))
     func blobs() async throws {
         let size = 64 << 20

@@ -19,12 +19,14 @@ struct LogFoldingTests {
         #expect(lines.contains { $0.contains("more lines like this one were not logged") }, "\(lines.last ?? "")")
     }
 
-    @Test("numbers are numbers in a log of JSON")
+    @Test("each line of a log of JSON is JSON, the ready line as well, and numbers are numbers")
     func numbers() async throws {
         let hub = try await AgentProcess.start(Configuration.hub(more: "log: { format: json }\n"))
         let peer = try await Peer.connect(hub)
         try await peer.push("one")
         try await peer.close()
+        let ready = try JSONValue(parsing: Array(hub.ready.utf8))
+        #expect(ready["level"]?.asString == "info" && ready["message"]?.asString?.hasPrefix("ready edge=127.0.0.1:") == true, "\(hub.ready)")
         let line = try await hub.process.line(containing: "peer gone", in: .errors)
         let fields = try JSONValue(parsing: Array(line.utf8))
         #expect(fields["pushed_by_peer"] == 1 && fields["pulled_by_peer"] == 0 && fields["listener"]?.asString == "edge", "\(line)")

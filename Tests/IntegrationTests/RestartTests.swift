@@ -49,12 +49,14 @@ struct RestartTests {
         let recovered = try await edge.process.line(containing: "recovered after", in: .errors)
         #expect(recovered.contains("failed attempt"), "\(recovered)")
         #expect(!edge.process.errors.contains("stopping"))
-        #expect(try await edge.command("replicator", "hub", "stop").status == 0)
-        _ = try await edge.process.line(containing: "stopped", in: .errors)
+        let stop = try await edge.command("replicator", "hub", "stop")
+        #expect(stop.status == 0 && stop.output == "hub: stopping; it starts again with the agent, unless it is stopped with --keep\n", "\(stop)")
+        _ = try await edge.process.line(containing: "stopped failed", in: .errors)
         let said = edge.process.errors.split(separator: "\n").filter { $0.contains("replicator=hub") }
         let begun = try #require(said.firstIndex { $0.contains("stopping") }, "\(said)")
-        let done = try #require(said.firstIndex { $0.contains("stopped") }, "\(said)")
+        let done = try #require(said.firstIndex { $0.contains("stopped failed") }, "\(said)")
         #expect(begun < done, "\(said)")
+        #expect(said[begun].contains("an operator wants it, until nightjar replicator hub start or the agent's next start"), "\(said[begun])")
         try await stopInTime(edge)
         try await stopInTime(hub)
     }

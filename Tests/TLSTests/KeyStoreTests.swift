@@ -46,6 +46,33 @@ import Testing
         #expect(missing?.kind == .missing && missing?.description.contains("nightjar identity create") == true)
     }
 
+    @Test func aKeyThatFollowsTakesThePlaceAndBack() throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path("data"), time: SystemTime())
+        let gateway = try Self.label("gateway")
+        let next = try KeyStore.label(.next, of: gateway)
+        let before = try KeyStore.label(.before, of: gateway)
+        let first = try store.create(gateway, IdentityRequest())
+        #expect(fileError { _ = try store.exchange(gateway, with: .next) }?.kind == .missing)
+        let second = try store.create(next, IdentityRequest(), newKey: true)
+        #expect(second.leaf.pin != first.leaf.pin)
+        let source = try IdentitySource(.label(gateway), store: store)
+        #expect(source.lookForNext()?.pin == second.leaf.pin && source.next?.pin == second.leaf.pin)
+        #expect(source.lookForNext() == nil && source.next != nil, "told once")
+
+        #expect(try store.exchange(gateway, with: .next).leaf == second.leaf)
+        #expect(try store.load(gateway).leaf == second.leaf)
+        #expect(try store.load(before).leaf == first.leaf)
+        #expect(try store.list().map(\.label) == [gateway, before])
+        #expect(try source.reload() && source.current.leaf == second.leaf)
+        _ = source.lookForNext()
+        #expect(source.next == nil)
+
+        #expect(try store.exchange(gateway, with: .before).leaf == first.leaf)
+        #expect(try store.load(gateway).leaf == first.leaf)
+        #expect(try store.list().map(\.label) == [gateway, next])
+    }
+
     @Test(arguments: IdentityRequest.KeyKind.allCases)
     func everyKindOfKey(_ kind: IdentityRequest.KeyKind) async throws {
         let tool = try OpenSSLTool()

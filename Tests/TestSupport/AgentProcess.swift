@@ -44,7 +44,9 @@ package struct AgentProcess: Sendable {
 
     /// The bound addresses of its ready line: each `name=host:port`.
     package var addresses: [(name: String, address: String)] {
-        ready.split(separator: " ").compactMap { word in
+        // With a log of JSON it is an object.
+        let message = ready.hasPrefix("{") ? (try? JSONValue(parsing: Array(ready.utf8)))?["message"]?.asString : nil
+        return (message ?? ready).split(separator: " ").compactMap { word in
             let parts = word.split(separator: "=", maxSplits: 1)
             return parts.count == 2 ? (String(parts[0]), String(parts[1])) : nil
         }

@@ -7,8 +7,8 @@ import Replication
 import Synchronization
 
 /// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
-/// moved or could not move, `remote_went_back` where one finds its remote behind where it was, `conflict` where one was decided or became pending, `plugin` reloads and failures, and `lost`, which
-/// tells a reader that was too slow how many it missed.
+/// moved or could not move, `remote_went_back` where one finds its remote behind where it was, `conflict` where one was decided or became pending, `plugin` reloads and failures,
+/// `attention` where something comes onto the list of what needs it or is over, and `lost`, which tells a reader that was too slow how many it missed.
 ///
 /// With `status=SECONDS` also `agent`: all of `/api/status`, so often; with `log=true` also `log`: lines of the log. With
 /// `replicator=NAME` nothing of other replicators. Replicators that a reload adds are followed from then on.
@@ -99,10 +99,17 @@ struct EventRoutes: Sendable {
                 Task {
                     for await event in plugins {
                         let generation = agent.plugins?.status().first { $0.name == event.plugin }?.generation
-                        buffer.add(Self.text("plugin", Self.report(event, generation)))
+                        buffer.add(Self.text("plugin", Self.report(event, generation, at: agent.environment.time.wallSeconds())))
                     }
                 })
         }
+        let attention = agent.attentionTimes.stream()
+        tasks.append(
+            Task {
+                for await change in attention where !Self.isOfAnother(change.entry.subject, than: only) {
+                    buffer.add(Self.text("attention", Self.report(change)))
+                }
+            })
         if let seconds {
             tasks.append(
                 Task {
@@ -123,6 +130,8 @@ struct EventRoutes: Sendable {
             Task {
                 while !Task.isCancelled {
                     try? await agent.environment.time.sleep(seconds: Self.keepAliveSeconds)
+                    // Else only who asks would learn what has come, up to a minute later.
+                    _ = await agent.attention()
                     buffer.add(Array(": \n\n".utf8))
                 }
             })
@@ -197,10 +206,25 @@ struct EventRoutes: Sendable {
         ])
     }
 
-    private static func report(_ event: PluginEvent, _ generation: UInt64?) -> JSONValue {
+    /// Whether it is about a replicator that a reader has not asked for.
+    private static func isOfAnother(_ subject: String, than only: String?) -> Bool {
+        guard let only, subject.hasPrefix("replicator ") else { return false }
+        return subject != "replicator \(only)" && !subject.hasPrefix("replicator \(only),")
+    }
+
+    private static func report(_ change: AttentionChange) -> JSONValue {
+        let entry = change.entry
+        return JSONOutput.object([
+            "state": .string(change.isOver ? "over" : "began"), "time": .string(Timestamp.format(change.time)),
+            "kind": .string(entry.kind.rawValue), "gravity": .string(entry.kind.gravity.rawValue), "subject": .string(entry.subject),
+            "since": JSONOutput.text(entry.since.map { Timestamp.format($0) }), "text": .string(entry.text), "remedy": .string(entry.remedy),
+        ])
+    }
+
+    private static func report(_ event: PluginEvent, _ generation: UInt64?, at time: Int64) -> JSONValue {
         func object(_ kind: String, _ plugin: String, _ version: String? = nil, _ message: String? = nil) -> JSONValue {
             JSONOutput.object([
-                "kind": .string(kind), "plugin": .string(plugin), "version": JSONOutput.text(version),
+                "kind": .string(kind), "plugin": .string(plugin), "version": JSONOutput.text(version), "time": .string(Timestamp.format(time)),
                 "generation": generation.map { JSONOutput.number($0) } ?? .null, "message": JSONOutput.text(message),
             ])
         }

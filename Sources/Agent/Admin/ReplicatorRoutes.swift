@@ -14,10 +14,12 @@ struct ReplicatorRoutes: Sendable {
             .post("api/replicators/:name/start", start),
             .post("api/replicators/:name/stop") { request in
                 let replicator = try replicator(request)
-                if try request.queryValue("keep") == "true" { try agent.remember(replicator, isStopped: true) }
+                let isKept = try request.queryValue("keep") == "true"
+                if isKept { try agent.remember(replicator, isStopped: true) }
                 agent.note(.stopped, of: replicator)
                 // Answered at once; the stop may take as long as the peer's answer to our CLOSE.
-                await replicator.beginStop()
+                let start = "nightjar replicator \(replicator.configuration.name) start"
+                await replicator.beginStop(why: "an operator wants it, until \(start)\(isKept ? "" : " or the agent's next start")")
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
             },
             .post("api/replicators/:name/suspend") { request in

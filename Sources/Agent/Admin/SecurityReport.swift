@@ -10,6 +10,8 @@ extension Agent {
             "subject": .string(leaf.subject),
             "sha256": .string(leaf.sha256),
             "pin": .string(leaf.pin),
+            // Of the key that is to follow, to be pinned beside this one.
+            "next_pin": JSONOutput.text(identity.next?.pin),
             "expires_at": .string(Timestamp.format(leaf.notAfter)),
             "warning": JSONOutput.text(
                 identity.failure.map { "the files are wrong now, the identity from before is in use: \($0)" } ?? identity.warning),

@@ -56,7 +56,7 @@ extension Agent {
         }
         return await Self.report(
             replicator, shared.withLock { $0.replicatorSecurity[name] }, isKeptStopped: records.read(name).isStopped,
-            now: environment.time.wallSeconds(), attention: mine)
+            resumesAt: resumption(of: replicator, now: environment.time.wallSeconds()), now: environment.time.wallSeconds(), attention: mine)
     }
 
     private static func report(_ database: Database, _ place: DiskGuard.Place?) async -> JSONValue {
@@ -172,11 +172,11 @@ extension Agent {
 
     /// As `nightjar replicate` reports its own.
     package static func report(_ replicator: Replicator) async -> JSONValue {
-        await report(replicator, nil, isKeptStopped: false, now: 0, attention: [])
+        await report(replicator, nil, isKeptStopped: false, resumesAt: nil, now: 0, attention: [])
     }
 
     private static func report(
-        _ replicator: Replicator, _ security: ReplicatorSecurity?, isKeptStopped: Bool, now: Int64, attention: [Attention]
+        _ replicator: Replicator, _ security: ReplicatorSecurity?, isKeptStopped: Bool, resumesAt: Int64?, now: Int64, attention: [Attention]
     ) async -> JSONValue {
         let configuration = replicator.configuration
         let status = replicator.status
@@ -235,6 +235,8 @@ extension Agent {
             // Spoken with the peer, or over the last connection of this run.
             "protocol": JSONOutput.text(status.peerProtocol),
             "suspended": .bool(status.isSuspended),
+            // By its schedule; null where an operator suspended it.
+            "resumes_at": JSONOutput.text(resumesAt.map { Timestamp.format($0) }),
             "silence": JSONOutput.object([
                 "checks": JSONOutput.number(status.silence.checks), "reconnects": JSONOutput.number(status.silence.reconnects),
             ]),

@@ -40,6 +40,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case certificateEnding = "certificate_ending"
     case tlsFilesRefused = "tls_files_refused"
     case notAdvertised = "not_advertised"
+    case logFileFailing = "log_file_failing"
     case fleetRefused = "fleet_refused"
 
     enum Gravity: String, Sendable {
@@ -57,7 +58,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .fleetRefused, .connectionsRefused:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused:
             .attention
         }
     }

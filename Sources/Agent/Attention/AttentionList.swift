@@ -24,6 +24,12 @@ extension Agent {
         for listener in listeners { list += attention(of: listener) }
         list += pluginAttention()
         list += fleetAttention()
+        if let failing = logs.fileFailure {
+            list.append(
+                Attention(
+                    .logFileFailing, "log", "the file of the log cannot be written, and its lines go to standard error: \(failing.path): \(failing.reason)",
+                    remedy: "make its folder for the agent's user, make room, or correct log.file and nightjar reload; each further line tries it again"))
+        }
         attentionTimes.complete(&list, now: environment.time.wallSeconds(), logger: log)
         return list.filter(\.isUnhealthy) + list.filter { !$0.isUnhealthy }
     }

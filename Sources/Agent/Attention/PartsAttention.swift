@@ -15,12 +15,13 @@ extension Agent {
 
     nonisolated func attention(of replicator: Replicator) async -> [Attention] {
         let now = environment.time.wallSeconds()
-        let isKeptStopped = records.read(replicator.configuration.name).isStopped
-        return await Self.attention(of: replicator, isKeptStopped: isKeptStopped, startedAt: startedAt, now: now)
+        // What waits by an operator's wish or by a schedule needs nobody.
+        let waits = records.read(replicator.configuration.name).isStopped || resumption(of: replicator, now: now) != nil
+        return await Self.attention(of: replicator, isMeantToWait: waits, startedAt: startedAt, now: now)
             + certificateAttention(of: replicator, now: now)
     }
 
-    static func attention(of replicator: Replicator, isKeptStopped: Bool, startedAt: Int64, now: Int64) async -> [Attention] {
+    static func attention(of replicator: Replicator, isMeantToWait: Bool, startedAt: Int64, now: Int64) async -> [Attention] {
         let name = replicator.configuration.name
         let subject = "replicator \(name)"
         var list = self.state(of: replicator, now: now) + goingBack(replicator, now: now)
@@ -50,7 +51,7 @@ extension Agent {
             list.append(Attention(.pullWaits, subject, since: status.behindSince.room, "the pull waits for room: \(error.cause)", remedy: roomRemedy))
         }
         let last = max(status.lastSuccess ?? 0, startedAt)
-        if !isKeptStopped, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
+        if !isMeantToWait, ![.stopped, .idle].contains(status.activity), now - last >= pendingSeconds,
             let pending = try? await replicator.pendingEstimate(), pending.count > 0
         {
             let count = pending.isCapped ? "\(pending.count) or more changes" : Plural.count(pending.count, "change")

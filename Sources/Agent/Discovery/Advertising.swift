@@ -18,6 +18,7 @@ extension Agent {
             text.databases = listener.settings.databases.map(\.value)
             text.usesTLS = listener.security != nil
             text.pin = listener.security?.identity.current.leaf.pin
+            text.nextPin = listener.security?.identity.next?.pin
             return Announcement(
                 name: listener.settings.announcedName, port: listener.port, interface: Self.index(of: listener.settings.interface?.value), text: text)
         }

@@ -15,6 +15,7 @@ package final class LogSink: Sendable {
         var format = LogSettings.Format.text
         var folding = LineFolding()
         var showsBodies = false
+        var file: LogFile?
     }
 
     private let state = Mutex(State())
@@ -26,12 +27,18 @@ package final class LogSink: Sendable {
 
     package init(time: any TimeSource) { self.time = time }
 
-    /// Takes the levels and the format of a configuration.
+    deinit { state.withLock { $0.file?.shut() } }
+
+    /// Takes the levels, the format and the place of a configuration.
     package func apply(_ settings: LogSettings) {
         state.withLock { state in
             state.level = Logger.Level(settings.level)
             state.format = settings.format
             state.showsBodies = settings.bodies
+            if state.file?.settings != settings.file {
+                state.file?.shut()
+                state.file = settings.file.map { LogFile($0) }
+            }
             state.domains = [:]
             for domain in LogSettings.Domain.allCases {
                 if let level = settings.domains[domain] { state.domains[domain] = Logger.Level(level) }
@@ -86,25 +93,58 @@ package final class LogSink: Sendable {
     }
 
     func write(_ domain: LogSettings.Domain, _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata) {
-        let format = state.withLock { $0.format }
+        let (text, json) = lines(domain, level, message, metadata)
+        tail.add(json)
+        put(state.withLock { $0.format } == .json ? json : text)
+    }
+
+    /// The line that says that the agent is ready, for standard output, in the format of the log.
+    package func readyLine(_ addresses: [String]) -> String {
+        let message = "ready \(addresses.joined(separator: " "))"
+        guard state.withLock({ $0.format }) == .json else { return message }
+        return lines(.listener, .info, message, [:]).json
+    }
+
+    /// The file of the configuration, and why the last line could not be written to it; nil where all is well.
+    var fileFailure: (path: String, reason: String)? {
+        state.withLock { state in
+            guard let file = state.file, let reason = file.failure else { return nil }
+            return (file.settings.path.value, reason)
+        }
+    }
+
+    /// A line in both formats.
+    private func lines(
+        _ domain: LogSettings.Domain, _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata
+    ) -> (text: String, json: String) {
         let time = Timestamp.format(wallNanoseconds: self.time.wallNanoseconds())
-        var line: String
         let fields = metadata.sorted { $0.key < $1.key }
         var json = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"domain\":\"\(domain.rawValue)\",\"message\":\(JSONString.quoted(message, forTerminals: true))"
         for (key, value) in fields { json += ",\(JSONString.quoted(key, forTerminals: true)):\(Self.json(value))" }
         json += "}"
-        tail.add(json)
-        switch format {
-        case .text:
-            line = "\(time) \(level.rawValue) \(domain.rawValue): \(LogText.message(message))"
-            for (key, value) in fields { line += " \(LogText.value(key))=\(LogText.value("\(value)"))" }
-        case .json: line = json
-        }
-        line += "\n"
-        // One write a line: lines of several threads do not mix.
-        var bytes = Array(line.utf8)
-        bytes.withUnsafeMutableBytes { _ = Glibc.write(2, $0.baseAddress, $0.count) }
+        var text = "\(time) \(level.rawValue) \(domain.rawValue): \(LogText.message(message))"
+        for (key, value) in fields { text += " \(LogText.value(key))=\(LogText.value("\(value)"))" }
+        return (text, json)
     }
+
+    /// To the file of the configuration; without one, or where it cannot be written, to standard error.
+    private func put(_ line: String) {
+        let bytes = Array("\(line)\n".utf8)
+        let (outcome, path) = state.withLock { ($0.file?.write(bytes), $0.file?.settings.path.value ?? "") }
+        switch outcome {
+        case .written: return
+        case .failed(let reason?):
+            let failure = lines(.database, .error, "the log file cannot be written, and the log goes to standard error until it can: \(path): \(reason)", [:])
+            tail.add(failure.json)
+            let isJSON = state.withLock { $0.format } == .json
+            Self.writeError(Array("\(isJSON ? failure.json : failure.text)\n".utf8))
+        case .failed(.none), .none: break
+        }
+        Self.writeError(bytes)
+    }
+
+    /// One write a line: lines of several threads do not mix.
+    private static func writeError(_ bytes: [UInt8]) { bytes.withUnsafeBytes { _ = Glibc.write(2, $0.baseAddress, $0.count) } }
 }
 
 extension LogSink {

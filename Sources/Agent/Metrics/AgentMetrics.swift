@@ -53,6 +53,10 @@ extension Agent {
 
     private static func add(_ database: Database, _ place: DiskGuard.Place?, to text: inout PrometheusText) async {
         text.add(.gauge, "nightjar_database_size_bytes", "The file and its log, without blobs.", [("database", database.name)], database.sizeBytes())
+        let commits = database.commitTimes
+        text.add(
+            "nightjar_database_commit_duration_seconds", "Time until the writes of a commit were durable on the disk.", [("database", database.name)],
+            buckets: commits.buckets, sum: commits.seconds)
         if let place {
             // While the blobs are still counted, a number would be too small.
             if place.usage.areBlobsKnown {

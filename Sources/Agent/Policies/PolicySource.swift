@@ -1,6 +1,7 @@
 import AgentConfiguration
 import DocumentStore
 import Encodings
+import Glibc
 import Interfaces
 import LuaRuntime
 import PluginHost
@@ -121,8 +122,14 @@ extension PluginReference {
     /// The plugin that reads a file of users.
     package static let usersPlugin = "password-file"
 
-    /// Of a file of users that is not there yet, also what makes it.
-    func words(_ error: PluginError) -> String {
+    /// Where the package has the plugins that come with it.
+    static let packagedPlugins = "/usr/share/nightjar/plugins"
+
+    /// Of a file of users that is not there yet, also what makes it; of a plugin that came with the package, where it is.
+    func words(_ error: PluginError, packaged: String = PluginReference.packagedPlugins) -> String {
+        if case .unknown(let name, let folder, _) = error, access("\(packaged)/\(name).lua", R_OK) == 0 {
+            return "\(error); it came with the package: cp \(packaged)/\(name).lua \(folder)/"
+        }
         guard plugin.value == Self.usersPlugin, case .parameters(_, _, let problems, _) = error,
             problems.contains(where: { $0.parameter == "file" && $0.message.holds(": looked in ") })
         else { return "\(error)" }

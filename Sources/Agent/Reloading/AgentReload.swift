@@ -244,7 +244,7 @@ extension Agent {
         }
         if plan.change.global.contains(.log) {
             logs.apply(plan.new.log)
-            done.append("log levels applied")
+            done.append("log applied")
         }
         // One of the same name that comes later is another.
         shared.withLock { state in for name in plan.change.replicators.removed { state.replicatorHalts[name] = nil } }

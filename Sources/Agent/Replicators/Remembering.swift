@@ -23,11 +23,11 @@ extension Agent {
             $0.replicatorSecrets[settings.name.value] = ReplicatorSecrets(settings)
         }
         roster.changed(replicators)
-        return await startRemembered(replicator)
+        return await startRemembered(replicator, settings)
     }
 
     /// Starts a replicator where its record, and what an operator did since the agent's start, let it.
-    private func startRemembered(_ replicator: Replicator) async -> String {
+    private func startRemembered(_ replicator: Replicator, _ settings: ReplicatorSettings) async -> String {
         let name = replicator.configuration.name
         let record = records.read(name)
         replicator.restore(record.counts, lastSuccess: record.lastSuccess, wentBack: record.wentBack)
@@ -43,6 +43,11 @@ extension Agent {
             await replicator.startSuspended()
             return "stays suspended, as an operator wanted; nightjar replicator \(name) resume ends that"
         case nil:
+            guard mayConnect(settings) else {
+                await replicator.startSuspended()
+                logs.logger(.replicator).info("suspended: its schedule has it connect later", metadata: ["replicator": "\(name)"])
+                return "started, and suspended by its schedule"
+            }
             await replicator.start()
             return "started"
         }

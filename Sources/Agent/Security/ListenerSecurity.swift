@@ -53,6 +53,11 @@ final class ListenerSecurity: Sendable {
     ///
     /// - Returns: true if the authorities, or what they revoke, are others: clients that were let in may not be any more.
     func refresh(_ logger: Logger) -> Bool {
+        if let next = identity.lookForNext() {
+            logger.notice(
+                "another key is to follow: whoever pins this listener should pin that one too, before it is put in force",
+                metadata: ["identity": "\(identity.label)", "pin": "\(identity.current.leaf.pin)", "next_pin": "\(next.pin)"])
+        }
         let hasIdentity = TLSFileReload.run("identity", logger) { () throws(TLSFileError) in try identity.reload() }
         let hasRoots = TLSFileReload.run("roots", logger) { () throws(TLSFileError) in try roots?.reload() }
         let hasRevoked = TLSFileReload.run("crl", logger) { () throws(TLSFileError) in try revoked?.reload() }

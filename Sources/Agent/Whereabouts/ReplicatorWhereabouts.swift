@@ -9,6 +9,8 @@ struct ReplicatorWhereabouts: Sendable {
     let replicator: Replicator
     let collection: CollectionName
     let isKeptStopped: Bool
+    /// When its schedule has it connect again (seconds since 1970).
+    var resumesAt: Int64?
     /// The document was here, and its time is over.
     var hasExpired = false
 
@@ -29,6 +31,10 @@ struct ReplicatorWhereabouts: Sendable {
             }
             return WhereaboutsStatement("stopped", how, remedy: (status.error?.remedy.map { "\($0); then " } ?? "") + start)
         case .offline where status.isSuspended:
+            if let resumesAt {
+                return WhereaboutsStatement(
+                    "suspended", "suspended by its schedule until \(Timestamp.format(resumesAt))", remedy: "it goes on by itself; now with nightjar replicator \(name) resume")
+            }
             return WhereaboutsStatement("suspended", "suspended by an operator", remedy: "nightjar replicator \(name) resume")
         case .offline:
             let next = status.retryInSeconds.map { "; next attempt at \(Timestamp.format(status.since + Int64($0)))" } ?? ""

@@ -87,7 +87,8 @@ extension Agent {
     ) async throws -> JSONValue {
         let configuration = replicator.configuration
         let words = ReplicatorWhereabouts(
-            replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped, hasExpired: hasExpired)
+            replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped,
+            resumesAt: resumption(of: replicator, now: environment.time.wallSeconds()), hasExpired: hasExpired)
         var members: [JSONObject.Member] = [
             .init(key: "name", value: .string(configuration.name)), .init(key: "target", value: .string(configuration.shownTarget)),
             .init(key: "type", value: .string(configuration.type.rawValue)), .init(key: "activity", value: .string(replicator.status.activity.rawValue)),

@@ -6,17 +6,20 @@ struct SettingPattern: Sendable {
     init(_ text: String) { parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init) }
 
     func covers(_ path: [String]) -> Bool {
-        parts.count <= path.count && zip(parts, path).allSatisfy { $0 == "*" || $0.utf8.elementsEqual($1.utf8) }
+        !Self.isOfMachine(path) && parts.count <= path.count && zip(parts, path).allSatisfy { $0 == "*" || $0.utf8.elementsEqual($1.utf8) }
     }
 
     /// Where a fragment could do more than its operator may have meant: read keys of its own, make itself a folder of plugins, open a port.
     static let never: Set<String> = ["data", "plugins", "admin", "fleet"]
+    /// The same below a section that it may set: files of the machine that would be moved, such as a database.
+    private static func isOfMachine(_ path: [String]) -> Bool { path.starts(with: ["log", "file"]) }
     /// Sections that a fragment may change and neither add nor take out: a key in them has to be named.
     private static let ofOperator: Set<String> = ["databases", "listeners", "replicators"]
 
     /// Why it names nothing that a fragment may set; nil: it does.
     var problem: String? {
         guard let root = parts.first, !Self.never.contains(root) else { return "\"\(parts.first ?? "")\" is for this machine's own configuration" }
+        if Self.isOfMachine(parts) { return "\"log.file\" is for this machine's own configuration" }
         if Self.ofOperator.contains(root), parts.count < 3 {
             return "\"\(root)\" has sections that a fleet neither adds nor takes out: name a key, as in \(root).*.KEY"
         }

@@ -14,6 +14,8 @@ package struct LogSettings: Sendable, ConfigurationSection {
     package var bodies = false
     /// Levels of single domains where they differ from `level`.
     package var domains = Domains()
+    /// Nil: standard error.
+    package var file: LogFileSettings?
     package internal(set) var position = SourcePosition.none
 
     package init() {}
@@ -29,6 +31,7 @@ package struct LogSettings: Sendable, ConfigurationSection {
             "bodies", \.bodies, .boolean,
             "Whether the domain network at trace shows the bodies of messages, 2,000 bytes of each: that is what is in documents."),
         Key("domains", \.domains, Form<Domains>.section, "Levels of single domains."),
+        Key("file", optional: \.file, Form<LogFileSettings>.section, "Files of its own for the log, instead of standard error. Absent: none."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

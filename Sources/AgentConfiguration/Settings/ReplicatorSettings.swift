@@ -61,6 +61,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     /// Removes documents to which the remote took away access, unless the pull filter keeps them. Not those of a collection with
     /// `document_ids`. Default true.
     package var enableAutoPurge = true
+    /// Times of the day at which a continuous one has a connection. Default: none, which is always.
+    package var schedule: [Located<DailyWindow>] = []
     /// Default true.
     package var deltaSync = true
     /// Level of compression of what is sent; 0: none. Default 3.
@@ -83,6 +85,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
             "A name of the remote database that stays when the target changes, so that replication goes on where it was. Absent: the target as written."),
         Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
         Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
+        Key("schedule", \.schedule, Form<DailyWindow>.dailyWindow.located.list(atLeast: 1, of: "times of the day"),
+            "Times of the day at which a continuous one has a connection, by the machine's clock and time zone: [ 22:00-06:00 ]. At others it is suspended. Absent: always."),
         Key("create_target", \.createTarget, Form<Bool>.boolean.located, "Makes the remote database if it is not there (http and https)."),
         Key("collections", \.collections, .replicatedCollections, "What is replicated, by collection. Absent: the default collection."),
         Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent identifies itself: one of the forms."),
@@ -144,6 +148,9 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
 
     func check(_ reading: inout Reading) {
         let scheme = target.value.scheme
+        if let time = schedule.first, !continuous {
+            reading.within(key: "schedule") { $0.report(at: time.position, "is for a replicator that is continuous: set continuous: true, or take it out") }
+        }
         func refuse(_ key: String, at position: SourcePosition, _ why: String, _ reading: inout Reading) {
             reading.within(key: key) { $0.report(at: position, "\(why), but the target is \(scheme.rawValue):") }
         }

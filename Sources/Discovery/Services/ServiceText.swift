@@ -8,6 +8,8 @@ package struct ServiceText: Sendable, Equatable {
     package var usesTLS = false
     /// `sha256/…` of the public key, to be compared with what the operator of that agent says.
     package var pin: String?
+    /// Of the key that is to follow.
+    package var nextPin: String?
 
     package init() {}
 
@@ -22,6 +24,7 @@ package struct ServiceText: Sendable, Equatable {
         var strings = ["txtvers=1", list, "tls=\(usesTLS ? 1 : 0)"]
         if let peer { strings.append("id=\(peer)") }
         if let pin { strings.append("pin=\(pin)") }
+        if let nextPin { strings.append("nextpin=\(nextPin)") }
         return strings.map { Array($0.utf8) }.filter { $0.count <= 255 }
     }
 
@@ -38,6 +41,7 @@ package struct ServiceText: Sendable, Equatable {
             case "db": databases = value.split(separator: ",").map(String.init)
             case "tls": usesTLS = value == "1"
             case "pin": pin = value
+            case "nextpin": nextPin = value
             default: break
             }
         }

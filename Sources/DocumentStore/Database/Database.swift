@@ -27,6 +27,7 @@ public final class Database: Sendable {
     private let known: Mutex<[CollectionName: Collection]>
     private let signals: ChangeSignals
     let problems: DatabaseProblems
+    private let commits = CommitMeter()
     private let file: DatabaseFile
     let versions: VersionUse
     private let idHash: IDHash
@@ -84,7 +85,7 @@ public final class Database: Sendable {
                 let reader = Reader(session: session, queue: reads, number: number)
                 reads.add(try workers.start(name: "read\(number) \(name)") { reader.turn() })
             }
-            let writer = try Writer(session: session, file: file, queue: writes, environment: environment, problems: problems, versions: versions, keepers: keepers) {
+            let writer = try Writer(session: session, file: file, queue: writes, environment: environment, problems: problems, commits: commits, versions: versions, keepers: keepers) {
                 signals.committed($0)
             }
             writes.add(try workers.start(name: "write \(name)") { writer.turn() })
@@ -276,6 +277,9 @@ public final class Database: Sendable {
         if hasRoom { _ = try? await write { try $0.tryWriting() } }
         return problems.writesFailing.map { ($0.error, failing.since) }
     }
+
+    /// How long its commits took, since it was opened.
+    public var commitTimes: CommitTimes { commits.now }
 
     /// Size of the database file and its log, without blobs.
     public func sizeBytes() -> Int64 {

@@ -17,6 +17,7 @@ final class Writer: @unchecked Sendable {
     #endif
     private let state: WriterState
     private let problems: DatabaseProblems
+    private let commits: CommitMeter
     /// The disk failed for a job of this transaction.
     private var diskFailure: StoreError?
     /// Jobs at the front that met a full disk and are tried once more, each in a transaction of its own: one that needs much room must not
@@ -28,7 +29,7 @@ final class Writer: @unchecked Sendable {
     private let onCommit: @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
 
     init(
-        session: Session, file: DatabaseFile, queue: JobQueue<WriteJob>, environment: Environment, problems: DatabaseProblems,
+        session: Session, file: DatabaseFile, queue: JobQueue<WriteJob>, environment: Environment, problems: DatabaseProblems, commits: CommitMeter,
         versions: VersionUse, keepers: BranchKeepers, onCommit: @escaping @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
     ) throws(StoreError) {
         self.session = session
@@ -36,6 +37,7 @@ final class Writer: @unchecked Sendable {
         self.queue = queue
         self.environment = environment
         self.problems = problems
+        self.commits = commits
         self.onCommit = onCommit
         state = WriterState(versions, keepers, random: environment.random, home: file.home)
         state.counters = try Self.readCounters(session)
@@ -101,7 +103,9 @@ final class Writer: @unchecked Sendable {
             try file.check()
             try session.options.usage.count(session)
             if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
+            let begun = environment.time.monotonicNanoseconds()
             try session.run(session.commit)
+            if state.rows > 0 || !news.isEmpty { commits.add(environment.time.monotonicNanoseconds() - begun) }
             if !news.isEmpty { onCommit(news) }
             if diskFailure != nil || state.rows > 0 || !news.isEmpty { problems.noteWrite(diskFailure, now: state.now) }
             for job in done { job.commit() }

@@ -137,13 +137,15 @@ public actor Replicator {
     }
 
     /// Stops without waiting until stopped: a start that comes afterwards comes after it.
-    public func beginStop(code: UInt16 = 1000) {
+    ///
+    /// - Parameter why: for the log: who wants it, and for how long.
+    public func beginStop(code: UInt16 = 1000, why: String? = nil) {
         (startsAgain, isSuspended) = (nil, false)
         guard let runner else {
             if status.error != nil { update { $0.error = nil } }
             return
         }
-        if !isStopping { logger.info("stopping") }
+        if !isStopping { logger.info("stopping\(why.map { ": \($0)" } ?? "")") }
         isStopping = true
         runner.cancel()
         let sessions = sessions

@@ -1,10 +1,12 @@
 import Encodings
+import Synchronization
 
 /// The identity that is in force, and how it becomes another one without a restart.
 public final class IdentitySource: Sendable {
     public let setting: IdentitySetting
     private let store: KeyStore
     private let files: ReloadableFiles<Identity>
+    private let prepared = Mutex<Certificate?>(nil)
 
     /// Reads the identity, or makes the anonymous one. Expired ones are taken: ``TLSFileCheck`` judges them.
     public init(_ setting: IdentitySetting, store: KeyStore) throws(TLSFileError) {
@@ -31,6 +33,26 @@ public final class IdentitySource: Sendable {
         guard try files.reload(always: always || isDue) else { return false }
         let after = files.current
         return after.chain != before.chain
+    }
+
+    /// The certificate, with another key, that was made to take its place: its pin is told in advance. Nil where there is none.
+    public var next: Certificate? { prepared.withLock { $0 } }
+
+    /// Looks whether there is one.
+    ///
+    /// - Returns: the certificate, where it is another one than at the last look.
+    public func lookForNext() -> Certificate? {
+        let label: IdentityLabel? =
+            switch setting {
+            case .anonymous: .anonymous
+            case .label(let label): label
+            case .files, .provider: nil
+            }
+        let found = label.flatMap { try? KeyStore.label(.next, of: $0) }.flatMap { try? store.load($0) }?.leaf
+        return prepared.withLock { known in
+            defer { known = found }
+            return found == known ? nil : found
+        }
     }
 
     /// The anonymous identity is renewed before it ends.

@@ -123,6 +123,40 @@ public final class KeyStore: Sendable {
         } catch where error.kind == .missing { throw missing }
     }
 
+    // MARK: - Another key
+
+    /// What stands beside an identity whose key is changed.
+    public enum Companion: String, Sendable {
+        /// Made in advance, so that peers can pin its key before it is in force.
+        case next
+        /// What was in force before.
+        case before
+
+        fileprivate var other: Companion { self == .next ? .before : .next }
+    }
+
+    /// Under which name it stands there: `LABEL.next`.
+    public static func label(_ companion: Companion, of label: IdentityLabel) throws(TLSFileError) -> IdentityLabel {
+        try IdentityLabel("\(label.text).\(companion.rawValue)")
+    }
+
+    /// Puts a companion into the place of an identity, which becomes the other companion: what was can be had back.
+    public func exchange(_ label: IdentityLabel, with companion: Companion) throws(TLSFileError) -> Identity {
+        let wanted = try Self.label(companion, of: label)
+        let identity = try load(wanted)
+        if access(path(of: label), F_OK) != 0 { _ = try load(label) }
+        let kept = path(of: try Self.label(companion.other, of: label))
+        try locked { () throws(TLSFileError) in
+            // The place itself is never empty, since power may fail at any instant.
+            if unlink(kept) != 0, errno != ENOENT { throw TLSFileError(unwritable: FileError(path: kept, number: errno)) }
+            guard link(path(of: label), kept) == 0, rename(path(of: wanted), path(of: label)) == 0 else {
+                throw TLSFileError(unwritable: FileError(path: path(of: label), number: errno))
+            }
+            do throws(FileError) { try DurableFile.syncFolder(folder) } catch { throw TLSFileError(unwritable: error) }
+        }
+        return identity
+    }
+
     // MARK: - The anonymous identity
 
     /// What became of the anonymous identity.

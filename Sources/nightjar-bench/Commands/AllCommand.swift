@@ -14,6 +14,7 @@ struct AllCommand: AsyncParsableCommand {
         let rounds = quick ? 3 : 5
         let scenarios: [(String, (Scratch) async throws -> Report)] = [
             ("insert", { try await InsertScenario(documents: documents, rounds: rounds).run($0) }),
+            ("written", { try await WrittenScenario(documents: documents / 5, rounds: quick ? 1 : 3).run($0) }),
             ("push", { try await PushScenario(documents: documents, rounds: rounds).run($0) }),
             ("pull", { try await PullScenario(documents: documents, rounds: rounds).run($0) }),
             ("push-filter", { try await PushFilterScenario(documents: documents, rounds: rounds).run($0) }),
@@ -30,7 +31,7 @@ struct AllCommand: AsyncParsableCommand {
             ("million, random ids", { try await MillionScenario(documents: documents * 10, hasRandomIDs: true).run($0) }),
             ("memory", {
                 try await MemoryScenario(
-                    documents: documents, rounds: quick ? 1 : 3, agent: agent.agentPath(), plugins: agent.pluginsPath()
+                    documents: documents, rounds: quick ? 1 : 3, idleSeconds: quick ? 10 : 60, agent: agent.agentPath(), plugins: agent.pluginsPath()
                 ).run($0)
             }),
             ("delta", { try await DeltaScenario(documents: documents / 20, rounds: rounds).run($0) }),

@@ -14,6 +14,19 @@ struct InsertCommand: AsyncParsableCommand {
     }
 }
 
+struct WrittenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "written", abstract: "Bytes that go to the disk for each document that is saved durably.")
+
+    @OptionGroup var common: CommonOptions
+    @Option var documents = 20_000
+    @Option var rounds = 3
+
+    func run() async throws {
+        try await common.report { try await WrittenScenario(documents: documents, rounds: rounds).run($0) }
+    }
+}
+
 struct PushCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "push", abstract: "A one-shot push between two databases, against inserting the same documents.")

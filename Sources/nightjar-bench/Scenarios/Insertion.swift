@@ -28,7 +28,7 @@ enum Insertion {
         return start.cost
     }
 
-    static func save(_ readings: [Reading], in database: Database) async throws {
+    static func save(_ readings: [Reading], in database: Database, batch: Int = Insertion.batch) async throws {
         guard let collection = database.collection(.default) else { throw BenchError("no default collection") }
         for first in stride(from: 0, to: readings.count, by: batch) {
             let some = readings[first..<min(first + batch, readings.count)]

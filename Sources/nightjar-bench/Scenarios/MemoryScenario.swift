@@ -5,6 +5,8 @@ import Transport
 struct MemoryScenario {
     var documents = 100_000
     var rounds = 3
+    /// For how long an idle agent is watched.
+    var idleSeconds = 10
     /// The agent's executable.
     var agent: String
     /// A folder with at least ten plugins.
@@ -12,23 +14,27 @@ struct MemoryScenario {
 
     func run(_ scratch: Scratch) async throws -> Report {
         var idle: [Double] = []
+        var busy: [Double] = []
         var gateways: [Double] = []
         var hubs: [Double] = []
         for round in 0..<rounds {
-            idle.append(try await idleMemory("\(scratch.path)/idle-\(round)"))
+            let (resident, share) = try await idleAgent("\(scratch.path)/idle-\(round)")
+            idle.append(resident)
+            busy.append(share)
             let (gateway, hub) = try await pushMemory("\(scratch.path)/memory-\(round)")
             gateways.append(gateway)
             hubs.append(hub)
         }
         var report = Report(scenario: "memory", title: "resident memory of nightjar run (MB of 2^20 bytes)")
         report.goal("idle, one database, ten plugins", "MB", idle, .atMost, 40)
+        report.goal("idle, processor", "% of a core", busy, .atMost, 0.2)
         report.goal("peak of the pushing agent, \(documents) documents", "MB", gateways, .atMost, 96)
         report.goal("peak of the receiving agent, \(documents) documents", "MB", hubs, .atMost, 96)
-        report.notes.append("idle: VmRSS, three seconds after the start; peak: VmHWM")
+        report.notes.append("idle: VmRSS, three seconds after the start, and processor time of the next \(idleSeconds); peak: VmHWM")
         return report
     }
 
-    private func idleMemory(_ folder: String) async throws -> Double {
+    private func idleAgent(_ folder: String) async throws -> (resident: Double, share: Double) {
         try Files.makeFolder(folder)
         try Files.makeFolder("\(folder)/plugins")
         let names = try Files.names(in: plugins).filter { $0.hasSuffix(".lua") && !$0.hasSuffix(".test.lua") }.prefix(10)
@@ -50,9 +56,12 @@ struct MemoryScenario {
         try ready(child)
         try await Task.sleep(for: .seconds(3))
         let resident = try residentMegabytes("VmRSS", process: child.process)
+        let before = try processorSeconds(of: child.process)
+        try await Task.sleep(for: .seconds(idleSeconds))
+        let share = try (processorSeconds(of: child.process) - before) / Double(idleSeconds) * 100
         try end(child)
         Files.remove(folder)
-        return resident
+        return (resident, share)
     }
 
     private func pushMemory(_ folder: String) async throws -> (gateway: Double, hub: Double) {

@@ -58,6 +58,15 @@ func residentMegabytes(_ key: String, process: pid_t = getpid()) throws -> Doubl
     throw BenchError("/proc/\(process)/status has no \(key)")
 }
 
+/// Bytes that this process has caused to be written to disks.
+func writtenBytes() throws -> Double {
+    let text = String(decoding: try Files.contents("/proc/self/io"), as: UTF8.self)
+    for line in text.split(separator: "\n") where line.hasPrefix("write_bytes: ") {
+        if let bytes = Double(line.dropFirst("write_bytes: ".count)) { return bytes }
+    }
+    throw BenchError("/proc/self/io has no write_bytes")
+}
+
 /// Load average over the last minute and the number of processors, for the notes: figures from a busy machine say little.
 func machineLoad() -> String {
     var loads = [0.0, 0.0, 0.0]

@@ -46,7 +46,7 @@ struct DiscoverCommand: AsyncParsableCommand {
         JSONOutput.object([
             "name": .string(service.name), "host": .string(service.host), "addresses": .array(service.addresses.map { .string($0) }),
             "port": JSONOutput.number(service.port), "databases": .array(service.text.databases.map { .string($0) }), "tls": .bool(service.text.usesTLS),
-            "pin": JSONOutput.text(service.text.pin), "peer": JSONOutput.text(service.text.peer), "local": .bool(service.isLocal),
+            "pin": JSONOutput.text(service.text.pin), "next_pin": JSONOutput.text(service.text.nextPin), "peer": JSONOutput.text(service.text.peer), "local": .bool(service.isLocal),
             "urls": .array(urls(service).map { .string($0) }),
         ])
     }
@@ -55,6 +55,7 @@ struct DiscoverCommand: AsyncParsableCommand {
         var lines = ["\(service.name)\(service.isLocal ? " (this machine)" : "")  at \(service.host)"]
         lines += urls(service).map { "  \($0)" }
         lines.append("  pin   \(service.text.pin ?? (service.text.usesTLS ? "none announced" : "none: clear text"))")
+        if let next = service.text.nextPin { lines.append("  next  \(next)") }
         if let peer = service.text.peer { lines.append("  peer  \(peer)") }
         return lines.map { TextTable.printable($0) + "\n" }.joined()
     }

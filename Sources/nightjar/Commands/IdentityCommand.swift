@@ -13,7 +13,7 @@ struct IdentityCommand: AsyncParsableCommand {
             label; a running agent takes a replaced one over by itself. The label anonymous is the self-signed identity \
             that the agent makes for listeners without another one.
             """,
-        subcommands: [Create.self, List.self, Show.self, IdentityImportCommand.self, IdentityExportCommand.self, Remove.self])
+        subcommands: [Create.self, IdentitySwitchCommand.self, List.self, Show.self, IdentityImportCommand.self, IdentityExportCommand.self, Remove.self])
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -36,7 +36,12 @@ struct IdentityCommand: AsyncParsableCommand {
         var key: IdentityRequest.KeyKind?
         @Flag(help: "Replace an identity of this label; a self-signed one keeps its key, so that the pins of peers hold.") var replace = false
         @Flag(help: "Make a new key when replacing: the old one is not safe any more.") var newKey = false
+        @Flag(help: "Make the key that is to follow, beside the one in force: the agent announces its pin, and nightjar identity switch puts it in force.") var next = false
         @Flag(help: "Print JSON.") var json = false
+
+        func validate() throws {
+            if next, newKey { throw ValidationError("--next makes a new key in any case: leave --new-key out") }
+        }
 
         func run() async throws {
             try await Failure.reporting {
@@ -44,10 +49,21 @@ struct IdentityCommand: AsyncParsableCommand {
                 let label = try IdentityLabel(label)
                 var request = IdentityRequest(
                     names: AlternativeNames(dns: dns, ip: ip), commonName: commonName, validityDays: validity, key: key ?? .p256)
+                if next { return try prepare(store, label, &request) }
                 let note = replace ? keep(store, label, &request) : nil
                 IdentityCommand.show(label, try store.create(label, request, replaces: replace, newKey: newKey), json: json)
                 if let note { Output.errorLine("nightjar: \(TextTable.printable(note))") }
             }
+        }
+
+        private func prepare(_ store: KeyStore, _ label: IdentityLabel, _ request: inout IdentityRequest) throws {
+            let present = try store.load(label).leaf
+            _ = keep(store, label, &request)
+            let name = try KeyStore.label(.next, of: label)
+            let made = try store.create(name, request, replaces: replace, newKey: true)
+            IdentityCommand.show(name, made, json: json)
+            Output.errorLine(
+                "nightjar: have every peer pin both, [ \(present.pin), \(made.leaf.pin) ]; the agent announces the new one. Then: nightjar identity switch \(label)")
         }
 
         /// Peers that reach this machine by a name go on to find it in a renewed certificate, and what has pinned the key finds that.

@@ -78,7 +78,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
                 let answer = try await agent.request("POST", "\(path)/start\(reset ? "?reset=true" : "")")
                 show(answer, "started" + Self.backlog(answer))
             case .stop:
-                show(try await agent.request("POST", "\(path)/stop\(keep ? "?keep=true" : "")"), "stopping")
+                show(try await agent.request("POST", "\(path)/stop\(keep ? "?keep=true" : "")"), "stopping" + until)
             case .suspend: show(try await agent.request("POST", "\(path)/suspend"), "suspended")
             case .resume: show(try await agent.request("POST", "\(path)/resume"), "resumed")
             case .pending:
@@ -109,6 +109,11 @@ struct ReplicatorCommand: AsyncParsableCommand {
                         : answer["now"]?.asBool == true ? "offering \(what)" : "not connected; the next connection offers \(what)")
             }
         }
+    }
+
+    /// How long a stop lasts.
+    private var until: String {
+        keep ? "; it stays stopped until nightjar replicator \(name) start" : "; it starts again with the agent, unless it is stopped with --keep"
     }
 
     /// What waited, and when it is tried again: empty where nothing did.

@@ -27,9 +27,7 @@ struct RunCommand: AsyncParsableCommand {
         let service = AgentService(
             settings: settings, logs: logs, environment: environment, signals: signals, load: { try location.read() },
             examine: { location.examine() }, rehearse: RehearsalOfText.run,
-            ready: { addresses in
-                Output.line("ready \(addresses.joined(separator: " "))")
-            })
+            ready: { addresses in Output.line(logs.readyLine(addresses)) })
         do { try await service.run() } catch { throw Failure.exit(for: error) }
     }
 }

@@ -51,7 +51,7 @@ struct Doctor: Sendable {
         }
         if !report.plugins.isEmpty {
             findings.append(
-                Finding("plugins", .ok, "\(Plural.count(report.plugins.count, "plugin")) load and pass their tests: \(report.plugins.map(\.name).joined(separator: ", "))"))
+                Finding("plugins", .ok, "\(Plural.count(report.plugins.count, "plugin loads and passes its", "plugins load and pass their")) tests: \(report.plugins.map(\.name).joined(separator: ", "))"))
         } else if settings.plugins == nil {
             findings.append(Finding("plugins", .ok, "there is no plugins folder, and nothing uses one"))
         }

@@ -152,5 +152,8 @@ extension Explanation {
         Explanation(
             "not_advertised", "A listener is to be announced on the local network (advertise), and is not: no avahi-daemon runs, or another service has the name.",
             "The text says which. apt install avahi-daemon, systemctl enable --now avahi-daemon; or give one of the two another name. It is tried again by itself."),
+        Explanation(
+            "log_file_failing", "The file of the log (log.file) cannot be written: its folder is gone or another user's, or the disk is full. The lines go to standard error.",
+            "The text names the file and the reason. Make the folder for the agent's user, make room, or correct log.file and nightjar reload. Each further line tries it again."),
     ]
 }

@@ -7,7 +7,7 @@ extension Explanation {
         Explanation(
             "offline", "A replicator has no connection and waits for its next attempt.",
             "status shows the last error and when the next attempt is; nightjar replicator NAME start makes it now. Where it lasts: nightjar doctor."),
-        Explanation("suspended", "An operator has the replicator make no connection for now.", "nightjar replicator NAME resume."),
+        Explanation("suspended", "An operator, or its schedule, has the replicator make no connection for now.", "With a schedule it goes on by itself, else with nightjar replicator NAME resume."),
         Explanation("connecting", "A replicator makes its connection.", "Nothing; where it lasts, look at the line: nightjar doctor."),
         Explanation("idle", "A replicator is connected, and nothing is left to do: both sides are in step, but for what is held, refused or rejected.", "Nothing."),
         Explanation("busy", "A replicator is connected and at work; progress says how far it is.", "Nothing."),

@@ -66,7 +66,8 @@ enum StatusText {
         var notes = ""
         for listener in listeners {
             if let tls = listener["tls"], !tls.isNull {
-                notes += "\(string(listener["name"])): identity \(string(tls["label"])), \(string(tls["pin"])), until \(string(tls["expires_at"]))\n"
+                notes += "\(string(listener["name"])): identity \(string(tls["label"])), \(string(tls["pin"])), until \(string(tls["expires_at"]))"
+                notes += tls["next_pin"]?.asString.map { "; its next key, which peers should pin too: \($0)\n" } ?? "\n"
                 notes += warning(tls, of: listener)
             }
             let urls = rows(listener, "urls")
@@ -131,6 +132,10 @@ enum StatusText {
             // The error above is one of them.
             for reason in rows(replicator, "attention").dropFirst(replicator["error"]?["transient"]?.asBool == false ? 1 : 0) where tellsAttention {
                 notes += "\(string(replicator["name"])): attention: \(string(reason))\n"
+            }
+            if let time = replicator["resumes_at"]?.asString {
+                let name = string(replicator["name"])
+                notes += "\(name): suspended by its schedule until \(TextTable.printable(time)), or now: nightjar replicator \(name) resume\n"
             }
             if replicator["stopped_by_operator"]?.asBool == true {
                 notes += "\(string(replicator["name"])): stopped by an operator, also for the next start of the agent (stop --keep)\n"

@@ -80,6 +80,7 @@ function listeners(agent) {
     listener.error && h("p", { class: "problem" }, listener.error.message),
     h("ul", { class: "plain" }, listener.urls.map((url) => h("li", null, h("code", null, url)))),
     listener.tls && h("p", { class: "faint" }, "Certificate ", listener.tls.label, ", ends in ", duration((Date.parse(listener.tls.expires_at) - Date.now()) / 1000)),
+    listener.tls?.next_pin && h("p", null, "Another key is to follow, which peers should pin too: ", h("code", null, listener.tls.next_pin)),
     listener.peers.length > 0 && h("details", null, h("summary", null, plural(listener.peers.length, "peer")),
       h("ul", { class: "plain" }, listener.peers.slice(0, 100).map((peer) => h("li", { "data-key": peer.correlation_id ?? peer.address },
         peer.user ?? "guest", h("span", { class: "faint" }, ` ${peer.address}, ${peer.database}, `, `took ${count(peer.pulled_by_peer)} (${bytes(peer.sent_bytes)}), gave ${count(peer.pushed_by_peer)} (${bytes(peer.received_bytes)}), since `, ago(peer.since)))))))) : empty("There are none."));

@@ -1,7 +1,7 @@
 // Replicators with what they do now, and the documents that wait, were held or were refused.
 
 import { at, post, rows } from "./api.js";
-import { act, ago, ask, button, bytes, count, duration, empty, h, pairs, plural, rate, show, table } from "./dom.js";
+import { act, ago, ask, button, bytes, clock, count, duration, empty, h, pairs, plural, rate, show, table } from "./dom.js";
 
 const MOST = 200;
 
@@ -54,6 +54,7 @@ function one(state, replicator, isChosen) {
       ["Blobs sent, received", `${bytes(replicator.blob_bytes_sent)}, ${bytes(replicator.blob_bytes_received)}`],
       ["Saved by deltas", bytes(replicator.delta.bytes_saved)],
       ["Last in step", ago(replicator.last_success_at)],
+      replicator.resumes_at && ["Suspended by its schedule until", clock(replicator.resumes_at)],
       replicator.remote_went_back && ["Remote went back", ago(replicator.remote_went_back.at)],
     ]),
     (replicator.protocol || replicator.tls?.connection)

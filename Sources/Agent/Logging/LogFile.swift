@@ -1,0 +1,85 @@
+import AgentConfiguration
+import Environment
+import Glibc
+
+/// The file of `log: { file }`, and those that it was before. One that somebody moves away or removes is made anew.
+///
+/// Not for several threads at once: the sink locks.
+struct LogFile {
+    let settings: LogFileSettings
+    private var descriptor: Int32 = -1
+    private var bytes = 0
+    /// Why the last line could not be written; nil where it was.
+    private(set) var failure: String?
+
+    init(_ settings: LogFileSettings) { self.settings = settings }
+
+    /// What became of a line.
+    enum Outcome: Equatable {
+        case written
+        /// It belongs on standard error. The reason where the line before could be written; nil where it has been told.
+        case failed(String?)
+    }
+
+    mutating func write(_ line: [UInt8]) -> Outcome {
+        guard let failure = attempt(line) else {
+            self.failure = nil
+            return .written
+        }
+        // The disk may be mended, so each line tries it anew.
+        shut()
+        defer { self.failure = failure }
+        return .failed(self.failure == nil ? failure : nil)
+    }
+
+    mutating func shut() {
+        if descriptor >= 0 { close(descriptor) }
+        descriptor = -1
+    }
+
+    private var path: String { settings.path.value }
+
+    /// - Returns: why it failed.
+    private mutating func attempt(_ line: [UInt8]) -> String? {
+        if descriptor >= 0, !isStillThere { shut() }
+        if let failure = openIfNeeded() { return failure }
+        if bytes > 0, bytes + line.count > settings.maxBytes {
+            shut()
+            if let failure = rotate() { return failure }
+            if let failure = openIfNeeded() { return failure }
+        }
+        let written = line.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+        guard written == line.count else {
+            let failure = written < 0 ? String(cString: strerror(errno)) : "only a part of a line was written"
+            // What is there of it goes, so that the next line begins where a line begins.
+            if written > 0 { _ = ftruncate(descriptor, off_t(bytes)) }
+            return failure
+        }
+        bytes += written
+        return nil
+    }
+
+    private mutating func openIfNeeded() -> String? {
+        guard descriptor < 0 else { return nil }
+        do { descriptor = try RegularFile.open(path, O_WRONLY | O_CREAT | O_APPEND, permissions: 0o640) } catch { return error.reason }
+        bytes = Int(max(0, lseek(descriptor, 0, SEEK_END)))
+        return nil
+    }
+
+    /// Whether the path still leads to what is open.
+    private var isStillThere: Bool {
+        var open = stat()
+        var named = stat()
+        return fstat(descriptor, &open) == 0 && stat(path, &named) == 0 && open.st_dev == named.st_dev && open.st_ino == named.st_ino
+    }
+
+    private func rotate() -> String? {
+        if settings.files == 1 { return unlink(path) == 0 ? nil : String(cString: strerror(errno)) }
+        for number in stride(from: settings.files - 1, to: 0, by: -1) {
+            let old = number == 1 ? path : "\(path).\(number - 1)"
+            // Those before the first do not exist yet.
+            if rename(old, "\(path).\(number)") != 0, errno != ENOENT { return String(cString: strerror(errno)) }
+        }
+        return nil
+    }
+}

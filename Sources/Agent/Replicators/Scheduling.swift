@@ -1,0 +1,75 @@
+import AgentConfiguration
+import Glibc
+import Replication
+import Synchronization
+
+/// Which replicators have a connection at certain times of the day only, and whether it is such a time.
+final class Schedules: Sendable {
+    private let known = Mutex<[String: Bool]>([:])
+    private let watch = Mutex<Task<Void, Never>?>(nil)
+
+    func follow(_ work: @escaping @Sendable () async -> Void) { watch.withLock { $0 = Task { await work() } } }
+    func end() { watch.withLock { $0?.cancel() } }
+
+    /// - Returns: what was noted before; nil of one that is new.
+    func note(_ name: String, isWanted: Bool) -> Bool? { known.withLock { $0.updateValue(isWanted, forKey: name) } }
+
+    /// Forgets all others.
+    func keep(_ names: Set<String>) { known.withLock { $0 = $0.filter { names.contains($0.key) } } }
+}
+
+extension Agent {
+    /// Seconds between two looks at the clock.
+    private static let lookEvery = 10
+
+    /// Suspends and resumes at the borders of schedules, until the task is cancelled. What an operator does in between holds until the next one.
+    func watchSchedules() async {
+        while !Task.isCancelled {
+            try? await environment.time.sleep(seconds: Self.lookEvery)
+            guard !Task.isCancelled, !isStopping else { return }
+            let minute = Self.minuteOfDay(environment.time.wallSeconds())
+            let scheduled = settings.replicators.filter { !$0.schedule.isEmpty }
+            schedules.keep(Set(scheduled.map(\.name.value)))
+            for wanted in scheduled {
+                let name = wanted.name.value
+                let isWanted = wanted.isScheduled(at: minute)
+                guard let replicator = replicators.first(where: { $0.configuration.name.utf8.elementsEqual(name.utf8) }),
+                    let before = schedules.note(name, isWanted: isWanted), before != isWanted
+                else { continue }
+                if !isWanted {
+                    _ = await replicator.suspend()
+                } else if shared.withLock({ $0.replicatorHalts[name] }) == nil {
+                    await replicator.resume()
+                }
+            }
+        }
+    }
+
+    /// Whether a replicator that starts now may connect.
+    func mayConnect(_ settings: ReplicatorSettings) -> Bool {
+        guard !settings.schedule.isEmpty else { return true }
+        let isWanted = settings.isScheduled(at: Self.minuteOfDay(environment.time.wallSeconds()))
+        _ = schedules.note(settings.name.value, isWanted: isWanted)
+        return isWanted
+    }
+
+    /// When the schedule of a replicator lets it connect again (seconds since 1970); nil where it may now, an operator has suspended it, or it never does.
+    nonisolated func resumption(of replicator: Replicator, now: Int64) -> Int64? {
+        let name = replicator.configuration.name
+        guard replicator.status.isSuspended, shared.withLock({ $0.replicatorHalts[name] }) == nil,
+            let settings = settings.replicators.first(where: { $0.name.value.utf8.elementsEqual(name.utf8) }),
+            !settings.isScheduled(at: Self.minuteOfDay(now))
+        else { return nil }
+        // By the clock as it will be: summer time begins and ends.
+        let minutes = (1...2 * 1_440).first { settings.isScheduled(at: Self.minuteOfDay(now + 60 * Int64($0))) }
+        return minutes.map { now - now % 60 + 60 * Int64($0) }
+    }
+
+    /// Since midnight, in the machine's time zone.
+    private nonisolated static func minuteOfDay(_ seconds: Int64) -> Int {
+        var seconds = time_t(seconds)
+        var parts = tm()
+        localtime_r(&seconds, &parts)
+        return Int(parts.tm_hour) * 60 + Int(parts.tm_min)
+    }
+}

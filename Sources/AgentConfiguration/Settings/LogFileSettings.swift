@@ -1,0 +1,21 @@
+/// The log in files of its own, where nothing else keeps what is written to standard error.
+package struct LogFileSettings: Sendable, ConfigurationSection {
+    /// Absolute; the one that is written to.
+    package var path = Located("")
+    /// Bytes of one file; then it becomes `PATH.1`, and so on. Default 1 MiB.
+    package var maxBytes = 1 << 20
+    /// How many are kept, with the present one. Default 5.
+    package var files = 5
+    package internal(set) var position = SourcePosition.none
+
+    package init() {}
+
+    static let sectionName = "log_file"
+    static let keys: [Key<LogFileSettings>] = [
+        Key("path", \.path, Form<String>.path.located, required: true, "The file that is written to, in a folder that is there; relative to the configuration's folder."),
+        Key("max_bytes", \.maxBytes, Form<Int>.bytes((64 << 10)...(1 << 30)), "Size at which it becomes PATH.1, that one PATH.2, and so on."),
+        Key("files", \.files, .integer(1...100), "How many files are kept, with the present one; the oldest goes."),
+    ]
+
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+}
