@@ -128,10 +128,11 @@ struct CallCostTests {
     /// Below the budgets that are watched by a clock: each instruction counts, from the first on.
     private static let budget = 1_900_000
 
+    private static let document = "{\"members\":{" + (0..<40_000).map { "\"k\($0)\":1" }.joined(separator: ",") + "},\"list\":["
+        + (0..<30_000).map { "\($0)" }.joined(separator: ",") + "]}"
+
     /// How the call ends, and the instructions that it was charged.
     private static func call(_ body: String, instructions: Int = Self.budget) throws -> (failure: LuaFailure?, instructions: Int) {
-        let document = "{\"members\":{" + (0..<40_000).map { "\"k\($0)\":1" }.joined(separator: ",") + "},\"list\":["
-            + (0..<30_000).map { "\($0)" }.joined(separator: ",") + "]}"
         return try onPluginThread {
             let source = "return { push_filter = function(doc, ctx)\n\(body)\nreturn true end }"
             let state = try makeState(source, modules: LongModule(), host: HostileHost())
