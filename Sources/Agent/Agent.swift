@@ -201,12 +201,12 @@ package actor Agent {
         remembering?.cancel()
         // Goodbye before the ports are closed.
         announcing?.cancel()
-        await Deadline.run(seconds: 1, environment.time) { [announcing] in await announcing?.value }
+        await Deadline.run(seconds: StopLimits.goodbye, environment.time) { [announcing] in await announcing?.value }
         defer { logs.reportFolded(all: true) }
         for keeper in keepers { await keeper.stop() }
         await channels.stop()
         stopProgress.begin("listeners and replicators")
-        await Deadline.run(seconds: 4, environment.time) {
+        await Deadline.run(seconds: StopLimits.connections, environment.time) {
             await withTaskGroup(of: Void.self) { tasks in
                 for replicator in state.replicators { tasks.addTask { await replicator.stop() } }
                 for listener in state.listeners { tasks.addTask { await listener.stop(code: 4001) } }

@@ -98,7 +98,7 @@ package struct AgentService: Sendable {
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0) }
                 + [.init(service: Ending(signals: signals, notice: notice, audit: agent.audit, logger: log), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
-        configuration.maximumGracefulShutdownDuration = .seconds(5)
+        configuration.maximumGracefulShutdownDuration = .seconds(StopLimits.promised)
         let group = ServiceGroup(configuration: configuration)
         do {
             try await group.run()

@@ -147,6 +147,8 @@ extension ConfigurationBase {
     /// - Parameter problems: what was wrong before.
     func settings(_ problems: ProblemList) -> (AgentSettings, ConfigurationProblems?) {
         var settings = AgentSettings()  // an empty file means all defaults
+        var problems = problems
+        if let root { problems.noteExpansions(in: root) }
         var reading = Reading(file: file, folder: folder, problems: problems)
         if let root, let read = AgentSettings.read(root, &reading) { settings = read }
         settings.check(references: &reading)

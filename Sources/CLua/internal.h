@@ -223,6 +223,11 @@ void nj_wrap_readonly(lua_State *L);  // replaces the table on top by a read-onl
 bool nj_is_readonly(lua_State *L, int index);
 void nj_push_readonly_table(lua_State *L, int index); // the table behind a view
 
+// charges.c
+void nj_check_arguments(lua_State *L, nj_state *S); // charges all texts among them; raises where they are longer than block
+void nj_wrap_charged(lua_State *L);         // replaces the C function on top by one that charges its first two texts
+void nj_wrap_charged_for_all(lua_State *L); // … by one that checks all of its arguments
+
 // layers.c: what scripts see of the environment and of each library
 void nj_make_layer(lua_State *L);                   // replaces the table on top by a view of it
 bool nj_push_layer_base(lua_State *L, int index);   // the table behind a view; false (and nothing) for other values

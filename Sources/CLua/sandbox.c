@@ -213,20 +213,6 @@ static int base_getmetatable(lua_State *L) {
     return 1;
 }
 
-// MARK: Charging stock functions whose cost grows with a string
-
-static int charged(lua_State *L) {
-    nj_state *S = nj_of(L);
-    for (int i = 1; i <= 2; i++) {
-        if (lua_type(L, i) == LUA_TSTRING) nj_charge(L, S, lua_rawlen(L, i) >> 1);
-    }
-    // Called as plain C, in this very frame, so that its errors name the script's line and the function.
-    return lua_tocfunction(L, lua_upvalueindex(1))(L);
-}
-
-// Replaces the function at the top by its charged form.
-static void wrap_charged(lua_State *L) { lua_pushcclosure(L, charged, 1); }
-
 // MARK: The table
 
 static void copy_fields(lua_State *L, int from, int to, const char *const *names) {
@@ -280,7 +266,7 @@ void nj_build_environment(lua_State *L) {
     static const char *const base_names[] = {"assert", "error", "ipairs", "pairs", "rawequal", "rawlen", "select", "_VERSION",
                                              NULL};
     static const char *const math_names[] = {
-        "abs", "ceil", "floor", "max", "min", "sqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "deg", "rad",
+        "abs", "ceil", "floor", "sqrt", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "deg", "rad",
         "fmod", "modf", "tointeger", "type", "ult", "random", "pi", "huge", "maxinteger", "mininteger", NULL};
     static const luaL_Reg base[] = {
         {"tostring", base_tostring}, {"print", base_print}, {"type", base_type}, {"next", base_next},
@@ -301,26 +287,35 @@ void nj_build_environment(lua_State *L) {
     luaL_requiref(L, LUA_GNAME, luaopen_base, 0);
     copy_fields(L, lua_gettop(L), env, base_names);
     lua_getfield(L, -1, "tonumber");
-    wrap_charged(L);
+    nj_wrap_charged(L);
     lua_setfield(L, env, "tonumber");
     lua_settop(L, env);
 
     luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 0);
     lua_newtable(L);
     copy_fields(L, env + 1, env + 2, math_names);
+    static const char *const of_many[] = {"max", "min"};
+    for (int i = 0; i < 2; i++) {
+        lua_getfield(L, env + 1, of_many[i]);
+        nj_wrap_charged_for_all(L);
+        lua_setfield(L, env + 2, of_many[i]);
+    }
     set_layer(L, env, "math");
     lua_settop(L, env);
 
     luaL_requiref(L, LUA_UTF8LIBNAME, luaopen_utf8, 0);
     lua_newtable(L);
-    static const char *const utf8_plain[] = {"char", "charpattern", NULL};
+    static const char *const utf8_plain[] = {"charpattern", NULL};
     static const char *const utf8_charged[] = {"codepoint", "len", "offset"};
     copy_fields(L, env + 1, env + 2, utf8_plain);
     for (int i = 0; i < 3; i++) {
         lua_getfield(L, env + 1, utf8_charged[i]);
-        wrap_charged(L);
+        nj_wrap_charged(L);
         lua_setfield(L, env + 2, utf8_charged[i]);
     }
+    lua_getfield(L, env + 1, "char");
+    nj_wrap_charged_for_all(L);
+    lua_setfield(L, env + 2, "char");
     lua_pushcfunction(L, nj_utf8_codes);
     lua_setfield(L, env + 2, "codes");
     set_layer(L, env, "utf8");
@@ -343,7 +338,7 @@ void nj_build_environment(lua_State *L) {
     static const char *const arithmetic[] = {"__add", "__sub", "__mul", "__mod", "__pow", "__div", "__idiv", "__unm"};
     for (int i = 0; i < 8; i++) {
         lua_getfield(L, -1, arithmetic[i]);
-        wrap_charged(L);
+        nj_wrap_charged(L);
         lua_setfield(L, -2, arithmetic[i]);
     }
     lua_pushvalue(L, strings);

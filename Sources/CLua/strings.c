@@ -36,7 +36,7 @@ static int find_or_match(lua_State *L, bool find) {
         for (size_t i = 0; i < pattern_length && plain; i++) plain = strchr("^$*+?.([%-", text[i]) == NULL || text[i] == 0;
     }
     if (plain) {
-        nj_charge(L, S, (length - init) >> 4);
+        nj_charge(L, S, (length - init + pattern_length) >> 4);
         const char *at = pattern_length == 0 ? subject + init : memmem(subject + init, length - init, text, pattern_length);
         if (at == NULL) return lua_pushnil(L), 1;
         lua_pushinteger(L, at - subject + 1);
@@ -253,12 +253,13 @@ static int format(lua_State *L) {
             lua_replace(L, argument);
         }
     }
-    nj_charge(L, nj_of(L), length >> 2);
+    nj_check_arguments(L, nj_of(L));
+    nj_charge(L, nj_of(L), (length >> 2) + 16 * (size_t)argument);
     return lua_tocfunction(L, lua_upvalueindex(1))(L); // in this frame: its errors name the script's line
 }
 
 void nj_open_strings(lua_State *L) {
-    static const char *const kept[] = {"byte", "char", "len", "lower", "upper", "reverse", "sub", NULL};
+    static const char *const kept[] = {"byte", "len", "lower", "upper", "reverse", "sub", NULL};
     static const luaL_Reg own[] = {
         {"find", find}, {"match", match}, {"gmatch", gmatch}, {"gsub", gsub}, {"rep", rep}, {NULL, NULL}};
     int stock = lua_gettop(L);
@@ -267,6 +268,9 @@ void nj_open_strings(lua_State *L) {
         lua_getfield(L, stock, kept[i]);
         lua_setfield(L, -2, kept[i]);
     }
+    lua_getfield(L, stock, "char");
+    nj_wrap_charged_for_all(L);
+    lua_setfield(L, -2, "char");
     lua_getfield(L, stock, "format");
     lua_pushcclosure(L, format, 1);
     lua_setfield(L, -2, "format");

@@ -155,24 +155,24 @@ static int pack(lua_State *L) {
 
 // MARK: sort
 
-// Is the value at a before the one at b? Strings are charged by length: comparing two long ones is one step for Lua.
+static size_t text_length(lua_State *L, int index) { return lua_type(L, index) == LUA_TSTRING ? lua_rawlen(L, index) : 0; }
+
+// Is the value at a before the one at b? Texts are charged by length: comparing two long ones is one step for Lua, and a comparator or
+// a metamethod may be a library function, which reads them (math.max as a number) without an instruction in between.
 static bool before(lua_State *L, int a, int b) {
+    size_t x = text_length(L, a), y = text_length(L, b);
+    bool are_texts = lua_type(L, a) == LUA_TSTRING && lua_type(L, b) == LUA_TSTRING;
     if (lua_isnil(L, 2)) {
-        size_t cost = 1;
-        if (lua_type(L, a) == LUA_TSTRING && lua_type(L, b) == LUA_TSTRING) {
-            size_t x = lua_rawlen(L, a), y = lua_rawlen(L, b);
-            cost += (x < y ? x : y) >> 4;
-        }
-        nj_charge(L, nj_of(L), cost);
+        nj_charge(L, nj_of(L), 1 + (are_texts ? (x < y ? x : y) >> 4 : (x + y) >> 1));
         return lua_compare(L, a, b, LUA_OPLT);
     }
+    nj_charge(L, nj_of(L), 1 + (lua_iscfunction(L, 2) ? (x + y) >> 1 : 0));
     a = lua_absindex(L, a);
     b = lua_absindex(L, b);
     lua_pushvalue(L, 2);
     lua_pushvalue(L, a);
     lua_pushvalue(L, b);
     lua_call(L, 2, 1);
-    nj_charge(L, nj_of(L), 1);
     bool is = lua_toboolean(L, -1);
     lua_pop(L, 1);
     return is;

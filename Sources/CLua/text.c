@@ -179,7 +179,7 @@ static int cidr(lua_State *L) {
     bool is_v4, host_is_v4;
     size_t network_length = slash == NULL ? range_length : (size_t)(slash - range);
     bool valid = memchr(range, 0, range_length) == NULL && parse_address(range, network_length, network, &is_v4);
-    long bits = is_v4 && valid ? 32 : 128;
+    long bits = valid && is_v4 ? 32 : 128;
     if (valid && slash != NULL) {
         char *end;
         long given = strtol(slash + 1, &end, 10);

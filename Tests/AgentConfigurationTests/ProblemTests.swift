@@ -358,4 +358,27 @@ struct ProblemTests {
             for secret in ["271828", "ken314", "161803"] { #expect(!problem.description.contains(secret)) }
         }
     }
+
+    /// Wherever it was written: also as a name, which is looked for among others and may be quoted by whoever does not find it.
+    @Test func whatAVariableHoldsIsInNoProblem() {
+        let places = [
+            "data: ${W}", "plugins: \"a/${W}\"", "databases: { main: { conflict_resolver: \"${W}\" } }", "databases: { main: { collections: [ \"${W}\" ] } }",
+            "databases: { main: {} }\nlisteners: [ { name: \"${W}\", databases: [ \"${W}\" ], port: \"${W}\", interface: \"${W}\", collections: [ \"${W}\" ] } ]",
+            "databases: { main: {} }\nlisteners: [ { name: \"x ${W}\", databases: [ \"x-${W}\", \"x-${W}\" ], identity: \"${W}\", roots: \"${W}\" } ]",
+            "databases: { main: {} }\nlisteners: [ { name: a, databases: [ main ], endpoint: \"unix:${W}\" }, { name: \"${W}\", databases: [ main ], endpoint: \"unix:${W}\" } ]",
+            "databases: { main: {} }\nreplicators: [ { name: \"${W}\", database: \"${W}\", target: \"${W}\", type: \"${W}\", collections: { a: { push_filter: \"${W}\" } } } ]",
+            "databases: { main: {} }\nreplicators: [ { name: r, database: main, target: \"local:${W}\" }, { name: s, database: main, target: \"wss://${W}:${W}/${W}\" } ]",
+            "admin: { address: \"${W}\", port: \"${W}\", tokens: [ { name: \"${W}\", token: a }, { name: \"${W}\", token: \"${W}\" } ] }",
+            "log: { level: \"${W}\", domains: { network: \"${W}\" } }", "limits: { memory: \"${W}\" }", "fleet: { database: \"${W}\", keys: [ \"${W}\" ], accept_config: [ \"${W}\" ] }",
+        ]
+        for value in ["hunter2-in-a-variable", String(repeating: "hunter2 ", count: 40), "hunter2\n\u{1B}[31m", "hunter2"] {
+            for place in places {
+                for problem in problems(place, environment: ["W": value]) {
+                    #expect(!problem.description.contains("hunter2"), "\(place): \(problem)")
+                }
+            }
+        }
+        let found = problems("databases: { main: {} }\nlisteners: [ { name: a, databases: [ \"${W}\" ], interface: lo } ]", environment: ["W": "hunter2"])
+        #expect(found.contains { $0.message.contains("the database what \"${W}\" expands to is not configured; databases: main") }, "\(found)")
+    }
 }

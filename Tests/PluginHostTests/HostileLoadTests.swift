@@ -12,6 +12,8 @@ struct HostileLoadTests {
         "swallow": "while true do pcall(function() while true do end end) end",
         "memory": "local t = {} while true do t[#t + 1] = ('x'):rep(100000) .. #t end",
         "collide": "while true do local t = {} for k = 1, 8000 do t[k * 32767] = true end end",
+        "arguments": "local s, t = ('0'):rep(1000000), {} for i = 1, 20000 do t[i] = s end return string.char(table.unpack(t)) ~= doc.n",
+        "sort": "local s, t = ('0'):rep(1000000), {} for i = 1, 2000 do t[i] = s end table.sort(t, math.abs)",
         "coroutine": "while true do pcall(coroutine.wrap(function() while true do end end)) end",
         "flood": "for i = 1, 100000 do nightjar.log.error(('x'):rep(9000), { i = i }) end return true",
         "globals": "string.upper = nil pcall = nil doc_seen = doc error({})",

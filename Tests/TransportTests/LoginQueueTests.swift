@@ -8,9 +8,24 @@ struct LoginQueueTests {
     /// The order in which logins had their turn, and a gate that holds the first one.
     private final class Checks: Sendable {
         let order = Mutex<[String]>([])
+        private let running = Mutex<(now: Int, most: Int)>((0, 0))
+        /// How many ran at the same time.
+        var mostAtOnce: Int { running.withLock { $0.most } }
         private let gate = Mutex<(isOpen: Bool, waiting: CheckedContinuation<Void, Never>?)>((false, nil))
 
         func check(_ name: String) { order.withLock { $0.append(name) } }
+
+        /// A check that takes a while: others could begin in it.
+        func run(_ name: String) async {
+            check(name)
+            running.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
+            for _ in 0..<10 { await Task.yield() }
+            if name.hasPrefix("first@") { await hold() }
+            running.withLock { $0.now -= 1 }
+        }
+
+        /// The checks before this one.
+        func before(_ name: String) -> Int? { order.withLock { $0.firstIndex(of: name) } }
 
         func hold() async {
             await withCheckedContinuation { continuation in
@@ -37,8 +52,7 @@ struct LoginQueueTests {
     private func login(_ queue: LoginQueue, _ checks: Checks, _ user: String, _ origin: String) async -> Outcome {
         do throws(LoginQueue.Refusal) {
             return .success(try await queue.run(LoginGuard.Login(user: user, origin: origin)) {
-                checks.check("\(user)@\(origin)")
-                if user == "first" { await checks.hold() }
+                await checks.run("\(user)@\(origin)")
                 return user
             })
         } catch { return .failure(error) }
@@ -92,6 +106,58 @@ struct LoginQueueTests {
         for task in strangers { _ = await task.value }
         _ = await first.value
         #expect(try #require(checks.order.withLock { $0.firstIndex(of: "ada@1") }) <= 2)
+        #expect(queue.waiting == 0)
+    }
+
+    /// Where a crowd comes from: one place and one name, one place with as many names, as many places.
+    enum Crowd: CaseIterable, Sendable {
+        case oneUser, manyUsers, manyAddresses
+        func login(_ number: Int) -> (user: String, origin: String) {
+            switch self {
+            case .oneUser: ("guess", "1")
+            case .manyUsers: ("guess-\(number)", "1")
+            case .manyAddresses: ("guess", "1.\(number)")
+            }
+        }
+        /// Checks before the turn of one who has come after forty of them: from another address, and from that of the crowd.
+        func most(_ limits: LoginQueue.Limits) -> (stranger: Int, neighbour: Int) {
+            switch self {
+            case .oneUser: (3, 4)
+            case .manyUsers: (3, 2 * limits.waitingPerAddress)
+            case .manyAddresses: (limits.waiting + 1, limits.waiting + 1)
+            }
+        }
+    }
+
+    /// Each check is a password hash. Newcomers who know their password come among the crowd: one from elsewhere, and one from where it is.
+    @Test(arguments: Crowd.allCases)
+    func aCrowdOfAThousandKeepsNobodyWaitingForAllOfIt(_ crowd: Crowd) async {
+        let limits = LoginQueue.Limits()
+        let (queue, checks, first) = await busy(limits)
+        var guesses: [Task<Outcome, Never>] = []
+        func comes(_ range: Range<Int>) async {
+            for number in range {
+                let (user, origin) = crowd.login(number)
+                guesses.append(await enter(queue, checks, user, origin))
+            }
+        }
+        await comes(0..<40)
+        let stranger = await enter(queue, checks, "ada", "2")
+        let neighbour = await enter(queue, checks, "bob", "1")
+        await comes(40..<1000)
+        #expect(queue.waiting <= limits.waiting)
+        checks.open()
+        #expect(await stranger.value == .success("ada"), "none who stands in line has to go for one who has as little there")
+        #expect(await neighbour.value == .success("bob"))
+        for task in guesses { _ = await task.value }
+        _ = await first.value
+        let most = crowd.most(limits)
+        #expect(checks.before("ada@2").map { $0 <= most.stranger } == true, "\(String(describing: checks.before("ada@2")))")
+        #expect(checks.before("bob@1").map { $0 <= most.neighbour } == true, "\(String(describing: checks.before("bob@1")))")
+        #expect(checks.mostAtOnce == limits.atOnce)
+        // Those who were refused come back, and find room.
+        #expect(await login(queue, checks, "eve", "3") == .success("eve"))
+        #expect(checks.order.withLock { $0.count } <= limits.waiting + 4)
         #expect(queue.waiting == 0)
     }
 

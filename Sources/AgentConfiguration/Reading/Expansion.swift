@@ -81,6 +81,7 @@ struct Expansion {
                     scalar.isUnresolved = true
                     return
                 }
+                problems.noteExpansion(String(decoding: bytes, as: UTF8.self), of: "${\(name)}")
                 result += bytes
             case .failure(let failure):
                 // What is a reference and nothing else is meant as one, and may be named if it is well-formed.
@@ -98,6 +99,7 @@ struct Expansion {
         if scalar.isUnresolved { return }
         if brought { scalar.source = scalar.text }
         scalar.text = String(decoding: result, as: UTF8.self)
+        if let source = scalar.source { problems.noteExpansion(scalar.text, of: source) }
     }
 
     private struct Failure: Error {

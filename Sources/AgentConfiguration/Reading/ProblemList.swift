@@ -1,8 +1,12 @@
+import Encodings
+
 /// Problems as they are found. Bounded: further ones are only counted.
 struct ProblemList: Sendable {
     let file: String
     private(set) var problems: [ConfigurationProblem] = []
     private(set) var omitted = 0
+    /// What `${…}` brought in, with what was written: the one is in no problem, wherever it stands, for it may be a secret.
+    private var expansions: [String: String] = [:]
 
     init(file: String) { self.file = file }
 
@@ -11,7 +15,29 @@ struct ProblemList: Sendable {
     /// The message is only made if there is room for it.
     mutating func report(at position: SourcePosition, _ message: @autoclosure () -> String) {
         guard problems.count < Limits.problems else { omitted += 1; return }
-        problems.append(ConfigurationProblem(at: position, message()))
+        problems.append(ConfigurationProblem(at: position, hidingExpansions(message())))
+    }
+
+    mutating func noteExpansion(_ text: String, of source: String) { expansions[text] = source }
+
+    /// The same of all that is in a tree.
+    mutating func noteExpansions(in node: ConfigurationNode) {
+        switch node.content {
+        case .scalar(let scalar): if let source = scalar.source { noteExpansion(scalar.text, of: source) }
+        case .sequence(let elements): for element in elements { noteExpansions(in: element) }
+        case .mapping(let entries): for entry in entries { noteExpansions(in: entry.value) }
+        }
+    }
+
+    private func hidingExpansions(_ message: String) -> String {
+        // The longest first: one may be a part of another.
+        let found = expansions.sorted { ($0.key.utf8.count, $0.key) > ($1.key.utf8.count, $1.key) }
+        return found.reduce(message) { message, expansion in
+            let (text, source) = expansion
+            let shown = message.with(ValueQuoting.quoted(text), replacedBy: "what \(ValueQuoting.quoted(source)) expands to")
+            // A shorter one would be found in words that mean nothing.
+            return text.utf8.count < 5 ? shown : shown.with(text, replacedBy: source)
+        }
     }
 
     mutating func report(file message: String) {

@@ -81,7 +81,7 @@ struct AccessRemovals {
         let (slot, generation, before) = (link.slot, link.generation, session.counters.snapshot)
         session.later(milliseconds: max(1, seconds * 1_000)) { session in
             let now = session.counters.snapshot
-            let hasMore = !session.outgoing.isEmpty || session.dialect.hasPendingOutput || session.transport.waitingBytes > 0
+            let hasMore = session.outgoing.count > 0 || session.dialect.hasPendingOutput || session.transport.waitingBytes > 0
             // What the peer answered may lie in a connection that is not read for the moment.
             let isMoving = session.accounts.readingIsPaused || now.blobBytesSent != before.blobBytesSent || hasMore && now.bytesSent != before.bytesSent
             session.tell(slot, generation, push: .removalsWereWatched(isMoving: isMoving))

@@ -58,7 +58,7 @@ final class MessageMaking {
 
     /// Of those that wait, beside what the push holds.
     var bytes: Int { waiting.bytes }
-    var isEmpty: Bool { waiting.count == 0 }
+    var count: Int { waiting.count }
 
     func append(_ revision: OutgoingRevisions.Revision) { waiting.append(revision) }
 

@@ -118,7 +118,7 @@ package final class LoginQueue: Sendable {
             let refusal = Refusal.full(limit: "waiting_logins", value: limits.waiting)
             let mine = own.map { lane.lines[$0].count } ?? 0
             guard let longest = lane.lines.indices.max(by: { lane.lines[$0].count < lane.lines[$1].count }),
-                lane.lines[longest].count > mine || longest == own,
+                lane.lines[longest].count > mine + 1 || longest == own,
                 let victim = Self.giveWay(in: longest, to: login, &lane)
             else { return (ticket, refusal) }
             out = (victim, refusal)
@@ -127,13 +127,14 @@ package final class LoginQueue: Sendable {
         return out
     }
 
-    /// The newest of the user who has most in the line, unless that is this login's own user.
+    /// The newest of the user who has most in the line, unless this login's own user would then have as many. So one who is alone in their
+    /// line keeps the place, however many come after: the turn comes when those before have had theirs.
     private static func giveWay(in index: Int, to login: LoginGuard.Login, _ lane: inout Lane) -> Ticket? {
         let users = lane.lines[index].users
         guard let longest = users.indices.max(by: { users[$0].tickets.count < users[$1].tickets.count }) else { return nil }
         if lane.lines[index].origin.utf8.elementsEqual(login.origin.utf8) {
             let mine = users.first { $0.user.utf8.elementsEqual(login.user.utf8) }?.tickets.count ?? 0
-            guard users[longest].tickets.count > mine else { return nil }
+            guard users[longest].tickets.count > mine + 1 else { return nil }
         }
         guard let victim = lane.lines[index].users[longest].tickets.popLast() else { return nil }
         lane.waiting -= 1

@@ -190,8 +190,14 @@ struct CouchBranchTests {
     func winnerIsDeleted() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
-            let ids = (0..<12).map { "x\($0)" }
-            for id in ids { branches(server, id, 2) }
+            let ids = (0..<24).map { "x\($0)" }
+            // Each has revisions of its own: of the tombstones now one is the greater, now the other.
+            for id in ids {
+                server.change { tree in
+                    let root = tree.edit(id, "{\"n\":0,\"of\":\"\(id)\"}")
+                    for n in 1...2 { tree.edit(id, "{\"n\":\(n),\"of\":\"\(id)\"}", on: root) }
+                }
+            }
             let configuration = ReplicatorConfiguration(a, to: target, continuous: true) { $0.only { $0.resolver = Self.local } }
             // The losing branch cannot end for now.
             server.trouble { request, body in
@@ -201,16 +207,32 @@ struct CouchBranchTests {
             let replicator = Replicator(configuration, try DatabaseClient(target))
             await replicator.start()
             for id in ids { try await a.wait { try await $0.body(id) != nil } }
-            await replicator.wait { $0.activity == .idle && $0.counts.resolved == 12 }
+            await replicator.wait { $0.activity == .idle && $0.counts.resolved == ids.count }
+            var (ends, deletions): ([String: RevisionID], [String: RevisionID]) = ([:], [:])
+            for id in ids {
+                let won = try #require(try await a.get(id)).revision.text
+                let lost = live(server, id).filter { $0 != won }
+                #expect(lost.count == 1 && live(server, id).count == 2, "\(id): \(live(server, id))")
+                ends[id] = lost.first.map { RevisionTree.end(of: rev($0)) }
+            }
             server.trouble { _, _ in nil }
-            for id in ids { try await a.put(id, "{}", deleted: true) }
+            for id in ids { deletions[id] = try await a.put(id, "{}", deleted: true) }
             for id in ids { await replicator.wait { _ in server.tree.documents[id].map { $0.leaves.contains { CouchTree.generation($0) > 2 } } == true } }
             await replicator.stop()
             for _ in 0..<2 { try await run(a, target) }
+            var endIsGreater: Set<Bool> = []
             for id in ids {
-                #expect(live(server, id).isEmpty, "\(id): \(server.tree.documents[id]?.leaves ?? [])")
-                #expect(try await a.get(id)?.isDeleted == true)
+                let (end, deletion) = (try #require(ends[id]), try #require(deletions[id]))
+                let leaves = server.tree.documents[id]?.leaves ?? []
+                #expect(live(server, id).isEmpty, "\(id): \(leaves)")
+                // The deletion and the end of what was given up, and nothing else that somebody made of the two.
+                #expect(Set(leaves) == [end.text, deletion.text], "\(id): \(leaves)")
+                // The end of a branch that lost says nothing of the document.
+                let here = try await a.get(id)
+                #expect(here?.isDeleted == true && here?.revision == deletion, "\(id): \(String(describing: here?.revision)), end \(end)")
+                endIsGreater.insert(end > deletion)
             }
+            #expect(endIsGreater == [true, false], "only one of the two orders was tried")
         }
     }
 

@@ -191,3 +191,15 @@ while true do pcall(require, "nothing") end
 local mt = { __index = {} } while true do setmetatable({}, mt) end
 --# cpu-90 the clock is asked for ever | timeout
 while true do os.clock() os.time() nightjar.time.now() end
+--# cpu-91 string.char of a million digits, thousands of times in one call | error ~ together
+local s, t = ('0'):rep(1000000) .. '65', {} for i = 1, 20000 do t[i] = s end return string.char(table.unpack(t)) == ''
+--# cpu-92 math.max of a million digits, thousands of times in one call | error ~ together
+local s, t = ('0'):rep(1000000) .. '65', {} for i = 1, 20000 do t[i] = s end return math.max(table.unpack(t)) > 0
+--# cpu-93 format of a million digits, thousands of times in one call | error ~ together
+local s, t = ('0'):rep(1000000) .. '65', {} for i = 1, 20000 do t[i] = s end return ('%d'):rep(20000):format(table.unpack(t)) == ''
+--# cpu-94 format that looks at the end of a long text, thousands of times in one call | error ~ together
+local s, t = ('x'):rep(1000000), {} for i = 1, 20000 do t[i] = s end return ('%.1s'):rep(20000):format(table.unpack(t)) == ''
+--# cpu-95 sort whose comparison is a library function that reads a million digits | timeout
+local s, t = ('0'):rep(1000000), {} for i = 1, 2000 do t[i] = s end table.sort(t, math.abs)
+--# cpu-96 sort whose metamethod is a library function that reads a million digits | timeout/error
+local s, t = ('0'):rep(1000000), {} local m = setmetatable({}, { __lt = tonumber }) for i = 1, 4000, 2 do t[i], t[i + 1] = s, m end table.sort(t)

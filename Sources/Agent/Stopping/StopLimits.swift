@@ -1,0 +1,9 @@
+/// What a stop in order waits for, in seconds.
+enum StopLimits {
+    /// The goodbye of listeners that were announced.
+    static let goodbye = 1
+    /// Connections of listeners and replicators: a peer that does not answer is not waited for longer.
+    static let connections = 4
+    /// What README promises of SIGTERM.
+    static let promised = 5
+}
