@@ -1,4 +1,6 @@
+import Digests
 import Documents
+import Encodings
 import TestSupport
 import Testing
 
@@ -77,6 +79,19 @@ struct CouchReplicationTests {
         // A feed without heartbeat ends when nothing comes.
         let end = try await couch.send("GET", "/main/_changes?feed=continuous&style=all_docs&since=now&timeout=200")
         #expect(end.text.hasSuffix(",\"pending\":0}\n") && end.text.contains("{\"last_seq\":"), "\(end)")
+    }
+
+    @Test("an attachment that does not come as its digest says is refused with its document")
+    func corrupted() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        // Of the bytes that follow, and of others.
+        for (digest, status) in [("md5-7JRX0LQBoSjiiYcnoLwnqQ==", 400), ("md5-\(Base64.encode(MD5.hash(Array("first bytes".utf8))))", 201)] {
+            let body = Self.related("jug\(status)", second, [revision], boundary: "b1")
+                .replacing("\"length\":11,", with: "\"length\":11,\"digest\":\"\(digest)\",")
+            let put = try await couch.send("PUT", "/main/jug\(status)?new_edits=false", body, [("Content-Type", "multipart/related; boundary=\"b1\"")])
+            #expect(put.status == status, "\(put)")
+        }
+        #expect(try await couch.problem("GET", "/main/jug400") == "404 not_found")
     }
 
     private static func related(_ id: String, _ revision: String, _ ancestors: [String], boundary: String) -> String {
