@@ -37,7 +37,7 @@ enum BulkRoutes {
         text.raw("[")
         // With new_edits=false only what went wrong is told.
         text.list(isEdit ? results : results.filter { $0.error != nil }) { text, result in
-            if let error = result.error {
+            if let error = isEdit ? result.error : result.error?.ofReplication {
                 text.raw("{\"id\":")
                 if let id = result.id { text.string(id) } else { text.raw("null") }
                 text.raw(",\"error\":")

@@ -94,6 +94,24 @@ struct CouchReplicationTests {
         #expect(try await couch.problem("GET", "/main/jug400") == "404 not_found")
     }
 
+    @Test("what a replication brings and cannot be stored here is forbidden, which it leaves out and goes on: other errors have it begin anew for ever")
+    func impossible() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let long = String(repeating: "n", count: 241)
+        // One branch more than a document may have.
+        var documents = (0..<33).map { n in "{\"_id\":\"bushy\",\"_rev\":\"1-\(n < 16 ? "0" : "")\(String(n, radix: 16))\"}" }
+        documents += ["{\"_id\":\"\(long)\",\"_rev\":\"1-aa\"}", "{\"_id\":\"odd\",\"_rev\":\"1-x\"}", "{\"_id\":\"good\",\"_rev\":\"1-aa\"}"]
+        let request = "{\"new_edits\":false,\"docs\":[\(documents.joined(separator: ","))]}"
+        let rows = try await couch.ok("POST", "/main/_bulk_docs", request, status: 201).asArray ?? []
+        #expect(rows.map { $0["id"]?.asString ?? "" } == ["bushy", long, "odd"], "\(rows)")
+        #expect(rows.allSatisfy { $0["error"]?.asString == "forbidden" && $0["reason"]?.asString?.isEmpty == false }, "\(rows)")
+        try await couch.ok("GET", "/main/good")
+        // As CouchDB's replicator brings a document with attachments.
+        #expect(try await couch.problem("PUT", "/main/odd?new_edits=false", "{\"_rev\":\"1-x\"}") == "403 forbidden")
+        // Who edits is told what is wrong.
+        #expect(try await couch.problem("PUT", "/main/\(long)", "{}") == "400 illegal_docid")
+    }
+
     private static func related(_ id: String, _ revision: String, _ ancestors: [String], boundary: String) -> String {
         let ids = ([revision] + ancestors).map { "\"\($0.dropFirst(2))\"" }.joined(separator: ",")
         let document = """
