@@ -75,7 +75,7 @@ struct IncomingDocument: Sendable {
                 guard parts.flag(value) != nil else { throw invalid("Bad special document member: _deleted must be true or false") }
             case "_attachments":
                 guard parts.isObject(value) else { throw invalid("_attachments must be an object") }
-            case _ where ignored.contains(key) || foreign.contains(key): continue
+            case _ where ignored.contains(key) || !isLocal && foreign.contains(key): continue
             default: throw invalid("Bad special document member: \(key)")
             }
         }

@@ -100,7 +100,10 @@ struct CouchReplicationTests {
         let long = String(repeating: "n", count: 241)
         // One branch more than a document may have.
         var documents = (0..<33).map { n in "{\"_id\":\"bushy\",\"_rev\":\"1-\(n < 16 ? "0" : "")\(String(n, radix: 16))\"}" }
-        documents += ["{\"_id\":\"\(long)\",\"_rev\":\"1-aa\"}", "{\"_id\":\"odd\",\"_rev\":\"1-x\"}", "{\"_id\":\"triggered\",\"_rev\":\"1-aa\",\"_replication_id\":\"a\"}", "{\"_id\":\"good\",\"_rev\":\"1-aa\"}"]
+        documents += [
+            "{\"_id\":\"\(long)\",\"_rev\":\"1-aa\"}", "{\"_id\":\"odd\",\"_rev\":\"1-x\"}",
+            "{\"_id\":\"triggered\",\"_rev\":\"1-aa\",\"_replication_id\":\"a\"}", "{\"_id\":\"good\",\"_rev\":\"1-aa\"}",
+        ]
         let request = "{\"new_edits\":false,\"docs\":[\(documents.joined(separator: ","))]}"
         let rows = try await couch.ok("POST", "/main/_bulk_docs", request, status: 201).asArray ?? []
         #expect(rows.map { $0["id"]?.asString ?? "" } == ["bushy", long, "odd", "triggered"], "\(rows)")
