@@ -74,7 +74,7 @@ package struct CouchServer: Sendable {
             route("POST", "", CouchCall.jsonLimit) { try await DocumentRoutes.post($0) },
             Route("PUT", "/:db") { try await DatabaseRoutes.create(host, $0) },
             route("DELETE", "") { _ in throw CouchError.forbidden("databases are made and removed in the agent's configuration") },
-            route("POST", "/_bulk_docs", CouchCall.jsonLimit) { try await BulkRoutes.bulkDocs($0) },
+            route("POST", "/_bulk_docs", CouchCall.batchLimit) { try await BulkRoutes.bulkDocs($0) },
             route("POST", "/_bulk_get") { try await BulkGet.answer($0) },
             route("POST", "/_revs_diff") { try await BulkRoutes.revisionsDifference($0) },
             route("POST", "/_missing_revs") { try await BulkRoutes.missingRevisions($0) },

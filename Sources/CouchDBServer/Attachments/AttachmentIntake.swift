@@ -22,8 +22,12 @@ struct ReceivedBlob: Sendable {
 struct AttachmentIntake: Sendable {
     let reading: DocumentReading
     let blobs: BlobStore
+    /// Attachments that were taken out of the request's text, in which their numbers stand.
+    let carried: [CarriedBlob]
 
-    init(_ call: CouchCall) { (reading, blobs) = (DocumentReading(call: call), call.database.blobs) }
+    init(_ call: CouchCall, _ carried: [CarriedBlob] = []) {
+        (reading, blobs, self.carried) = (DocumentReading(call: call), call.database.blobs, carried)
+    }
 
     /// - Parameters:
     ///   - isEdit: the revision is made here, of a client's edit.
@@ -73,6 +77,12 @@ struct AttachmentIntake: Sendable {
         let type = entry["content_type"]?.asString
         // Bytes that come with an edit are new with it, whatever the client read before.
         let position = isEdit ? generation : entry["revpos"]?.asUInt64.map { min($0, generation) } ?? generation
+        if let number = entry["data"]?.asUInt64, number < carried.count {
+            let blob = try carried[Int(number)].get()
+            return AttachmentEntry(
+                name: name, contentType: type ?? "application/octet-stream", length: blob.length, digest: blob.digest, md5: blob.md5,
+                revisionPosition: position)
+        }
         if let data = entry["data"] {
             guard let text = data.asString, let bytes = Base64.decode(text) else {
                 throw CouchError.badRequest("Invalid attachment data for \(name)")

@@ -1,6 +1,7 @@
 import Digests
 import Documents
 import DocumentStore
+import Encodings
 import HTTPServer
 import NIOCore
 
@@ -41,8 +42,18 @@ struct RelatedUpload {
             let isGzipped = entry.value["encoding"]?.asString == "gzip" || header.first("Content-Encoding") == "gzip"
             var upload = try await BlobUpload(
                 call.database.blobs, isGzipped: isGzipped, length: entry.value["length"]?.asUInt64.map { Int(clamping: $0) })
-            while let piece = try await reader.piece() { try await upload.append(piece) }
+            let asSent = MD5Hasher()
+            while let piece = try await reader.piece() {
+                asSent.update(piece)
+                try await upload.append(piece)
+            }
             var blob = try await upload.finish()
+            // CouchDB's digest is that of the bytes as they are sent, packed or not.
+            if let claimed = entry.value["digest"]?.asString, claimed.utf8.starts(with: "md5-".utf8),
+                ![asSent.finalize(), blob.md5].contains(where: { claimed == "md5-\(Base64.encode($0))" })
+            {
+                throw HTTPError(400, "Possible message corruption.", error: "content_md5_mismatch")
+            }
             blob.contentType = header.first("Content-Type")
             if !isGzipped, let length = entry.value["length"]?.asUInt64, length != blob.length {
                 throw CouchError.badRequest("the attachment \(entry.key) has \(blob.length) bytes, not \(length)")

@@ -68,5 +68,19 @@ struct UnreadableAttachment: Error {
 
 extension HTTPError {
     /// The word for programs.
-    var word: String { error ?? (status == 403 ? "forbidden" : status == 409 ? "conflict" : status == 404 ? "not_found" : "bad_request") }
+    var word: String {
+        if let error { return error }
+        return switch status {
+        case 403: "forbidden"
+        case 404: "not_found"
+        case 409: "conflict"
+        case 503: "service_unavailable"
+        case 500...: "internal_server_error"
+        default: "bad_request"
+        }
+    }
+
+    /// The same, of a document that a replication brings and that cannot be stored here. CouchDB and PouchDB leave out what is forbidden and go on;
+    /// for any other error they begin anew, with the same document, and nothing behind it ever comes.
+    var ofReplication: HTTPError { [400, 409, 413].contains(status) ? HTTPError(403, reason, headers: headers) : self }
 }

@@ -116,8 +116,10 @@ enum DocumentRoutes {
     private static func store(
         _ call: CouchCall, _ document: IncomingDocument, id: String?, parent: RevisionID?, isEdit: Bool, following: [String: ReceivedBlob] = [:]
     ) async throws -> HTTPResponse {
-        let (id, revision) = try await DocumentWriting(call: call).put(document, id: id, parent: parent, isEdit: isEdit, following: following)
-        return stored(call, id, revision)
+        do {
+            let (id, revision) = try await DocumentWriting(call: call).put(document, id: id, parent: parent, isEdit: isEdit, following: following)
+            return stored(call, id, revision)
+        } catch let error as HTTPError where !isEdit { throw error.ofReplication }
     }
 
     /// As CouchDB answers a write. One with `batch=ok` is durable all the same.

@@ -8,7 +8,7 @@ import Replication
 enum BulkRoutes {
     static func bulkDocs(_ call: CouchCall) async throws -> HTTPResponse {
         try call.requireWriting()
-        let parts = try await call.jsonParts()
+        let (parts, carried) = try await call.batch()
         guard parts.isObject(parts.root) else { throw CouchError.badRequest("Request body must be a JSON object") }
         var documents: [Range<Int>]?
         var isEdit = true
@@ -32,12 +32,12 @@ enum BulkRoutes {
         var isLocal: [Bool] = []
         isLocal.reserveCapacity(documents.count)
         for document in documents { isLocal.append(try IncomingDocument.check(parts, document, isEdit: isEdit)) }
-        let results = try await DocumentWriting(call: call).bulk(parts, documents, isLocal: isLocal, isEdit: isEdit)
+        let results = try await DocumentWriting(call: call).bulk(parts, documents, isLocal: isLocal, isEdit: isEdit, carried: carried)
         var text = JSONWriter()
         text.raw("[")
         // With new_edits=false only what went wrong is told.
         text.list(isEdit ? results : results.filter { $0.error != nil }) { text, result in
-            if let error = result.error {
+            if let error = isEdit ? result.error : result.error?.ofReplication {
                 text.raw("{\"id\":")
                 if let id = result.id { text.string(id) } else { text.raw("null") }
                 text.raw(",\"error\":")

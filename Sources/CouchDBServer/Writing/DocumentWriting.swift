@@ -30,7 +30,8 @@ struct DocumentWriting: Sendable {
     ///   - parent: nil takes the document's `_rev`.
     ///   - isEdit: `new_edits`; else the revisions were made elsewhere.
     func prepare(
-        _ document: IncomingDocument, id given: String? = nil, parent: RevisionID? = nil, isEdit: Bool, following: [String: ReceivedBlob] = [:]
+        _ document: IncomingDocument, id given: String? = nil, parent: RevisionID? = nil, isEdit: Bool, following: [String: ReceivedBlob] = [:],
+        carried: [CarriedBlob] = []
     ) async throws -> PeerWriting.Write {
         let text = given ?? document.id ?? Hex.encode(call.host.environment.random.bytes(16))
         guard case .document(let id) = try CouchID(text) else { throw CouchError.illegalID("Only reserved document ids may start with underscore.") }
@@ -51,7 +52,8 @@ struct DocumentWriting: Sendable {
         guard document.attachments != nil || document.mayHoldBlobs else {
             return PeerWriting.Write(id: id, revision: revision, isDeleted: document.isDeleted, body: document.body)
         }
-        let body = try await AttachmentIntake(call).body(of: document, id, generation: generation, isEdit: isEdit, parents: parents, following: following)
+        let body = try await AttachmentIntake(call, carried)
+            .body(of: document, id, generation: generation, isEdit: isEdit, parents: parents, following: following)
         return PeerWriting.Write(id: id, revision: revision, isDeleted: document.isDeleted, body: body)
     }
 
@@ -86,13 +88,15 @@ struct DocumentWriting: Sendable {
 
     /// The documents of `_bulk_docs`, one outcome for each; some at a time.
     ///
-    /// - Parameter isLocal: of each, whether it is a `_local` document.
-    func bulk(_ parts: JSONParts, _ documents: [Range<Int>], isLocal: [Bool], isEdit: Bool) async throws -> [Result] {
+    /// - Parameters:
+    ///   - isLocal: of each, whether it is a `_local` document.
+    ///   - carried: attachments that came in them, by their numbers.
+    func bulk(_ parts: JSONParts, _ documents: [Range<Int>], isLocal: [Bool], isEdit: Bool, carried: [CarriedBlob]) async throws -> [Result] {
         var results: [Result] = []
         var prepared: [Prepared] = []
         var bytes = 0
         for (index, range) in documents.enumerated() {
-            let next = try await prepare(parts, range, isLocal: isLocal[index], isEdit: isEdit)
+            let next = try await prepare(parts, range, isLocal: isLocal[index], isEdit: isEdit, carried: carried)
             if case .write(let write) = next {
                 bytes += write.body.count
                 if case .made(_, let history) = write.revision { bytes += history.reduce(0) { $0 + $1.memorySize } }
@@ -106,17 +110,18 @@ struct DocumentWriting: Sendable {
         return results
     }
 
-    private func prepare(_ parts: JSONParts, _ range: Range<Int>, isLocal: Bool, isEdit: Bool) async throws -> Prepared {
+    private func prepare(_ parts: JSONParts, _ range: Range<Int>, isLocal: Bool, isEdit: Bool, carried: [CarriedBlob]) async throws -> Prepared {
         do {
             if isLocal, let own = parts.id(of: range), case .local(let local) = try CouchID(own) {
                 return .done(Result(id: own, token: try await LocalRoutes.store(call, local, parts, range)))
             }
-            let document = try IncomingDocument(parts, range)
+            var document = try IncomingDocument(parts, range)
             if let own = document.id, own.utf8.first == UInt8(ascii: "_"), case .design(let design) = try CouchID(own) {
+                if !carried.isEmpty { try await document.takeBack(carried, call.database.blobs) }
                 let revision = try await DesignDocuments(call: call).put(design, document, parent: document.revision, isMade: !isEdit)
                 return .done(Result(id: design, revision: revision))
             }
-            return .write(try await prepare(document, isEdit: isEdit))
+            return .write(try await prepare(document, isEdit: isEdit, carried: carried))
         } catch let error as HTTPError {
             return try failed(error, parts, range)
         } catch let error as StoreError {

@@ -19,6 +19,11 @@ struct IncomingDocument: Sendable {
     /// Keys that say what CouchDB knows better itself.
     private static let ignored: Set<String> = ["_revs_info", "_conflicts", "_deleted_conflicts", "_local_seq", "_exp", "_cv", "_sync"]
 
+    /// Keys that CouchDB and PouchDB let documents have, and that have no place here: such a document is refused alone.
+    private static let foreign: Set<String> = [
+        "_access", "_removed", "_replication_id", "_replication_state", "_replication_state_reason", "_replication_state_time", "_replication_stats",
+    ]
+
     init() {}
 
     /// - Throws: ``HTTPError`` 400 in CouchDB's words.
@@ -70,7 +75,7 @@ struct IncomingDocument: Sendable {
                 guard parts.flag(value) != nil else { throw invalid("Bad special document member: _deleted must be true or false") }
             case "_attachments":
                 guard parts.isObject(value) else { throw invalid("_attachments must be an object") }
-            case _ where ignored.contains(key): continue
+            case _ where ignored.contains(key) || !isLocal && foreign.contains(key): continue
             default: throw invalid("Bad special document member: \(key)")
             }
         }

@@ -69,6 +69,7 @@ extension ReplicationError {
             case "bad_request", "doc_validation", "illegal_docid", "bad_content_type": 400
             case "too_large", "document_too_large", "attachment_too_large", "request_entity_too_large": 413
             case "timeout": 408
+            case "service_unavailable": 503
             default: 500
             }
         self.init(domain: .http, code: code, message: "the peer refused document \(id): \(error.prefix(100)), \(reason.prefix(300))")

@@ -41,6 +41,12 @@ enum FoundRevision: Sendable {
         }
     }
 
+    /// The peer says that it does not have it.
+    var isGone: Bool {
+        guard case .missing(_, _, let error) = self else { return false }
+        return error == "not_found" || error == "missing"
+    }
+
     /// Whether it is this revision, or what was made from it.
     func brings(_ id: DocumentID, _ revision: RevisionID) -> Bool {
         guard case .document(let document) = self, document.id == id else { return false }

@@ -9,6 +9,14 @@ struct WantedRevision: Sendable {
     var row: OfferedRow
     /// What is here of it.
     var ancestors: [Version]
+    /// Where the page of the feed began that has the row.
+    var since: String
+}
+
+/// Rows that the store looks at.
+struct FeedPage: Sendable {
+    var rows: [RowResult<OfferedRow>]
+    var since: String
 }
 
 /// Pull: `_changes` becomes lists of changes, what is wanted of them comes by `_bulk_get`.
@@ -24,8 +32,8 @@ extension CouchDialect {
         while !isOver {
             let request = changes(subscription, since: since, waits: isCaughtUp)
             let page = try await page(request, since: since)
+            if !page.rows.isEmpty { await offer(FeedPage(rows: page.rows, since: since)) }
             since = page.last
-            if !page.rows.isEmpty { await offer(page.rows) }
             // A peer that does not wait must not be asked without a pause.
             if isCaughtUp, page.rows.isEmpty { try await environment.time.sleep(seconds: 1) }
             let isEnd = page.rows.isEmpty || page.pending.map { $0 == 0 } ?? (page.count < Portions.rows)
@@ -72,10 +80,11 @@ extension CouchDialect {
     }
 
     /// Hands rows to the engine; returns when it has room for more.
-    private func offer(_ rows: [RowResult<OfferedRow>]) async {
+    private func offer(_ page: FeedPage) async {
+        let rows = page.rows
         let number = state.withLock { state in
             state.lastList += 1
-            state.lists[state.lastList] = rows
+            state.lists[state.lastList] = page
             var before: DocumentID?
             for case .row(let row) in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.branches.count < Portions.branched {
                 var known = state.branches[row.id] ?? Branches()
@@ -103,10 +112,10 @@ extension CouchDialect {
     func answer(_ handle: AnswerHandle?, changes answers: [ChangeAnswer]) {
         guard let handle else { return }
         let waits = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            guard let rows = state.lists.removeValue(forKey: handle.number) else { return nil }
-            for case (.row(let row), let answer) in zip(rows, answers) {
+            guard let page = state.lists.removeValue(forKey: handle.number) else { return nil }
+            for case (.row(let row), let answer) in zip(page.rows, answers) {
                 if case .wanted(let ancestors) = answer {
-                    state.wanted.append(WantedRevision(row: row, ancestors: ancestors))
+                    state.wanted.append(WantedRevision(row: row, ancestors: ancestors, since: page.since))
                 } else if case .notWanted = answer, state.branches[row.id]?.leaves[row.revision] == .announced {
                     state.branches[row.id]?.leaves[row.revision] = .here
                 }
@@ -199,7 +208,7 @@ extension CouchDialect {
             let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
             let answer = try await ask(PeerRequest("GET", path, json: nil))
             if answer.isTooLarge || answer.isGood && answer.hasTooManyValues { refuse(each, tooLarge(each)); continue }
-            if answer.status == 404 { tell([.pull(slot: 0, .withdrawn(each.row.sequence))]); continue }
+            if answer.status == 404 { try await giveUp([each]); continue }
             guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
             do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0, of: each.row.id) }, for: [each]) } } catch {
                 guard let flaw = answer.flaw else { throw error }
@@ -242,7 +251,6 @@ extension CouchDialect {
     private func notGiven(_ wanted: WantedRevision, _ found: FoundRevision) -> PullEvent {
         let id = wanted.row.id
         switch found {
-        case .missing(_, _, let error) where error == "not_found" || error == "missing": return .withdrawn(wanted.row.sequence)
         case .missing(_, _, let error):
             let failure = ReplicationError(document: id, error: peer.withoutSecrets(error), reason: "it was not given out")
             return .arrivalRefused(wanted.row.sequence, id, failure, isFinal: !failure.isTransient)
@@ -260,6 +268,35 @@ extension CouchDialect {
         return .arrivalRefused(wanted.row.sequence, id, failure, isFinal: false)
     }
 
+    /// The peer says of revisions which it announced that it does not have them. What its feed does not name any more was replaced or purged, or is not
+    /// for us any more. What stands there still has not reached each node of a cluster: it is asked for again, and nothing passes it.
+    private func giveUp(_ gone: [WantedRevision]) async throws {
+        for (since, wanted) in Dictionary(grouping: gone, by: \.since) {
+            let named = try await named(Set(wanted.map(\.row.id)), since: since)
+            tell(wanted.map { each -> DialectEvent in
+                guard named[each.row.id]?.contains(each.row.revision) == true else { return .pull(slot: 0, .withdrawn(each.row.sequence)) }
+                let failure = ReplicationError(
+                    domain: .http, code: 502,
+                    message: "the peer says that it has no revision \(each.row.revision) of document \(each.row.id), which its _changes has; is a node of its cluster behind?")
+                return .pull(slot: 0, .arrivalRefused(each.row.sequence, each.row.id, failure, isFinal: false))
+            })
+        }
+    }
+
+    /// The revisions of these documents that the peer's feed names behind this place, where the same nodes answer.
+    private func named(_ ids: Set<DocumentID>, since: String) async throws -> [DocumentID: Set<RevisionID>] {
+        let path = "/_changes?style=all_docs&since=\(PercentEncoding.encode(since))&filter=_doc_ids"
+        let request = PeerRequest("POST", path, json: ["doc_ids": .array(ids.map { .string($0.text) })])
+        var named: [DocumentID: Set<RevisionID>] = [:]
+        do {
+            for case .row(let row) in try await page(request, since: since).rows { named[row.id, default: []].insert(row.revision) }
+        } catch let error as ReplicationError where error.domain == .http && (400..<500).contains(error.code) && !error.isTransient {
+            // A peer that cannot be asked this is believed.
+            return [:]
+        }
+        return named
+    }
+
     /// Matches what came with what was asked for: the peer may have newer revisions by now, or nothing any more.
     private func take(_ found: [FoundRevision], for wanted: [WantedRevision]) async throws {
         try await noteDeletions(found)
@@ -270,6 +307,10 @@ extension CouchDialect {
         var unasked: [DocumentID: UInt64] = [:]
         // What names another revision than the one that was asked for is about what is left in the end.
         var late: [FoundRevision] = []
+        var gone: [WantedRevision] = []
+        func leaveOut(_ row: WantedRevision, _ found: FoundRevision) {
+            if found.isGone { gone.append(row) } else { events.append(.pull(slot: 0, notGiven(row, found))) }
+        }
         func asked(_ id: DocumentID, _ isIt: (RevisionID) -> Bool) -> WantedRevision? {
             guard let index = open[id]?.firstIndex(where: { isIt($0.row.revision) }) else { return nil }
             return open[id]?.remove(at: index)
@@ -293,13 +334,13 @@ extension CouchDialect {
                     attached.append((document, row))
                 }
             case .missing(let id, let revision, _), .bad(let id, let revision, _):
-                if let row = asked(id, { $0 == revision }) { events.append(.pull(slot: 0, notGiven(row, each))) } else { late.append(each) }
+                if let row = asked(id, { $0 == revision }) { leaveOut(row, each) } else { late.append(each) }
             case .unreadable(let why): events.append(.warn("a revision of _bulk_get was refused: \(why)"))
             }
         }
         for each in late {
             guard let id = each.id, let row = asked(id, { _ in true }) else { continue }
-            events.append(.pull(slot: 0, notGiven(row, each)))
+            leaveOut(row, each)
         }
         for (_, row) in attached { open[row.row.id]?.removeAll { $0.row.sequence == row.row.sequence } }
         for row in wanted where open[row.row.id]?.contains(where: { $0.row.sequence == row.row.sequence }) == true {
@@ -307,6 +348,7 @@ extension CouchDialect {
             events.append(.pull(slot: 0, isReplaced ? .withdrawn(row.row.sequence) : notAnswered(row)))
         }
         tell(events)
+        if !gone.isEmpty { try await giveUp(gone) }
         for (document, row) in attached {
             do { tell([.pull(slot: 0, arrival(try await withAttachments(document, row), row))]) } catch {
                 let failure = ReplicationError(couch: error)

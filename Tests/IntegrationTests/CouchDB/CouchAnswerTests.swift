@@ -25,7 +25,7 @@ struct CouchAnswerTests {
             "POST", "/main/_bulk_docs", "{\"docs\":[{\"_id\":\"foreign\",\"_rev\":\"9-fake\"},{\"_id\":\"beside\"}]}", status: 201)
         #expect(bulk.asArray?.map { $0["error"]?.asString ?? "ok" } == ["conflict", "ok"])
         // It cannot be stored, and is told so.
-        #expect(try await couch.problem("PUT", "/main/foreign?new_edits=false", "{\"_rev\":\"1-x\"}") == "400 bad_request")
+        #expect(try await couch.problem("PUT", "/main/foreign?new_edits=false", "{\"_rev\":\"1-x\"}") == "403 forbidden")
         for wrong in ["x", "0-a", "-a", "1"] { #expect(try await couch.problem("GET", "/main/foreign?rev=\(wrong)") == "400 bad_request", "\(wrong)") }
     }
 

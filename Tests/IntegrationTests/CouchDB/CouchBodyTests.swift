@@ -84,7 +84,7 @@ struct CouchBodyTests {
         let listener = HTTPProbe.tcp(port: try agent.port("edge"))
         let admin = HTTPProbe.tcp(port: try agent.port("admin"))
         for (probe, request, limit) in [
-            (listener, "POST /main/_bulk_docs", "couchdb_request_bytes"), (listener, "POST /main/_bulk_get", "couchdb_list_bytes"),
+            (listener, "POST /main/_bulk_docs", "couchdb_batch_bytes"), (listener, "POST /main/_bulk_get", "couchdb_list_bytes"),
             (listener, "POST /main/_revs_diff", "couchdb_list_bytes"), (listener, "POST /main/_changes", "couchdb_list_bytes"), (listener, "POST /main", "couchdb_request_bytes"),
             (listener, "POST /main/_purge", "couchdb_list_bytes"), (listener, "POST /main/_all_docs", "couchdb_list_bytes"), (listener, "POST /main/_find", "couchdb_find_bytes"), (listener, "PUT /main/long", "couchdb_request_bytes"), (listener, "PUT /main/_local/long", "couchdb_request_bytes"),
             (listener, "PUT /main/_design/long", "couchdb_request_bytes"), (listener, "PUT /main/long/f", "max_blob_bytes"), (listener, "POST /main/_session", "max_session_request"),
@@ -192,5 +192,28 @@ struct CouchBodyTests {
         let sent = "{\"docs\":[{\"_id\":\"odd\",\(stub)},{\(stub)},{\"_id\":\"\(long)\"}]}"
         let rows = try await CouchHTTP(sharedAgent()).ok("POST", "/main/_bulk_docs", sent, status: 201).asArray ?? []
         #expect(rows.map { $0["id"]?.asString ?? ($0["id"]?.isNull == true ? "null" : "none") } == ["odd", "null", long], "\(rows)")
+    }
+
+    @Test("a batch may have more attachments than a request may be long: PouchDB sends a hundred documents with theirs, again and again")
+    func largeBatch() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        // 35 MB, each attachment of bytes of its own; one that is none, and one that is too large for the store.
+        let sizes = 950_000
+        func photo(_ number: Int) -> [UInt8] { [UInt8](repeating: UInt8(65 + number), count: sizes + number) }
+        var documents = (0..<28).map { number in
+            "{\"_id\":\"photo-\(number)\",\"_rev\":\"1-aa\",\"_attachments\":{\"p\":{\"data\":\"\(Base64.encode(photo(number)))\",\"content_type\":\"image/jpeg\"}}}"
+        }
+        documents.append("{\"_id\":\"photo-bad\",\"_rev\":\"1-aa\",\"_attachments\":{\"p\":{\"data\":\"%%%%\"}}}")
+        let large = Base64.encode([UInt8](repeating: 1, count: 1_000_001))
+        documents.append("{\"_id\":\"photo-large\",\"_rev\":\"1-aa\",\"_attachments\":{\"p\":{\"data\":\"\(large)\"}}}")
+        documents.append("{\"_id\":\"_design/photos\",\"_rev\":\"1-aa\",\"_attachments\":{\"p\":{\"data\":\"aGVsbG8=\"}}}")
+        let rows = try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[\(documents.joined(separator: ","))],\"new_edits\":false}", status: 201)
+        #expect(rows.asArray?.map { $0["id"]?.asString } == ["photo-bad", "photo-large"], "\(rows.text)")
+        for number in [0, 27] {
+            let entry = try await couch.ok("GET", "/main/photo-\(number)")["_attachments"]?["p"]
+            #expect(entry?["length"]?.asInt64 == Int64(sizes + number) && entry?["content_type"]?.asString == "image/jpeg", "\(entry?.text ?? "")")
+            #expect(try await couch.send("GET", "/main/photo-\(number)/p", nil, [("Range", "bytes=0-2")]).text == String(repeating: number == 0 ? "A" : "\\", count: 3))
+        }
+        #expect(try await couch.ok("GET", "/main/_design/photos").text.contains("aGVsbG8="))
     }
 }

@@ -1,4 +1,6 @@
+import Digests
 import Documents
+import Encodings
 import TestSupport
 import Testing
 
@@ -77,6 +79,40 @@ struct CouchReplicationTests {
         // A feed without heartbeat ends when nothing comes.
         let end = try await couch.send("GET", "/main/_changes?feed=continuous&style=all_docs&since=now&timeout=200")
         #expect(end.text.hasSuffix(",\"pending\":0}\n") && end.text.contains("{\"last_seq\":"), "\(end)")
+    }
+
+    @Test("an attachment that does not come as its digest says is refused with its document")
+    func corrupted() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        // Of the bytes that follow, and of others.
+        for (digest, status) in [("md5-7JRX0LQBoSjiiYcnoLwnqQ==", 400), ("md5-\(Base64.encode(MD5.hash(Array("first bytes".utf8))))", 201)] {
+            let body = Self.related("jug\(status)", second, [revision], boundary: "b1")
+                .replacing("\"length\":11,", with: "\"length\":11,\"digest\":\"\(digest)\",")
+            let put = try await couch.send("PUT", "/main/jug\(status)?new_edits=false", body, [("Content-Type", "multipart/related; boundary=\"b1\"")])
+            #expect(put.status == status, "\(put)")
+        }
+        #expect(try await couch.problem("GET", "/main/jug400") == "404 not_found")
+    }
+
+    @Test("what a replication brings and cannot be stored here is forbidden, which it leaves out and goes on: other errors have it begin anew for ever")
+    func impossible() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let long = String(repeating: "n", count: 241)
+        // One branch more than a document may have.
+        var documents = (0..<33).map { n in "{\"_id\":\"bushy\",\"_rev\":\"1-\(n < 16 ? "0" : "")\(String(n, radix: 16))\"}" }
+        documents += [
+            "{\"_id\":\"\(long)\",\"_rev\":\"1-aa\"}", "{\"_id\":\"odd\",\"_rev\":\"1-x\"}",
+            "{\"_id\":\"triggered\",\"_rev\":\"1-aa\",\"_replication_id\":\"a\"}", "{\"_id\":\"good\",\"_rev\":\"1-aa\"}",
+        ]
+        let request = "{\"new_edits\":false,\"docs\":[\(documents.joined(separator: ","))]}"
+        let rows = try await couch.ok("POST", "/main/_bulk_docs", request, status: 201).asArray ?? []
+        #expect(rows.map { $0["id"]?.asString ?? "" } == ["bushy", long, "odd", "triggered"], "\(rows)")
+        #expect(rows.allSatisfy { $0["error"]?.asString == "forbidden" && $0["reason"]?.asString?.isEmpty == false }, "\(rows)")
+        try await couch.ok("GET", "/main/good")
+        // As CouchDB's replicator brings a document with attachments.
+        #expect(try await couch.problem("PUT", "/main/odd?new_edits=false", "{\"_rev\":\"1-x\"}") == "403 forbidden")
+        // Who edits is told what is wrong.
+        #expect(try await couch.problem("PUT", "/main/\(long)", "{}") == "400 illegal_docid")
     }
 
     private static func related(_ id: String, _ revision: String, _ ancestors: [String], boundary: String) -> String {

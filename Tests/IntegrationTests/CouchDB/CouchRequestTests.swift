@@ -211,7 +211,7 @@ struct CouchRequestTests {
         }
         let tooLong = try await couch.probe.raw(
             Array("POST /main/_bulk_docs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n".utf8))
-        #expect(String(decoding: tooLong, as: UTF8.self).contains("couchdb_request_bytes"))
+        #expect(String(decoding: tooLong, as: UTF8.self).contains("couchdb_batch_bytes"))
     }
 
     @Test("pages of configured origins may read answers, others may not ask")

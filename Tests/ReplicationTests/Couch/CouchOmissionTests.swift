@@ -32,6 +32,8 @@ struct CouchOmissionTests {
                     case "doc-5": docs = [["missing": .string(rev)]]
                     default: docs = [["ok": found]]
                     }
+                    // Purged meanwhile.
+                    if id == "doc-4" || id == "doc-5" { server.change { $0.documents[id] = nil } }
                     return ["id": .string(id), "docs": docs]
                 }
                 let answer: JSONValue = ["results": .array(results)]
@@ -50,6 +52,48 @@ struct CouchOmissionTests {
             #expect(second.error == nil && second.counts.failed == 0, "\(second)")
             let (left, empty) = (try await a.body("doc-2"), try await a.body("doc-3"))
             #expect(left != nil && empty != nil)
+        }
+    }
+
+    /// In which words a node of a cluster says that it does not have a revision which another one announced.
+    enum Lagging: CaseIterable { case bulkGet, openRevisions, notFound }
+
+    @Test("a revision that the feed still names and that the peer says it does not have fails by name and comes with the next run", arguments: Lagging.allCases)
+    func lagging(_ kind: Lagging) async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.change { tree in for n in 0..<3 { tree.edit("doc-\(n)", "{\"n\":\(n)}") } }
+            if kind != .bulkGet { server.state.withLock { $0.hasBulkGet = false } }
+            let lags = Mutex(true)
+            server.trouble { [tree = server.tree] request, body in
+                guard lags.withLock({ $0 }) else { return nil }
+                switch (kind, request.path) {
+                case (.bulkGet, "/db/_bulk_get"):
+                    let results = ((try? JSONValue(parsing: body))?["docs"]?.asArray ?? []).compactMap { wanted -> JSONValue? in
+                        guard let id = wanted["id"]?.asString, let rev = wanted["rev"]?.asString, let found = tree.json(id, rev) else { return .none }
+                        let missing: JSONValue = ["error": ["id": .string(id), "rev": .string(rev), "error": "not_found", "reason": "missing"]]
+                        return ["id": .string(id), "docs": [id == "doc-1" ? missing : ["ok": found]]]
+                    }
+                    let answer: JSONValue = ["results": .array(results)]
+                    return .json(answer.text)
+                case (.openRevisions, "/db/doc-1"):
+                    let answer: JSONValue = [["missing": .string(tree.documents["doc-1"]?.leaves.first ?? "")]]
+                    return .json(answer.text)
+                case (.notFound, "/db/doc-1"): return .error(status: 404, error: "not_found", reason: "missing")
+                default: return nil
+                }
+            }
+            let replicator = try pulling(a, target)
+            let first = await replicator.run()
+            #expect(first.counts.pulled == 2 && first.counts.failed == 1, "\(first)")
+            let waiting = replicator.waiting.find(.default, doc("doc-1"), .pull)
+            #expect(waiting?.error.isTransient == true && waiting?.error.message.contains("doc-1") == true, "\(String(describing: waiting))")
+            // The other node has caught up. The checkpoint is before it.
+            lags.withLock { $0 = false }
+            let second = try await pulling(a, target).run()
+            #expect(second.error == nil && second.counts.failed == 0, "\(second)")
+            let late = try await a.body("doc-1")
+            #expect(late != nil)
         }
     }
 

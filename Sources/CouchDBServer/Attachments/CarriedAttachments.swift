@@ -1,0 +1,79 @@
+import Documents
+import DocumentStore
+import Encodings
+import HTTPServer
+import NIOCore
+
+/// What became of an attachment that came inside a batch.
+typealias CarriedBlob = Result<ReceivedBlob, HTTPError>
+
+extension CouchCall {
+    /// Of a whole `_bulk_docs`. PouchDB sends a hundred documents at once, with all their attachments, and sends the same ones again if they are too many.
+    static let batchLimit = NamedLimit("couchdb_batch_bytes", CouchLimits.batchBytes)
+
+    /// The body of a `_bulk_docs`, checked; and of one that is too long to be read whole the attachments that came in it, which go to the store as they come.
+    ///
+    /// - Throws: ``HTTPError`` 415, 413, 400; 503 where there is no room.
+    func batch() async throws -> (JSONParts, [CarriedBlob]) {
+        guard !request.isGzipped, let length = request.body.declaredLength, length > CouchLimits.requestBytes else { return (try await jsonParts(), []) }
+        try checkJSONType()
+        var body = request.body
+        body.limit = Self.batchLimit
+        try body.checkDeclaredLength()
+        try await answer.asking(CouchLimits.batchTextBytes) {}
+        var sieve = AttachmentSieve()
+        var carried: [CarriedBlob] = []
+        var upload: BlobUpload?
+        var failure: HTTPError?
+        for try await piece in body {
+            for event in sieve.feed(Array(piece.readableBytesView)) {
+                // What the store cannot take of one attachment is the failure of its document.
+                do {
+                    switch event {
+                    case .begins:
+                        failure = nil
+                        upload = try await BlobUpload(database.blobs, isGzipped: false)
+                    case .bytes(let bytes): try await upload?.append(bytes)
+                    case .ends(let isWhole):
+                        if isWhole, failure == nil, let blob = try await upload?.finish() { carried.append(.success(blob)) }
+                        if isWhole, let failure { carried.append(.failure(failure)) }
+                        upload = nil
+                    }
+                } catch let error as HTTPError where error.status == 413 {
+                    upload = nil
+                    failure = error
+                    if case .ends = event { carried.append(.failure(error)) }
+                }
+            }
+            guard sieve.text.count <= CouchLimits.batchTextBytes else {
+                throw HTTPError(
+                    413, "the request is longer than couchdb_request_bytes, and has more than \(CouchLimits.batchTextBytes) bytes beside its attachments",
+                    headers: ["Connection": "close"])
+            }
+        }
+        do { return (try JSONParts(checking: sieve.text), carried) } catch { throw CouchError.invalidJSON(error) }
+    }
+}
+
+extension IncomingDocument {
+    /// A design document keeps its attachments in its text.
+    ///
+    /// - Throws: ``HTTPError`` 413.
+    mutating func takeBack(_ carried: [CarriedBlob], _ blobs: BlobStore) async throws {
+        var members: [JSONObject.Member] = []
+        for member in attachments?.members ?? [] {
+            guard var entry = member.value.asObject, let number = entry["data"]?.asUInt64, number < carried.count else {
+                members.append(member)
+                continue
+            }
+            let blob = try carried[Int(number)].get()
+            guard blob.length <= StoreLimits.maxLocalBodyBytes else {
+                throw HTTPError(413, "the attachment \(member.key) is too large for a design document", error: "document_too_large")
+            }
+            let bytes = try await blobs.perform { try $0.read(blob.digest) }
+            entry["data"] = .string(Base64.encode(bytes))
+            members.append(JSONObject.Member(key: member.key, value: .object(entry)))
+        }
+        if attachments != nil { attachments = JSONObject(members) }
+    }
+}
