@@ -154,7 +154,7 @@ extension CouchDialect {
     private func takeUp(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws {
         guard let document = losers.max(by: { $0.revision < $1.revision }) else { return }
         let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision)
-        let whole = try await withAttachments(document, WantedRevision(row: row, ancestors: []))
+        let whole = try await withAttachments(document, WantedRevision(row: row, ancestors: [], since: "0"))
         guard case .arrived(var received) = whole.arrival(row.sequence, limits) else { return }
         received.sequence = nil
         received.branches = PeerBranches(isLoser: false, others: Set(losers.map(\.revision)).subtracting([document.revision]), ended: [winner])

@@ -75,7 +75,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         var outgoing: [OutgoingDocument] = []
         var writes = 0
         // Pull
-        var lists: [UInt64: FeedPage] = [:]
+        var lists: [UInt64: CouchFeedPage] = [:]
         var lastList: UInt64 = 0
         var feedWaits: CheckedContinuation<Void, Never>?
         var wanted: [WantedRevision] = []

@@ -14,7 +14,7 @@ struct WantedRevision: Sendable {
 }
 
 /// Rows that the store looks at.
-struct FeedPage: Sendable {
+struct CouchFeedPage: Sendable {
     var rows: [RowResult<OfferedRow>]
     var since: String
 }
@@ -32,7 +32,7 @@ extension CouchDialect {
         while !isOver {
             let request = changes(subscription, since: since, waits: isCaughtUp)
             let page = try await page(request, since: since)
-            if !page.rows.isEmpty { await offer(FeedPage(rows: page.rows, since: since)) }
+            if !page.rows.isEmpty { await offer(CouchFeedPage(rows: page.rows, since: since)) }
             since = page.last
             // A peer that does not wait must not be asked without a pause.
             if isCaughtUp, page.rows.isEmpty { try await environment.time.sleep(seconds: 1) }
@@ -80,7 +80,7 @@ extension CouchDialect {
     }
 
     /// Hands rows to the engine; returns when it has room for more.
-    private func offer(_ page: FeedPage) async {
+    private func offer(_ page: CouchFeedPage) async {
         let rows = page.rows
         let number = state.withLock { state in
             state.lastList += 1

@@ -29,10 +29,7 @@ struct DocCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 try await location.withDocuments(of: db) {
-                    // It comes as it was saved, perhaps with the end of a line.
-                    var json = try await $0.get(id, withVersion: withVersion)
-                    while let last = json.last, [UInt8(ascii: "\n"), UInt8(ascii: "\r")].contains(last) { json.removeLast() }
-                    Output.write(1, json + [UInt8(ascii: "\n")])
+                    Output.write(1, DocCommand.asLine(try await $0.get(id, withVersion: withVersion)))
                 }
             }
         }
@@ -84,6 +81,12 @@ struct DocCommand: AsyncParsableCommand {
             }
             return Array(document.utf8)
         }
+    }
+
+    /// A document comes as it was saved, perhaps with the end of a line.
+    private static func asLine(_ json: [UInt8]) -> [UInt8] {
+        let ends = [UInt8(ascii: "\n"), UInt8(ascii: "\r")]
+        return json.prefix(1 + (json.lastIndex { !ends.contains($0) } ?? -1)) + [UInt8(ascii: "\n")]
     }
 
     struct Remove: AsyncParsableCommand {

@@ -49,14 +49,15 @@ struct IdentityCommand: AsyncParsableCommand {
                 let label = try IdentityLabel(label)
                 var request = IdentityRequest(
                     names: AlternativeNames(dns: dns, ip: ip), commonName: commonName, validityDays: validity, key: key ?? .p256)
-                if next { return try prepare(store, label, &request) }
+                if next { return try prepare(store, label, request) }
                 let note = replace ? keep(store, label, &request) : nil
                 IdentityCommand.show(label, try store.create(label, request, replaces: replace, newKey: newKey), json: json)
                 if let note { Output.errorLine("nightjar: \(TextTable.printable(note))") }
             }
         }
 
-        private func prepare(_ store: KeyStore, _ label: IdentityLabel, _ request: inout IdentityRequest) throws {
+        private func prepare(_ store: KeyStore, _ label: IdentityLabel, _ wanted: IdentityRequest) throws {
+            var request = wanted
             let present = try store.load(label).leaf
             _ = keep(store, label, &request)
             let name = try KeyStore.label(.next, of: label)

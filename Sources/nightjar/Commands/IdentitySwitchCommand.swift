@@ -19,13 +19,22 @@ struct IdentitySwitchCommand: AsyncParsableCommand {
         try await Failure.reporting {
             let label = try IdentityLabel(label)
             let store = try location.keyStore()
-            let identity: Identity
-            do throws(TLSFileError) { identity = try store.exchange(label, with: back ? .before : .next) } catch where error.kind == .missing {
-                throw AgentError(
-                    .notFound,
-                    back ? "\(error.reason): \(label) was not switched" : "\(error.reason): make it with nightjar identity create \(label) --next, and have the peers pin it")
-            }
-            IdentityCommand.show(label, identity, json: json)
+            IdentityCommand.show(label, try exchanged(label, store), json: json)
         }
+    }
+
+    private func exchanged(_ label: IdentityLabel, _ store: KeyStore) throws -> Identity {
+        do {
+            return try store.exchange(label, with: back ? .before : .next)
+        } catch {
+            throw missing(error, label) ?? error
+        }
+    }
+
+    /// What to do where there is no such key.
+    private func missing(_ error: any Error, _ label: IdentityLabel) -> AgentError? {
+        guard let error = error as? TLSFileError, error.kind == .missing else { return nil }
+        let remedy = back ? "\(label) was not switched" : "make it with nightjar identity create \(label) --next, and have the peers pin it"
+        return AgentError(.notFound, "\(error.reason): \(remedy)")
     }
 }
