@@ -30,6 +30,17 @@ extension RevisionTree {
         return end.revision
     }
 
+    /// What comes of a revision that won elsewhere, while all that was made on top of it lost a decision here: it is what goes on, and the ends go. Where
+    /// something lives on top of it, or was deleted there, nothing changes.
+    ///
+    /// - Returns: whether it is a leaf now that it was not before.
+    public mutating func takeUp(_ revision: RevisionID) -> Bool {
+        let ends = leaves.filter { isAncestor(revision, of: $0.revision) }.map(\.revision)
+        guard !ends.isEmpty, ends.allSatisfy({ isDeleted($0) == true && isEnd($0) && !endsTombstone($0) }) else { return false }
+        for end in ends { removeBranch(end, keeping: [revision]) }
+        return true
+    }
+
     /// The branch was deleted before it ended.
     public func endsTombstone(_ end: RevisionID) -> Bool { parent(of: end).map { isDeleted($0) == true } ?? false }
 

@@ -12,8 +12,14 @@ import Testing
         _ store: Store, _ id: String, _ revision: String, _ history: String = "", body: String = "{}", deleted: Bool = false,
         remote: RemoteID? = nil, _ conflicts: ConflictHandling = .refuse
     ) async throws -> InsertOutcome {
+        try await insert(store, id, try VectorHistory(revision, history: history), body: body, deleted: deleted, remote: remote, conflicts)
+    }
+
+    private func insert(
+        _ store: Store, _ id: String, _ vector: VectorHistory, body: String = "{}", deleted: Bool = false, remote: RemoteID? = nil,
+        _ conflicts: ConflictHandling = .refuse
+    ) async throws -> InsertOutcome {
         let c = try store.c
-        let vector = try VectorHistory(revision, history: history)
         var incoming = IncomingRevision(
             id: doc(id), revision: RevisionID(vector.vector.current), history: [], isDeleted: deleted, body: Array(body.utf8), remote: remote)
         incoming.vector = vector
@@ -76,6 +82,31 @@ import Testing
         #expect(try vector.knows(VectorVersion("7@\(Self.bob)")) && vector.knows(VectorVersion("6@\(Self.ann)")))
         #expect(vector.merged.count == 2)
         #expect(try await store.get("a")?.revision == merged.revision)
+    }
+
+    /// Where peers keep every branch, the loser has its end on top of it.
+    @Test("what lost here and won at a peer, which knew what won here, is what is read, and not gone with the end of its branch", arguments: [false, true])
+    func wonElsewhere(isGrown: Bool) async throws {
+        let store = try Store()
+        await store.database.noteBranchKeeper()
+        let remote = try await store.remote()
+        let cat = "ACIzRFVmd4iZqrvM3e4AEQ"
+        _ = try await insert(store, "a", "5@\(Self.ann)", body: #"{"n":1}"#)
+        let loser = try #require(try await store.get("a")).revision
+        if isGrown { _ = try await insert(store, "a", "6@\(Self.ann)", "5@\(Self.ann)", body: #"{"n":3}"#) }
+        _ = try await insert(store, "a", "7@\(Self.bob)", body: #"{"n":2}"#, remote: remote, .store)
+        _ = try await store.resolve("a", .remoteWins)
+        #expect(try await tree(store, "a").leaves.count == 2)
+        var vector = try VectorHistory("9@\(cat)", history: "7@\(Self.bob),5@\(Self.ann);")
+        vector.place = VectorHistory.TreePlace(revision: loser, history: [])
+        let outcome = try await insert(store, "a", vector, body: #"{"n":1}"#, remote: remote, .store)
+        guard case .inserted = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        let current = try #require(try await store.get("a"))
+        #expect(current.revision == loser && !current.isDeleted && !current.hasConflict && current.body == Array(#"{"n":1}"#.utf8))
+        #expect(try await tree(store, "a").leaves.map(\.revision) == [loser])
     }
 
     @Test("the version that a revision of a tree gets here says nothing of when it was made")

@@ -42,8 +42,8 @@ struct DecisionVersionTests {
         #expect(try await edge.replicator("hub")["protocol"]?.asString == (hasVersions ? "BLIP_3+CBMobile_4" : "BLIP_3+CBMobile_3"))
         for agent in [edge, hub] { #expect(try await agent.database("main")["has_versions"]?.asBool == hasVersions) }
         for (id, _) in decisions {
-            let here = try await edge.command("doc", "get", "main", id, "--cv", "--json").json
-            let there = try await hub.command("doc", "get", "main", id, "--cv", "--json").json
+            let here = try await JSONValue(parsing: edge.command("doc", "get", "main", id, "--cv", "--json").outputBytes)
+            let there = try await JSONValue(parsing: hub.command("doc", "get", "main", id, "--cv", "--json").outputBytes)
             #expect((here["_cv"] != nil) == hasVersions && here["_cv"] == there["_cv"], "\(here.text)\n\(there.text)")
             // What stands as the other side has it is not sent back: here alone it is known what it won against.
             #expect((here["_vv"] == there["_vv"]) == (id != "remote" || !hasVersions), "\(here.text)\n\(there.text)")

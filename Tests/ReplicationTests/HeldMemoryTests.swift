@@ -161,7 +161,7 @@ struct HeldMemoryTests {
         session.context.execute {
             session.received(frames)
             @Sendable func look(_ turns: Int) {
-                let left = session.assumeIsolated { $0.intake.isEmpty ? 0 : 1 }
+                let left = session.assumeIsolated { $0.driver.intake.isEmpty ? 0 : 1 }
                 if turns == 1 || left == 0 { seen.yield((left, turns)) }
                 if left > 0 { session.context.execute { look(turns + 1) } } else { seen.finish() }
             }

@@ -54,6 +54,29 @@ struct RemoteWentBackTests {
         }
     }
 
+    /// On the connection that finds it lost, or on a later one.
+    @Test("what a filter kept back of a remote that lost it since is pushed there when it is let in", arguments: [false, true])
+    func heldMeanwhile(_ isLater: Bool) async throws {
+        let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
+        let filter = TestFilter { document, _ in
+            document.id == doc("held") ? .failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "")) : .pass
+        }
+        try await edge.fill(0..<3)
+        _ = try await hub.put("held", #"{"n":1}"#)
+        func run(_ database: TestDatabase) async -> ReplicatorStatus {
+            await Replicator(ReplicatorConfiguration(edge) { $0.only { $0.pullFilter = filter } }, Hub(database)).run()
+        }
+        #expect(await run(hub).error == nil)
+        #expect(try await edge.get("held") == nil)
+        if isLater { #expect(await run(other).wentBack != nil) }
+        filter.become("2") { _, _ in .pass }
+        #expect((await run(other).wentBack == nil) == isLater)
+        #expect(try await edge.body("held") == #"{"n":1}"#)
+        // What is taken off the list while a run ends is for the next one.
+        _ = await run(other)
+        #expect(try await other.body("held") == #"{"n":1}"#)
+    }
+
     @Test("several collections that are lost at a time are one loss, and a line that breaks meanwhile makes no other of it")
     func onceEach() async throws {
         let edge = try TestDatabase("edge")

@@ -44,6 +44,8 @@ package final class Scheduler: @unchecked Sendable {
     /// When the next step is due.
     package var nextTime: UInt64? { heap.first?.time }
     package var count: Int { heap.count }
+    /// Whose timers are all that is left, in order of the machines; nil where something else is.
+    package var machinesOfTimers: [Int]? { heap.allSatisfy { $0.kind == .timer } ? heap.map(\.machine).sorted() : nil }
 
     func assertThread() { precondition(pthread_equal(thread, pthread_self()) != 0, "work of a simulation runs on a second thread") }
 

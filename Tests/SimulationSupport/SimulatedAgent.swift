@@ -68,6 +68,9 @@ package final class SimulatedAgent: @unchecked Sendable {
         fileprivate var sideReader: SideReader?
         package fileprivate(set) var replicators: [Replicator] = []
         fileprivate var router: ChannelRouter?
+        /// What the listener's push filter kept from peers, and who looks after it.
+        fileprivate let kept = KeptFromPeers(listener: "main")
+        fileprivate var review: PushFilterReview?
         /// Places of replicators that stop because their configuration changed.
         fileprivate var reloading: Set<Int> = []
         /// Of the listener's sessions that are not over.
@@ -136,6 +139,7 @@ package final class SimulatedAgent: @unchecked Sendable {
             process.router = router
             environment.task { if process.isAlive { await router.start() } }
         }
+        review(process)
         for replicator in process.replicators { run(replicator, process) }
     }
 
@@ -168,9 +172,10 @@ package final class SimulatedAgent: @unchecked Sendable {
     package func accept(_ transport: SimulatedTransport) -> Bool {
         guard let process else { return false }
         let principal = syncFunction == nil ? Principal.anonymous : Principal(name: "peer", channels: [SimulatedSyncFunction.channel])
-        let configuration = PassiveConfiguration(
+        var configuration = PassiveConfiguration(
             listener: "main", database: process.database, principal: principal, pushFilter: listenerPushFilter, pullFilter: listenerPullFilter, syncFunction: syncFunction,
             subprotocol: transport.subprotocol ?? .generation3, limits: limits)
+        configuration.kept = process.kept
         process.nextSession += 1
         let key = process.nextSession
         let counters = ReplicationCounters()
@@ -183,6 +188,21 @@ package final class SimulatedAgent: @unchecked Sendable {
             environment: process.environment, memory: process.memory, logger: logger)
         transport.context.execute { session.assumeIsolated { $0.start() } }
         return true
+    }
+
+    /// Has peers told again of what the push filter kept from them, when it is another one.
+    private func review(_ process: Process) {
+        let old = process.review
+        // Where there never was a filter nothing was kept.
+        guard old != nil || listenerPushFilter != nil || plannedFilters?.push != nil else { return }
+        let review = PushFilterReview(
+            process.kept, database: process.database, filter: listenerPushFilter, servedBy: { ["main"] }, environment: process.environment,
+            logger: logger)
+        process.review = review
+        process.environment.task {
+            await old?.stop()
+            if process.isAlive { await review.start() }
+        }
     }
 
     /// Replicators that gave up, for instance because the disk failed, are started again, as an operator does.
@@ -237,6 +257,7 @@ package final class SimulatedAgent: @unchecked Sendable {
     package func reconfigureListener(pushFilter: SimulatedFilter?, pullFilter: SimulatedFilter?) {
         if plannedFilters == nil { plannedFilters = (listenerPushFilter, listenerPullFilter) }
         (listenerPushFilter, listenerPullFilter) = (pushFilter, pullFilter)
+        if let process { review(process) }
         network.cutAll(of: number)
     }
 
@@ -275,6 +296,8 @@ package final class SimulatedAgent: @unchecked Sendable {
         for replicator in replicators { process.environment.task { await replicator.stop() } }
         if let router = process.router { process.environment.task { await router.stop() } }
         process.router = nil
+        if let review = process.review { process.environment.task { await review.stop() } }
+        process.review = nil
         process.database.abandon()
     }
 

@@ -115,11 +115,11 @@ package final class Simulation: @unchecked Sendable {
         scheduler.advance(to: end)
     }
 
-    /// Runs until nothing is left to happen.
+    /// Runs until nothing is left to happen, or nothing but what is refused for good.
     func rest() {
         let (start, steps) = (scheduler.now, scheduler.steps)
         let bound = 200_000 + 2_000 * record.commits * plan.links.count
-        while violation == nil, isGoingOn(until: .max), scheduler.step() {
+        while violation == nil, isGoingOn(until: .max), !onlyOffersAgain(since: start), scheduler.step() {
             look()
             if scheduler.now - start > Self.longestRest {
                 return violate("the fleet does not come to rest within an hour")

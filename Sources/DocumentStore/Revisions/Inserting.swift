@@ -155,6 +155,8 @@ extension WriteTransaction {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
         }
         if !isHere { try add(new, history: incoming.history, to: &tree, id) }
+        // Else the end of its branch would be all that is left, and the document gone that nobody deleted.
+        let isTakenUp = hasWon && !new.isDeleted && tree.takeUp(new.revision)
         for leaf in replaced { tree.removeBranch(leaf) }
 
         let previous = row.isConflicted ? try conflictRecord(collection, id) : nil
@@ -190,7 +192,7 @@ extension WriteTransaction {
             }
         }
         let sequence = try place(
-            collection, id, row, &tree, isHere ? nil : new, remotes: remotes, record: record, previous: previous)
+            collection, id, row, &tree, isHere && !isTakenUp ? nil : new, remotes: remotes, record: record, previous: previous)
         if isRebuilt { session.problems.forget(collection.name, id) }
         if let sides = record?.sides(tree, remotes) {
             return .insertedConflict(local: sides.local.revision, remote: sides.remote.revision, sequence: sequence)

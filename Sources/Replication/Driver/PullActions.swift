@@ -80,9 +80,11 @@ struct PullActions {
             }
         case .readHeld(let after):
             guard let remote = link.remote else { return }
-            let current = link.pullFilter.map { ($0.pluginName, $0.version) }
+            // Of a peer that may have lost data all are judged again, and go on the list with a word of it.
+            let isSound = link.marks.areBelieved
+            let current = isSound ? link.pullFilter.map { ($0.pluginName, $0.version) } : nil
             session.read {
-                try HeldRevisions.page(collection, remote, after: after, unlessJudgedBy: current, $0)
+                try HeldRevisions.page(collection, remote, after: after, unlessJudgedBy: current, mayBeLostThere: !isSound, $0)
             } then: { $0.tell($0.links[slot], pull: .heldRead($1)) }
         case .readConflicts(let after):
             guard let decider = link.resolver else { return }

@@ -42,12 +42,19 @@ struct RevisionStoring: Sendable {
         return outcomes
     }
 
+    private func followsWhatIsHere(_ revision: CheckedRevision, _ transaction: WriteTransaction) throws(StoreError) -> Bool {
+        guard let row = try transaction.row(collection, revision.id) else { return true }
+        return !row.hasConflict && revision.history.contains(row.revision)
+    }
+
     private func store(
         _ storable: StorableRevision, _ transaction: WriteTransaction, _ access: inout ChannelAccess?
     ) throws(StoreError) -> StoreOutcome {
         let revision = storable.revision
         // A leaf that does not win is not what the peer has: pushes and later pulls go by the winner.
-        let remote = revision.branches?.isLoser == true ? nil : remote
+        var remote = revision.branches?.isLoser == true ? nil : remote
+        // Else the peer would never be offered what it lost. Of a conflict its side has to be known.
+        if revision.mayBeLostThere, try followsWhatIsHere(revision, transaction) { remote = nil }
         var incoming = IncomingRevision(
             id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
             body: revision.body, isValidated: true, hasBlobs: !revision.blobs.isEmpty, remote: remote)
@@ -164,7 +171,7 @@ struct RevisionWriting {
     ) {
         session.write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
             $0.deltas.noteExchanged(revisions, $1, $0.links[slot])
-            $0.links[slot].marks.note(revisions.lazy.map(\.revision.id))
+            $0.links[slot].marks.note(revisions.lazy.filter { !$0.revision.mayBeLostThere }.map(\.revision.id))
             $0.couch?.stored(revisions, $1)
             $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
         } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }

@@ -125,6 +125,8 @@ struct CheckedFields: Sendable {
     var branches: PeerBranches?
     /// `_exp` in its body: when it is to be purged here.
     var expiry: DocumentExpiry?
+    /// It was kept back before the peer was found to have lost data, and the peer did not give it again.
+    var mayBeLostThere = false
 
     /// What it holds in memory. It changes with the body and the blobs only.
     var bytes: Int {

@@ -86,8 +86,10 @@ enum HeldRevisions {
     }
 
     /// A page of what waits, leaving out what the same version of the same filter said no to.
+    ///
+    /// - Parameter mayBeLostThere: the peer may have lost data since it gave them.
     static func page(
-        _ collection: Collection, _ remote: RemoteID, after: DocumentID?, unlessJudgedBy current: (String, String)?,
+        _ collection: Collection, _ remote: RemoteID, after: DocumentID?, unlessJudgedBy current: (String, String)?, mayBeLostThere: Bool = false,
         _ transaction: ReadTransaction
     ) throws(StoreError) -> Page {
         let size = 200
@@ -96,8 +98,9 @@ enum HeldRevisions {
         var bytes = 0
         for exclusion in exclusions {
             if exclusion.kind == .rejected, let current, exclusion.plugin == current.0, exclusion.version == current.1 { continue }
-            guard let stored = try get(remote, exclusion.id, collection, transaction), let revision = decode(stored, exclusion.id)
+            guard let stored = try get(remote, exclusion.id, collection, transaction), var revision = decode(stored, exclusion.id)
             else { continue }
+            if mayBeLostThere { revision.mayBeLostThere = true }
             bytes += revision.body.count
             revisions.append(revision)
             if bytes >= 8 << 20 { return Page(revisions: revisions, next: exclusion.id, isAny: true) }
@@ -180,6 +183,7 @@ enum HeldRevisions {
             if let place = vector.place { bytes.append(contentsOf: "\"place\":\(list([place.revision] + place.history)),".utf8) }
         }
         if let expiry = revision.expiry { bytes.append(contentsOf: "\"exp\":\(expiry.json),".utf8) }
+        if revision.mayBeLostThere { bytes.append(contentsOf: "\"lost\":true,".utf8) }
         if !revision.offeredBefore.isEmpty { bytes.append(contentsOf: "\"before\":\(list(revision.offeredBefore)),".utf8) }
         bytes.append(contentsOf: "\"history\":\(list(revision.history))}\n".utf8)
         bytes.append(contentsOf: revision.body)
@@ -217,11 +221,13 @@ enum HeldRevisions {
             case .null?: .none
             default: .unknown
             }
-        return CheckedRevision(
+        var checked = CheckedRevision(
             replyTo: nil, id: id, revision: RevisionID(stored: revision),
             history: RevisionHistory(history), vector: vector,
             isDeleted: object["deleted"] == .bool(true), sequence: nil, body: body,
             blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad,
             offeredBefore: versions(object["before"]) ?? [], branches: branches, expiry: object["exp"].flatMap { DocumentExpiry($0) })
+        if object["lost"] == .bool(true) { checked.mayBeLostThere = true }
+        return checked
     }
 }

@@ -190,7 +190,7 @@ import Testing
                     case .has: peer[document.id] = document.version
                     case .declined: settled.insert(document.version)
                     case .refused(let error) where error.code != 503: settled.insert(document.version)
-                    case .refused, .conflict: break
+                    case .forbidden, .refused, .conflict: break
                     }
                     underWay[document.id] = nil
                 }

@@ -2,47 +2,10 @@ import DocumentStore
 import Environment
 import Interfaces
 import Logging
-import Replication
-import Synchronization
-
-/// What the push filter of a listener kept from peers, and who looks after it in each database while the listener is open.
-final class PushFilterReviews: Sendable {
-    let kept: KeptFromPeers
-    private let running = Mutex<[PushFilterReview]>([])
-
-    init(listener: String, _ logger: Logger) {
-        kept = KeptFromPeers(listener: listener) {
-            logger.warning(
-                "document \($0.id) of \($0.collection) is left out of feeds, the push filter fails: \($0.failure.message)",
-                metadata: ["cause": "push plugin", "plugin": "\($0.failure.plugin)"])
-        }
-    }
-
-    func start(_ listener: PeerListener) {
-        let policies = listener.policies
-        let reviews = listener.settings.databases.compactMap { name in
-            listener.databases(name.value).map { database in
-                PushFilterReview(
-                    kept, database: database, filter: listener.passiveConfiguration(database, .anonymous, subprotocol: .generation3).pushFilter,
-                    servedBy: { policies.listenersOf(name.value) }, environment: listener.environment, logger: listener.logger)
-            }
-        }
-        running.withLock { $0 = reviews }
-        for review in reviews { listener.environment.task { await review.start() } }
-    }
-
-    func stop() async {
-        let reviews = running.withLock { running in
-            defer { running = [] }
-            return running
-        }
-        for review in reviews { await review.stop() }
-    }
-}
 
 /// Has the peers of a listener told again of what its push filter kept from them, when that filter is another one: at once while the agent runs,
 /// and else when the listener is opened.
-actor PushFilterReview {
+package actor PushFilterReview {
     private let kept: KeptFromPeers
     private let database: Database
     private let filter: (any DocumentFilter)?
@@ -53,7 +16,7 @@ actor PushFilterReview {
     private var tasks: [Task<Void, Never>] = []
     private var isStopped = false
 
-    init(
+    package init(
         _ kept: KeptFromPeers, database: Database, filter: (any DocumentFilter)?, servedBy: @escaping @Sendable () -> Set<String>,
         environment: Environment, logger: Logger
     ) {
@@ -67,7 +30,7 @@ actor PushFilterReview {
 
     deinit { for task in tasks { task.cancel() } }
 
-    func start() {
+    package func start() {
         guard tasks.isEmpty, !isStopped else { return }
         // Before the first look: a change that comes meanwhile waits in its stream.
         let changes = filter?.allVersionChanges() ?? []
@@ -81,7 +44,7 @@ actor PushFilterReview {
         }
     }
 
-    func stop() async {
+    package func stop() async {
         isStopped = true
         let running = tasks
         tasks = []

@@ -1,0 +1,49 @@
+import Documents
+import DocumentStore
+import Replication
+
+/// When a fleet is at rest although something is left to happen.
+extension Simulation {
+    /// Simulated time within which what a peer refuses was offered again at least once, however often it was refused before.
+    private static let offersAgain = UInt64(2 * ReplicationLimits().maximumDeferralSeconds) * 1_000_000_000
+    /// Simulated time that the checks at rest take at most.
+    private static let longestChecks: UInt64 = 10_000_000_000
+
+    /// Nothing is left to happen but that replicators offer again what stays refused as long as filters are as they are, and have done so
+    /// without success since the fleet healed: their timers are all that is scheduled.
+    func onlyOffersAgain(since start: UInt64) -> Bool {
+        guard scheduler.now - start >= Self.offersAgain, scheduler.count <= plan.links.count, let next = scheduler.nextTime,
+            next - scheduler.now > Self.longestChecks, let timers = scheduler.machinesOfTimers
+        else { return false }
+        let offering = plan.links.filter { link in
+            agents[link.from].links.first { $0.to == link.to }.map { offersAgain(agents[link.from], $0, agents[link.to]) } ?? false
+        }
+        return timers == offering.map(\.from).sorted()
+    }
+
+    /// A replicator has documents that its peer refuses since it holds another revision, which does not come here: every filter rejects them, and
+    /// one is on the way. Nothing else of it waits.
+    private func offersAgain(_ active: SimulatedAgent, _ link: SimulatedLink, _ passive: SimulatedAgent) -> Bool {
+        guard link.pullFilter != nil || passive.listenerPushFilter != nil, network.wholeConnections(active.number, passive.number) == 1,
+            let replicator = active.process?.replicators.first(where: { $0.configuration.target == "machine-\(passive.number)" }),
+            replicator.status.activity == .idle, replicator.waiting.isEmpty
+        else { return false }
+        let refused = active.look { transaction, collection -> [DocumentID: RevisionID] in
+            guard let remote = try transaction.existingRemote(for: replicator.configuration.target) else { return [:] }
+            let list = try transaction.exclusions(collection, remote: remote, direction: .push, limit: 10_000)
+            // What a filter there refuses is not offered again (see the limits of simulated agents).
+            return Dictionary(
+                try list.filter { $0.kind == .refused && $0.version == "409" }.compactMap { each in
+                    try transaction.document(collection, each.id).map { (each.id, $0.revision) }
+                }) { first, _ in first }
+        }
+        guard let refused, !refused.isEmpty else { return false }
+        let others = passive.look { transaction, collection in
+            try refused.allSatisfy { id, revision in
+                guard id.text.hasPrefix("x"), let row = try transaction.document(collection, id) else { return false }
+                return row.revision != revision
+            }
+        }
+        return others == true
+    }
+}
