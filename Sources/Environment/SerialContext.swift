@@ -11,6 +11,10 @@ public protocol SerialContext: AnyObject, Sendable {
     /// Runs the job after those that were given before it. Any thread.
     func execute(_ job: @escaping @Sendable () -> Void)
 
+    /// Runs the job when what came from the network meanwhile had its turn: for work that goes on in pieces, which would keep the sockets waiting
+    /// until all of it is done. Any thread.
+    func executeAfterIO(_ job: @escaping @Sendable () -> Void)
+
     /// Runs the job once, when this much time has passed. Any thread.
     @discardableResult
     func schedule(afterNanoseconds delay: UInt64, _ job: @escaping @Sendable () -> Void) -> any ScheduledJob

@@ -18,6 +18,7 @@ package final class SimulatedContext: SerialContext, SerialExecutor, @unchecked 
     package var isCurrent: Bool { scheduler.current === self }
 
     package func execute(_ job: @escaping @Sendable () -> Void) { add(.context, job) }
+    package func executeAfterIO(_ job: @escaping @Sendable () -> Void) { add(.context, job) }
 
     @discardableResult
     package func schedule(afterNanoseconds delay: UInt64, _ job: @escaping @Sendable () -> Void) -> any ScheduledJob {

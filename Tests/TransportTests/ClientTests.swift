@@ -191,9 +191,9 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
         }
     }
 
-    @Test func aForeignHostGetsNoCredentials() async throws {
+    @Test(arguments: ["localhost", "127.0.0.1"]) func anotherHostOrPortGetsNoCredentials(host: String) async throws {
         try await withListener { listener, delegate in
-            let server = try await RawServer.answering("HTTP/1.1 302 Found\r\nLocation: ws://localhost:\(listener.port)/other\r\nContent-Length: 0\r\n\r\n")
+            let server = try await RawServer.answering("HTTP/1.1 302 Found\r\nLocation: ws://\(host):\(listener.port)/other\r\nContent-Length: 0\r\n\r\n")
             let transport = try await client(server.port) { configuration in
                 configuration.credentials = .bearer("secret")
                 configuration.headers.add("X-Api-Key", "secret")
@@ -205,6 +205,22 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
             transport.drop()
             await server.stop()
         }
+    }
+
+    @Test(arguments: [
+        ("ws://hub", "ws://HUB:80/other", true), ("ws://hub", "wss://hub/db", true), ("wss://hub", "wss://hub:443/db", true), ("http://hub", "https://hub", true),
+        ("ws://hub:4984", "ws://hub:4985", false), ("ws://hub:80", "wss://hub:8443", false), ("wss://hub", "ws://hub:80", false), ("ws://hub", "ws://hub2", false),
+    ]) func whoIsTheSameServer(from: String, to: String, isSame: Bool) throws {
+        #expect(try EndpointURL(to).isSameServer(as: EndpointURL(from)) == isSame)
+    }
+
+    /// The remedy of a refusal there says so.
+    @Test func aLoginThatAnotherPortAsksForIsNotTaken() async throws {
+        let other = try await RawServer.answering("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+        let server = try await RawServer.answering("HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:\(other.port)/other\r\nContent-Length: 0\r\n\r\n")
+        let error = await connectionError(try client(server.port) { $0.credentials = .bearer("secret") })
+        #expect(error?.code == 401 && error?.remedy?.contains("127.0.0.1:\(other.port), another host or port") == true, "\(String(describing: error))")
+        for each in [server, other] { await each.stop() }
     }
 
     @Test func redirectsEndSomewhere() async throws {

@@ -33,7 +33,7 @@ struct DatabasePeerTests {
         await server.stop()
     }
 
-    @Test("another host that a database redirects to gets neither login, cookie nor headers of ours; the same host gets them all")
+    @Test("another host or port that a database redirects to gets neither login, cookie nor headers of ours")
     func redirected() async throws {
         for host in ["localhost", "127.0.0.1"] {
             let seen = Mutex("")
@@ -52,7 +52,7 @@ struct DatabasePeerTests {
             let transport = try await client.connect()
             let header = seen.withLock { $0 }
             #expect(header.hasPrefix("GET /db HTTP/1.1\r\n"), "\(header)")
-            for secret in ["a secret", "a key"] { #expect(header.contains(secret) == (host == "127.0.0.1"), "\(header)") }
+            for secret in ["a secret", "a key"] { #expect(!header.contains(secret), "\(header)") }
             transport.drop()
             for server in [first, other] { await server.stop() }
         }

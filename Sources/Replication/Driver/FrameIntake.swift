@@ -70,7 +70,7 @@ final class FrameIntake {
         work = 0
         guard !isEmpty, !session.accounts.readingIsPaused, !session.dialect.shouldPauseReading, !goesOn else { return }
         goesOn = true
-        session.later { $0.intake.goesOn = false }
+        session.owner?.afterOthers { $0.intake.goesOn = false }
     }
 
     /// Nothing is looked at any more.

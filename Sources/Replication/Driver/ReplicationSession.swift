@@ -43,6 +43,11 @@ public actor ReplicationSession: MessageReceiver {
         context.execute { self.assumeIsolated { $0.driver.turn(body) } }
     }
 
+    /// The same, behind what the other connections have to do in the same place.
+    nonisolated func afterOthers(_ body: @escaping @Sendable (SessionDriver) -> Void) {
+        context.executeAfterIO { self.assumeIsolated { $0.driver.turn(body) } }
+    }
+
     /// A turn at its time, unless the session is gone by then.
     nonisolated func later(milliseconds: Int, _ body: @escaping @Sendable (SessionDriver) -> Void) {
         context.schedule(afterMilliseconds: milliseconds) { [weak self] in

@@ -10,6 +10,8 @@ final class SessionAccounts {
     private(set) var share: MemoryBudget.Share?
     private(set) var standing = MemoryBudget.Standing.free
     private(set) var readingIsPaused = false
+    /// As the transport was told.
+    private var socketIsRead = true
     /// Of what was received and is not stored yet.
     var bufferedBytes = 0
     /// Of rows of the peer's feed that are open.
@@ -141,12 +143,16 @@ final class SessionAccounts {
         let isCrowded = standing == .crowded && (works || session.dialect.owedBytes > 0) || session.isPassive && works && session.memory.isShort
         let waits = isCrowded || bufferedBytes > session.limits.bufferedRevisionBytes && !waitsForPeer || session.dialect.owedBytes > session.limits.owedReplyBytes
             || session.questions.waiting.count > session.limits.waitingRequests || bytesElsewhere > 0 || session.blobs.machine.waitingRequests > session.limits.waitingRequests || session.dialect.shouldPauseReading
-        if waits, !readingIsPaused {
+        if waits {
             readingIsPaused = true
-            session.transport.setReading(false)
-        } else if readingIsPaused, !waits, bufferedBytes < session.limits.bufferedRevisionBytes / 2 || waitsForPeer {
+        } else if readingIsPaused, bufferedBytes < session.limits.bufferedRevisionBytes / 2 || waitsForPeer {
             readingIsPaused = false
-            session.transport.setReading(true)
+        }
+        // What came and was not looked at has its turn first: else each look at the sockets would bring more of it.
+        let isRead = !readingIsPaused && session.intake.isEmpty
+        if isRead != socketIsRead {
+            socketIsRead = isRead
+            session.transport.setReading(isRead)
         }
     }
 }

@@ -89,6 +89,18 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
         return target
     }
 
+    /// Whoever answers here may get what is secret to the other: it is the same server, by host and port, or the TLS port that belongs to the clear
+    /// one. Another port of a host may be somebody else's.
+    func isSameServer(as other: EndpointURL) -> Bool {
+        guard HeaderList.sameName(host, other.host) else { return false }
+        return port == other.port || !other.isSecure && isSecure && other.port == 80 && port == 443
+    }
+
+    /// What to do where a server that gets no secrets asks for a login.
+    var remedyForRedirect: String {
+        "the target led to \(authority), another host or port, which gets no credentials; if it is the right one, name it in target"
+    }
+
     private static func withoutPassword(_ text: String) -> String {
         guard let at = text.lastIndex(of: "@"), let mark = text.range(ofASCII: "://"), mark.upperBound < at else { return text }
         return text[..<mark.upperBound] + "…" + text[at...]

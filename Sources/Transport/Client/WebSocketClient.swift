@@ -131,10 +131,12 @@ public struct WebSocketClient: TransportConnector {
                             network: .invalidRedirect,
                             message: "\(url): redirect from a secure to an unprotected connection, \(next)")
                     }
-                    if !HeaderList.sameName(next.host, configuration.url.host) { isTrustedHost = false }
+                    if !next.isSameServer(as: configuration.url) { isTrustedHost = false }
                     url = next
                 } else if response.status == 401, !sendsCredentials, isTrustedHost, configuration.credentials != nil {
                     sendsCredentials = true
+                } else if response.status == 401, !isTrustedHost {
+                    throw response.error(at: url).advising(url.remedyForRedirect)
                 } else {
                     throw response.error(at: url)
                 }

@@ -27,7 +27,7 @@ public struct DatabaseClient: TransportConnector {
         var configuration = configuration
         configuration.refresh?(&configuration)
         if configuration.sessions == nil { configuration.sessions = SessionCookies(time: environment.time) }
-        var hops = 0
+        var (hops, isTrusted) = (0, true)
         while true {
             let peer = DatabasePeer(configuration, eventLoop: group.next(), environment: environment)
             let answer = try await peer.exchange(Self.small("GET"))
@@ -56,8 +56,9 @@ public struct DatabaseClient: TransportConnector {
                         network: .invalidRedirect,
                         message: "\(configuration.url): HTTP \(answer.status), redirect without a usable Location: \(answer.header("location") ?? "none")")
                 }
-                if !HeaderList.sameName(next.host, configuration.url.host) {
-                    // Another host gets nothing that may be a secret.
+                if !next.isSameServer(as: configuration.url) {
+                    isTrusted = false
+                    // Another server gets nothing that may be a secret.
                     (configuration.credentials, configuration.cookies, configuration.headers, configuration.refresh) = (nil, nil, [:], nil)
                     configuration.sessions = SessionCookies(time: environment.time)
                 }
@@ -73,6 +74,7 @@ public struct DatabaseClient: TransportConnector {
                 return peer
             case 404:
                 throw peer.refusal(answer).advising("check the database's name at the end of target; or have it made: create_target: true")
+            case 401 where !isTrusted: throw peer.refusal(answer).advising(configuration.url.remedyForRedirect)
             default: throw peer.refusal(answer)
             }
         }
@@ -90,5 +92,5 @@ public struct DatabaseClient: TransportConnector {
 
 extension ReplicationError {
     /// The same with a remedy that fits better than the one for its code.
-    fileprivate func advising(_ remedy: String) -> ReplicationError { ReplicationError(domain: domain, code: code, message: message, remedy: remedy) }
+    func advising(_ remedy: String) -> ReplicationError { ReplicationError(domain: domain, code: code, message: message, remedy: remedy) }
 }
