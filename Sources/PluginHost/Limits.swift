@@ -1,92 +1,92 @@
 import LuaRuntime
 
 /// What the plugin host may use. Each limit is named in the error it causes.
-public struct PluginHostLimits: Sendable {
+package struct PluginHostLimits: Sendable {
     /// Threads that run Lua. Two: a filter and an authenticator do not wait for each other, and an edge device has few cores.
-    public var workers = 2
+    package var workers = 2
     /// Stack of each thread (`stack`). Lua's C calls use up to 0.4 MB; the host's frames come on top.
-    public var stackBytes = 2 << 20
+    package var stackBytes = 2 << 20
     /// Calls that may wait (`queued calls`), each a batch of documents, a conflict or a login. Callers wait for an answer, so this
     /// is only reached when as many sessions ask at once.
-    public var queuedCalls = 10_000
+    package var queuedCalls = 10_000
     /// How long one batch keeps a worker before the other plugins have their turn.
-    public var turnMilliseconds = 20
+    package var turnMilliseconds = 20
     /// Uses of one plugin (`uses of a plugin`): every replicator, collection and listener that names it.
-    public var usesPerPlugin = 1_000
+    package var usesPerPlugin = 1_000
     /// Prepared `ctx` tables in one state (`contexts`); the oldest is dropped. A listener needs one for each connected peer.
-    public var contextsPerState = 64
+    package var contextsPerState = 64
 
     /// Plugins in the folder (`plugins`).
-    public var plugins = 256
+    package var plugins = 256
     /// Files in the folder that are looked at (`files`), so that a wrong folder does not become a walk through the disk.
-    public var files = 4_096
+    package var files = 4_096
     /// Depth of subfolders below a plugin's own folder or lib.
-    public var folderDepth = 4
+    package var folderDepth = 4
     /// All files of one plugin (`plugin bytes`).
-    public var pluginBytes = 1 << 20
+    package var pluginBytes = 1 << 20
     /// A file handed to a plugin as a parameter (`parameter file`); it must fit into one Lua string.
-    public var parameterFileBytes = 512 << 10
+    package var parameterFileBytes = 512 << 10
 
     /// Quiet time after a change in the folder: an editor or `git pull` writes several files.
-    public var quietMilliseconds = 100
+    package var quietMilliseconds = 100
     /// A folder that never gets quiet is read after this time.
-    public var longestQuietMilliseconds = 2_000
+    package var longestQuietMilliseconds = 2_000
     /// The folder is read this often even without any notice, as a safety net (network file systems send none).
-    public var rescanSeconds = 30
+    package var rescanSeconds = 30
 
     /// Log lines of one plugin in a second (`log lines`); further ones are dropped and counted.
-    public var logLinesPerSecond = 100
+    package var logLinesPerSecond = 100
     /// Different failures that are logged for one version of a plugin; all are counted.
-    public var loggedFailuresPerVersion = 32
+    package var loggedFailuresPerVersion = 32
 
     /// Failed calls in a row after which a use of a plugin is not called any more (`breaker failures`). A failing filter costs up to
     /// its whole time limit a document; fifty are enough to tell a broken plugin from a few strange documents.
-    public var breakerFailures = 50
+    package var breakerFailures = 50
     /// One call is tried this often while a use is failing (`breaker probe`), so that it recovers by itself.
-    public var breakerProbeSeconds = 60
+    package var breakerProbeSeconds = 60
     /// The document or conflict that is kept for such a call (`breaker sample`); a larger one is read from the database again.
-    public var breakerSampleBytes = 1 << 20
+    package var breakerSampleBytes = 1 << 20
 
     /// Versions of one plugin that are kept for a rollback (`kept versions`), the one in force among them.
-    public var keptVersions = 10
+    package var keptVersions = 10
     /// Processor time of all tests of one plugin, in milliseconds (`tests`): while they run, no other plugin is reloaded.
-    public var testMilliseconds = 10_000
+    package var testMilliseconds = 10_000
 
     /// The most that a plugin can ask for in its own `limits` (`ceiling`), where the configuration says nothing about it.
-    public var ceiling = PluginLimits.ceiling
+    package var ceiling = PluginLimits.ceiling
     /// `nightjar.password` in one call (`password operations`): a login needs one, or a second against a made-up hash. Each takes some 60 ms
     /// and 32 MiB.
-    public static let passwordOperations = 4
+    package static let passwordOperations = 4
     /// Different metric names with different labels of one plugin (`metric series`); more would grow the agent's memory without end.
-    public static let metricSeries = 200
+    package static let metricSeries = 200
     /// Labels of one metric (`labels`).
-    public static let metricLabels = 8
+    package static let metricLabels = 8
 
     /// What a plugin gets that the configuration says nothing about.
-    public var plugin = PluginLimits()
+    package var plugin = PluginLimits()
     /// What the configuration sets for single plugins, by name.
-    public var perPlugin: [String: PluginLimits] = [:]
+    package var perPlugin: [String: PluginLimits] = [:]
 
-    public init() {}
+    package init() {}
 
     func limits(for name: String) -> PluginLimits { perPlugin[name] ?? plugin }
     func logLines(for name: String) -> Int { limits(for: name).logLinesPerSecond ?? logLinesPerSecond }
 }
 
 /// What one plugin may use.
-public struct PluginLimits: Sendable, Equatable {
+package struct PluginLimits: Sendable, Equatable {
     /// Memory, source size and sizes of results of one state.
-    public var state = LuaLimits()
-    public var filter = LuaCallLimits.filter
-    public var resolver = LuaCallLimits.resolver
-    public var authenticator = LuaCallLimits.filter
+    package var state = LuaLimits()
+    package var filter = LuaCallLimits.filter
+    package var resolver = LuaCallLimits.resolver
+    package var authenticator = LuaCallLimits.filter
     /// Log lines in a second; nil for the host's `logLinesPerSecond`.
-    public var logLinesPerSecond: Int?
+    package var logLinesPerSecond: Int?
 
-    public init() {}
+    package init() {}
 
     /// Ten times the time and four times the memory of the defaults: enough for heavy work, and still no danger to a small device.
-    public static let ceiling: PluginLimits = {
+    package static let ceiling: PluginLimits = {
         var limits = PluginLimits()
         limits.state.memoryBytes = 64 << 20
         limits.filter = LuaCallLimits(cpuMilliseconds: 500, instructions: 100_000_000)

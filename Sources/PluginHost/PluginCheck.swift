@@ -2,10 +2,10 @@ import Environment
 import LuaRuntime
 
 /// What `nightjar check` finds in a plugins folder: the plugins that load, and everything that is wrong.
-public struct PluginCheck: Sendable {
-    public let plugins: [PluginListing]
+package struct PluginCheck: Sendable {
+    package let plugins: [PluginListing]
     /// Ascending by file.
-    public let problems: [PluginProblem]
+    package let problems: [PluginProblem]
     private let versions: [String: LoadedVersion]
     private let folder: String
     private let files: ParameterFiles
@@ -16,7 +16,7 @@ public struct PluginCheck: Sendable {
     ///   - mayBeAbsent: nobody named the folder, and there is nothing in it where it is not there.
     ///   - versionsFolder: where an agent keeps versions that were in force: what has passed its tests there is not proved again, as at its
     ///     start; nil has everything proved.
-    public static func run(
+    package static func run(
         folder: String, mayBeAbsent: Bool = false, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         proof: any PluginProof = NoPluginProof(), versionsFolder: String? = nil, supplied: [SuppliedPlugin] = [], environment: Environment
     ) async throws(PluginError) -> PluginCheck {
@@ -51,7 +51,7 @@ public struct PluginCheck: Sendable {
     }
 
     /// Why a use would be refused: no such plugin, no such hook, wrong parameters, unreadable files. Nil if it would work.
-    public func problem(plugin: String, hook: LuaHook, params: LuaValue, usedBy: String) -> PluginError? {
+    package func problem(plugin: String, hook: LuaHook, params: LuaValue, usedBy: String) -> PluginError? {
         guard let version = versions[plugin] else {
             if !PluginName.isValid(plugin) { return .invalidName(plugin) }
             if let problem = problems.first(where: { $0.plugin == plugin }) { return .refused(plugin: plugin, problem: problem) }

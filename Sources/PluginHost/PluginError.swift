@@ -1,5 +1,5 @@
 /// Why a plugin cannot be used in a place.
-public enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
+package enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     /// No such file. `nearest` is an existing plugin that was probably meant.
     case unknown(plugin: String, folder: String, nearest: String?)
     /// The name could never be a plugin's.
@@ -17,7 +17,7 @@ public enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The system refused what the host needs.
     case system(String)
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .unknown(let plugin, let folder, let nearest):
             "there is no plugin \"\(plugin)\" in \(folder): expected \(plugin).lua or \(plugin)/init.lua"

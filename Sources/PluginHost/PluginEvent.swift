@@ -1,5 +1,5 @@
 /// What happened to a plugin, for logs, status and event streams.
-public enum PluginEvent: Sendable, Equatable {
+package enum PluginEvent: Sendable, Equatable {
     /// First version of a plugin in force.
     case loaded(plugin: String, version: String)
     /// Another version in force, for all uses at one moment.
@@ -34,7 +34,7 @@ public enum PluginEvent: Sendable, Equatable {
 
 extension PluginEvent {
     /// The plugin it is about; nil for the folder.
-    public var plugin: String? {
+    package var plugin: String? {
         switch self {
         case .loaded(let plugin, _), .reloaded(let plugin, _, _), .refused(let plugin, _, _, _), .missing(let plugin, _),
             .returned(let plugin, _), .restored(let plugin, _), .removed(let plugin), .parameterFileChanged(let plugin, _, _),

@@ -6,7 +6,7 @@ import LuaRuntime
 /// The plugins of one folder: loads them, keeps them in line with the files, and runs their hooks on threads of its own.
 ///
 /// Every answer of a hook that cannot be had is a failure (`FilterVerdict.failed` and its like), never a yes.
-public final class PluginHost: Sendable {
+package final class PluginHost: Sendable {
     private let core: HostCore
     private let supervisor: Supervisor
 
@@ -21,7 +21,7 @@ public final class PluginHost: Sendable {
     ///     nil keeps none. Made when needed, in a folder that is there.
     ///   - supplied: plugins from elsewhere, asked for at each reading of the folder; they take the place of files.
     ///   - environment: its monotonic clock is the one that breakers and limits go by.
-    public init(
+    package init(
         folder: String, only: String? = nil, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         services: any PluginServices = NoPluginServices(), proof: any PluginProof = NoPluginProof(),
         versionsFolder: String? = nil, supplied: @escaping @Sendable () -> [SuppliedPlugin] = { [] }, logger: Logger = Logger(label: "plugin"),
@@ -49,17 +49,17 @@ public final class PluginHost: Sendable {
     ///   - names: those that will be used. One whose file is gone is served as it was last. Tests that have not passed before run
     ///     afterwards: what needs such a plugin waits for them, and logins are asked to come again. Nil to have all tests run first.
     ///   - barred: those of which no version serves that is not there now, since whoever made the last one is not trusted any more.
-    public func start(using names: Set<String>? = nil, barring barred: Set<String> = []) async {
+    package func start(using names: Set<String>? = nil, barring barred: Set<String> = []) async {
         core.expected.withLock { $0 = names?.subtracting(barred) }
         core.barred.withLock { $0 = barred }
         await withCheckedContinuation { supervisor.post(.start($0)) }
     }
 
     /// Tests end, and what waits for them is refused. The agent stops.
-    public func beginShutdown() { core.beginStopping() }
+    package func beginShutdown() { core.beginStopping() }
 
     /// Ends the threads. Calls that run finish, those that wait are refused.
-    public func shutdown() async { await supervisor.stop() }
+    package func shutdown() async { await supervisor.stop() }
 
     // MARK: Uses
 
@@ -70,56 +70,56 @@ public final class PluginHost: Sendable {
     ///   - usedBy: the place, as status shows it and errors begin: "replicator hub push_filter".
     ///   - limits: for each call; nil for the plugin's own.
     /// - Returns: keeps working over reloads; the plugin forgets it when it is released.
-    public func pushFilter(
+    package func pushFilter(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
     ) throws(PluginError) -> any DocumentFilter {
         PluginFilter(use: try use(plugin, .pushFilter, params, usedBy, limits))
     }
 
     /// One use of a plugin's pull_filter; see `pushFilter`.
-    public func pullFilter(
+    package func pullFilter(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
     ) throws(PluginError) -> any DocumentFilter {
         PluginFilter(use: try use(plugin, .pullFilter, params, usedBy, limits))
     }
 
     /// One use of a plugin's transform; see `pushFilter`.
-    public func transform(
+    package func transform(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
     ) throws(PluginError) -> any DocumentTransform {
         PluginTransform(use: try use(plugin, .transform, params, usedBy, limits))
     }
 
     /// One use of a plugin's resolve; see `pushFilter`.
-    public func resolver(
+    package func resolver(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
     ) throws(PluginError) -> any ConflictResolver {
         PluginResolver(use: try use(plugin, .resolve, params, usedBy, limits))
     }
 
     /// One use of a plugin's authenticate_password; see `pushFilter`.
-    public func passwordAuthenticator(
+    package func passwordAuthenticator(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
     ) throws(PluginError) -> any PasswordAuthenticator {
         PluginPasswordAuthenticator(use: try use(plugin, .authenticatePassword, params, usedBy, limits))
     }
 
     /// One use of a plugin's authenticate_certificate; see `pushFilter`.
-    public func certificateAuthenticator(
+    package func certificateAuthenticator(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
     ) throws(PluginError) -> any CertificateAuthenticator {
         PluginCertificateAuthenticator(use: try use(plugin, .authenticateCertificate, params, usedBy, limits))
     }
 
     /// One use of a plugin's sync; see `pushFilter`.
-    public func syncFunction(
+    package func syncFunction(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
     ) throws(PluginError) -> any SyncFunction {
         PluginSyncFunction(use: try use(plugin, .sync, params, usedBy, limits))
     }
 
     /// What is wrong with parameters for the version in force; empty if nothing is. Files that parameters name are not read.
-    public func validate(params: LuaValue, forPlugin plugin: String) throws(PluginError) -> [ParameterProblem] {
+    package func validate(params: LuaValue, forPlugin plugin: String) throws(PluginError) -> [ParameterProblem] {
         try versionInForce(try known(plugin)).declarations.problems(in: params)
     }
 
@@ -179,7 +179,7 @@ public final class PluginHost: Sendable {
     ///
     /// - Parameter name: whose verdict is wanted and whose rollback ends; all plugins are brought up to date in any case. Empty if
     ///   there is no such plugin.
-    public func reload(_ name: String? = nil) async -> [ReloadVerdict] {
+    package func reload(_ name: String? = nil) async -> [ReloadVerdict] {
         await withCheckedContinuation { supervisor.post(.reload(name, $0)) }
     }
 
@@ -187,7 +187,7 @@ public final class PluginHost: Sendable {
     /// restart, until the plugin's files change or `reload` names the plugin. Nothing is written into the plugins folder.
     ///
     /// - Parameter version: the beginning of a kept version; nil for the one before the version in force.
-    public func rollBack(_ name: String, to version: String? = nil) async throws(PluginError) -> ReloadVerdict {
+    package func rollBack(_ name: String, to version: String? = nil) async throws(PluginError) -> ReloadVerdict {
         let result: Result<ReloadVerdict, PluginError> = await withCheckedContinuation {
             supervisor.post(.rollback(name, to: version, $0))
         }
@@ -198,20 +198,20 @@ public final class PluginHost: Sendable {
     ///
     /// - Parameter name: nil for all plugins.
     /// - Returns: the plugins that were asked to, with the number of places that use them.
-    public func retry(_ name: String? = nil) throws(PluginError) -> [(plugin: String, uses: Int)] {
+    package func retry(_ name: String? = nil) throws(PluginError) -> [(plugin: String, uses: Int)] {
         let records = if let name { [try known(name)] } else { core.allRecords() }
         return records.map { ($0.name, $0.retry()) }
     }
 
     /// The plugins in force, ascending by name.
-    public func list() -> [PluginListing] {
+    package func list() -> [PluginListing] {
         core.allRecords().compactMap { record in
             record.read { $0.inForce }.map { PluginListing($0) }
         }
     }
 
     /// Every plugin, also those that are refused or gone, ascending by name.
-    public func status() -> [PluginStatus] { core.allRecords().map { $0.status() } }
+    package func status() -> [PluginStatus] { core.allRecords().map { $0.status() } }
 
     /// The files of the version in force: the plugin's own, the modules that it can reach, and its tests, with paths from the plugins folder.
     package func source(_ plugin: String) throws(PluginError) -> (version: String, files: [(path: String, bytes: [UInt8])]) {
@@ -234,10 +234,10 @@ public final class PluginHost: Sendable {
     }
 
     /// What is wrong with the folder itself and with files that are no plugin's.
-    public func folderProblems() -> [PluginProblem] { core.folderProblems.withLock { $0 } }
+    package func folderProblems() -> [PluginProblem] { core.folderProblems.withLock { $0 } }
 
     /// What happens from now on. A listener that does not keep up loses the oldest events.
-    public func events() -> AsyncStream<PluginEvent> { core.events.stream() }
+    package func events() -> AsyncStream<PluginEvent> { core.events.stream() }
 }
 
 extension PluginListing {

@@ -1,13 +1,13 @@
 /// Something wrong with a file in the plugins folder.
-public struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertible {
+package struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertible {
     /// Nil where the problem is the folder's.
-    public var plugin: String?
+    package var plugin: String?
     /// Relative to the plugins folder, like "by-owner.lua" or "lib/geo.lua"; empty for the folder itself.
-    public var file: String
-    public var line: Int?
-    public var message: String
+    package var file: String
+    package var line: Int?
+    package var message: String
 
-    public init(plugin: String? = nil, file: String, line: Int? = nil, message: String) {
+    package init(plugin: String? = nil, file: String, line: Int? = nil, message: String) {
         self.plugin = plugin
         self.file = file
         self.line = line
@@ -15,7 +15,7 @@ public struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertible
     }
 
     /// `file:line: message`.
-    public var description: String {
+    package var description: String {
         if file.isEmpty { return message }
         return line.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)"
     }
@@ -34,18 +34,18 @@ public struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertible
 }
 
 /// A parameter of one use that does not fit the plugin's declaration.
-public struct ParameterProblem: Error, Sendable, Equatable, CustomStringConvertible {
-    public var parameter: String
+package struct ParameterProblem: Error, Sendable, Equatable, CustomStringConvertible {
+    package var parameter: String
     /// Whole sentence without a position; the configuration's checker puts file and line in front.
-    public var message: String
+    package var message: String
     /// The declared parameter or allowed value that was probably meant.
-    public var nearest: String?
+    package var nearest: String?
 
-    public init(parameter: String, message: String, nearest: String? = nil) {
+    package init(parameter: String, message: String, nearest: String? = nil) {
         self.parameter = parameter
         self.message = message
         self.nearest = nearest
     }
 
-    public var description: String { nearest.map { "\(message); did you mean \($0)?" } ?? message }
+    package var description: String { nearest.map { "\(message); did you mean \($0)?" } ?? message }
 }

@@ -4,7 +4,7 @@ import LuaRuntime
 
 /// What the agent lends to plugins. Called on a plugin thread, which waits: an implementation may block for a read of
 /// the database, not for a network.
-public protocol PluginServices: Sendable {
+package protocol PluginServices: Sendable {
     /// `nightjar.get(collection?, id)`; `collection` is nil for the collection of the call. Nil where there is no such document.
     /// The error's text becomes the Lua error.
     func document(database: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument?
@@ -19,26 +19,26 @@ public protocol PluginServices: Sendable {
 }
 
 /// A service that cannot be had; its text is what the plugin's author sees.
-public struct PluginServiceRefusal: Error, Sendable, Equatable {
-    public var message: String
-    public init(_ message: String) { self.message = message }
+package struct PluginServiceRefusal: Error, Sendable, Equatable {
+    package var message: String
+    package init(_ message: String) { self.message = message }
 }
 
 extension PluginServices {
-    public func document(database: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {
+    package func document(database: String, collection: CollectionName, id: DocumentID) throws(PluginServiceRefusal) -> PolicyDocument? {
         throw PluginServiceRefusal("get is not available here: there is no database")
     }
-    public func count(plugin: String, name: String, value: Double, labels: [(String, String)]) {}
-    public func gauge(plugin: String, name: String, value: Double, labels: [(String, String)]) {}
-    public func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
+    package func count(plugin: String, name: String, value: Double, labels: [(String, String)]) {}
+    package func gauge(plugin: String, name: String, value: Double, labels: [(String, String)]) {}
+    package func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
         throw PluginServiceRefusal("state is not available here: there is no database")
     }
-    public func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
+    package func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) {
         throw PluginServiceRefusal("state is not available here: there is no database")
     }
 }
 
 /// No database and no metrics, for checks and trial runs.
-public struct NoPluginServices: PluginServices {
-    public init() {}
+package struct NoPluginServices: PluginServices {
+    package init() {}
 }

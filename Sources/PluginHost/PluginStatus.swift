@@ -1,8 +1,8 @@
 import LuaRuntime
 
 /// One plugin as `nightjar status` and the admin API show it.
-public struct PluginStatus: Sendable, Equatable {
-    public enum State: String, Sendable {
+package struct PluginStatus: Sendable, Equatable {
+    package enum State: String, Sendable {
         /// The version in the folder is in force.
         case active
         /// The version in the folder is not taken; an older one may be in force.
@@ -16,93 +16,93 @@ public struct PluginStatus: Sendable, Equatable {
     }
 
     /// The version in the folder that was not taken.
-    public struct Refusal: Sendable, Equatable {
-        public var version: String
+    package struct Refusal: Sendable, Equatable {
+        package var version: String
         /// `file:line: what is wrong`.
-        public var error: String
+        package var error: String
     }
 
     /// How often a limit was reached.
-    public struct LimitHits: Sendable, Equatable {
-        public var timeouts: UInt64 = 0
-        public var memory: UInt64 = 0
-        public var results: UInt64 = 0
-        public var logLinesDropped: UInt64 = 0
-        public var statesRebuilt: UInt64 = 0
+    package struct LimitHits: Sendable, Equatable {
+        package var timeouts: UInt64 = 0
+        package var memory: UInt64 = 0
+        package var results: UInt64 = 0
+        package var logLinesDropped: UInt64 = 0
+        package var statesRebuilt: UInt64 = 0
     }
 
     /// A use that is not called because it keeps failing.
-    public struct Failing: Sendable, Equatable {
-        public var usedBy: String
+    package struct Failing: Sendable, Equatable {
+        package var usedBy: String
         /// In a row.
-        public var failures: Int
+        package var failures: Int
         /// Since it is not called any more.
-        public var seconds: Int
+        package var seconds: Int
         /// The last one, `kind: file:line: message`.
-        public var error: String
+        package var error: String
     }
 
     /// The counts of one hook, over all versions.
-    public struct Hook: Sendable, Equatable {
+    package struct Hook: Sendable, Equatable {
         /// As in the plugin's table: "push_filter".
-        public var name: String
-        public var calls: UInt64
-        public var rejected: UInt64
+        package var name: String
+        package var calls: UInt64
+        package var rejected: UInt64
         /// What a failing use was not asked about.
-        public var notAsked: UInt64
+        package var notAsked: UInt64
         /// Failed calls by kind: "plugin_error" and so on, each kind in its place.
-        public var errors: [(kind: String, count: UInt64)]
-        public var p50Milliseconds: Double?
-        public var p99Milliseconds: Double?
+        package var errors: [(kind: String, count: UInt64)]
+        package var p50Milliseconds: Double?
+        package var p99Milliseconds: Double?
         /// Calls by duration: each with the upper bound of its bucket in seconds, the last without one. Not cumulative.
-        public var durations: [(bound: Double?, count: UInt64)]
-        public var seconds: Double
+        package var durations: [(bound: Double?, count: UInt64)]
+        package var seconds: Double
 
-        public static func == (a: Hook, b: Hook) -> Bool {
+        package static func == (a: Hook, b: Hook) -> Bool {
             a.name == b.name && a.calls == b.calls && a.rejected == b.rejected && a.notAsked == b.notAsked && a.seconds == b.seconds
                 && a.errors.map(\.count) == b.errors.map(\.count) && a.durations.map(\.count) == b.durations.map(\.count)
         }
     }
 
-    public var name: String
-    public var description: String?
+    package var name: String
+    package var description: String?
     /// Content hash of the version in force; nil when there is none.
-    public var version: String?
+    package var version: String?
     /// Counts the versions that came into force.
-    public var generation: UInt64
-    public var state: State
+    package var generation: UInt64
+    package var state: State
     /// Names of hooks, ascending.
-    public var hooks: [String]
+    package var hooks: [String]
     /// "replicator hub push_filter", ascending.
-    public var usedBy: [String]
-    public var calls: UInt64
+    package var usedBy: [String]
+    package var calls: UInt64
     /// Failed calls; their documents are held.
-    public var errors: UInt64
+    package var errors: UInt64
     /// Documents that a filter, or logins that an authenticator, said no to.
-    public var rejected: UInt64
+    package var rejected: UInt64
     /// What a failing use was not asked about; held.
-    public var notAsked: UInt64
+    package var notAsked: UInt64
     /// Milliseconds; nil before the first call. Within an eighth of the true value.
-    public var p99Milliseconds: Double?
-    public var limitHits: LimitHits
+    package var p99Milliseconds: Double?
+    package var limitHits: LimitHits
     /// Held by its Lua states now.
-    public var memoryBytes: Int
+    package var memoryBytes: Int
     /// Lua states that are alive now, one for each worker that has run it.
-    public var states: Int
+    package var states: Int
     /// Ascending by name; hooks that have been called.
-    public var perHook: [Hook]
-    public var refused: Refusal?
+    package var perHook: [Hook]
+    package var refused: Refusal?
     /// Nil unless a rollback holds.
-    public var rolledBack: PluginRollback?
+    package var rolledBack: PluginRollback?
     /// Versions that a rollback can name, in the order they came into force.
-    public var keptVersions: [KeptVersion]
-    public var failing: [Failing]
+    package var keptVersions: [KeptVersion]
+    package var failing: [Failing]
     /// Logins that an authenticator could not judge, of each use the last one in a quarter of an hour: `used_by: kind: file:line: message`.
-    public var loginFailures: [String] = []
+    package var loginFailures: [String] = []
     /// Files given as parameters that cannot be read now.
-    public var parameterProblems: [String]
+    package var parameterProblems: [String]
     /// The last failure of the version in force, `kind: file:line: message`.
-    public var lastFailure: String?
+    package var lastFailure: String?
 }
 
 extension PluginStatus.Hook {
@@ -119,8 +119,8 @@ extension PluginStatus.Hook {
 }
 
 /// What `reload` did with one plugin.
-public struct ReloadVerdict: Sendable, Equatable {
-    public enum Outcome: Sendable, Equatable {
+package struct ReloadVerdict: Sendable, Equatable {
+    package enum Outcome: Sendable, Equatable {
         case unchanged
         case reloaded
         case refused(PluginProblem)
@@ -130,21 +130,21 @@ public struct ReloadVerdict: Sendable, Equatable {
         case rolledBack(PluginRollback)
     }
 
-    public var plugin: String
+    package var plugin: String
     /// Counts the versions that came into force.
-    public var generation: UInt64
+    package var generation: UInt64
     /// The version in force.
-    public var version: String?
-    public var outcome: Outcome
+    package var version: String?
+    package var outcome: Outcome
 }
 
 /// A plugin in force as `list()` shows it.
-public struct PluginListing: Sendable, Equatable {
-    public var name: String
+package struct PluginListing: Sendable, Equatable {
+    package var name: String
     /// Relative to the plugins folder.
-    public var file: String
-    public var version: String
-    public var description: String?
-    public var hooks: [String]
-    public var parameters: [ParameterDeclaration]
+    package var file: String
+    package var version: String
+    package var description: String?
+    package var hooks: [String]
+    package var parameters: [ParameterDeclaration]
 }

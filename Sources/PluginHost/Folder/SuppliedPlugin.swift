@@ -2,17 +2,17 @@ import Environment
 import Glibc
 
 /// A plugin that comes from elsewhere than the plugins folder, and takes the place of one of its name there.
-public struct SuppliedPlugin: Sendable, Equatable {
-    public var name: String
-    public var main: [UInt8]
-    public var tests: [UInt8]?
+package struct SuppliedPlugin: Sendable, Equatable {
+    package var name: String
+    package var main: [UInt8]
+    package var tests: [UInt8]?
 
-    public init(name: String, main: [UInt8], tests: [UInt8]?) { (self.name, self.main, self.tests) = (name, main, tests) }
+    package init(name: String, main: [UInt8], tests: [UInt8]?) { (self.name, self.main, self.tests) = (name, main, tests) }
 
-    public static func isName(_ name: String) -> Bool { PluginName.isValid(name) }
+    package static func isName(_ name: String) -> Bool { PluginName.isValid(name) }
 
     /// As status names it once it is in force.
-    public var version: String { source.version }
+    package var version: String { source.version }
 
     var source: PluginSource {
         PluginSource(
@@ -21,7 +21,7 @@ public struct SuppliedPlugin: Sendable, Equatable {
     }
 
     /// Why it would be refused wherever it was used: it does not load, or its tests fail.
-    public func problem(limits: PluginHostLimits, proof: any PluginProof, environment: Environment) async throws(PluginError) -> PluginProblem? {
+    package func problem(limits: PluginHostLimits, proof: any PluginProof, environment: Environment) async throws(PluginError) -> PluginProblem? {
         let source = source
         guard source.byteCount <= limits.pluginBytes else {
             return PluginProblem(

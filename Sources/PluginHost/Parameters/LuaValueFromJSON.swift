@@ -3,7 +3,7 @@ import LuaRuntime
 
 extension LuaValue {
     /// A JSON value as plugins see it: numbers that fit become 64-bit integers, others doubles.
-    public init(_ json: JSONValue) {
+    package init(_ json: JSONValue) {
         switch json {
         case .null: self = .null
         case .bool(let value): self = .bool(value)
@@ -16,7 +16,7 @@ extension LuaValue {
     }
 
     /// The value as JSON; `missing` becomes null.
-    public var json: JSONValue {
+    package var json: JSONValue {
         switch self {
         case .missing, .null: .null
         case .bool(let value): .bool(value)

@@ -1,8 +1,8 @@
 import LuaRuntime
 
 /// One parameter that a plugin declares: `name = { type = "string", required = true, default = …, enum = {…}, doc = "…" }`.
-public struct ParameterDeclaration: Sendable, Equatable {
-    public enum Kind: String, Sendable, CaseIterable {
+package struct ParameterDeclaration: Sendable, Equatable {
+    package enum Kind: String, Sendable, CaseIterable {
         case string
         case number
         case integer
@@ -26,14 +26,14 @@ public struct ParameterDeclaration: Sendable, Equatable {
         }
     }
 
-    public var name: String
-    public var kind: Kind
-    public var isRequired: Bool
+    package var name: String
+    package var kind: Kind
+    package var isRequired: Bool
     /// `.missing` where none is declared.
-    public var defaultValue: LuaValue
+    package var defaultValue: LuaValue
     /// The allowed values; nil for any.
-    public var allowed: [LuaValue]?
-    public var doc: String?
+    package var allowed: [LuaValue]?
+    package var doc: String?
 }
 
 /// All parameters of a plugin, ascending by name.

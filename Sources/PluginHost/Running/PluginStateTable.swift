@@ -1,25 +1,25 @@
 import LuaRuntime
 
 /// `nightjar.state` of one plugin: values by key, bounded. Where they are kept is not its concern.
-public struct PluginStateTable: Sendable, Equatable {
+package struct PluginStateTable: Sendable, Equatable {
     /// All keys and values as JSON (`state bytes`). It is read and written as one file, and a counter or a few timestamps fit many times over.
-    public static let maximumBytes = 64 << 10
+    package static let maximumBytes = 64 << 10
     /// Keys (`state keys`).
-    public static let maximumKeys = 256
+    package static let maximumKeys = 256
     /// Bytes of a key (`state key bytes`).
-    public static let maximumKeyBytes = 100
+    package static let maximumKeyBytes = 100
 
     /// By the bytes of the key: two spellings of one accented letter are two keys, as they are in Lua.
     private var values: [[UInt8]: (value: LuaValue, bytes: Int)] = [:]
     private var used = 0
 
-    public init() {}
+    package init() {}
 
     /// `.missing` where nothing is stored.
-    public func read(_ key: String) -> LuaValue { values[Array(key.utf8)]?.value ?? .missing }
+    package func read(_ key: String) -> LuaValue { values[Array(key.utf8)]?.value ?? .missing }
 
     /// Stores a value; `.missing` removes. A write that is refused changes nothing.
-    public mutating func write(_ key: String, _ value: LuaValue) throws(PluginServiceRefusal) {
+    package mutating func write(_ key: String, _ value: LuaValue) throws(PluginServiceRefusal) {
         let name = Array(key.utf8)
         let old = values[name]?.bytes ?? 0
         guard value != .missing else {
@@ -43,19 +43,19 @@ public struct PluginStateTable: Sendable, Equatable {
     }
 
     /// The whole table as an object, keys ascending.
-    public var json: [UInt8] {
+    package var json: [UInt8] {
         LuaValue.members(
             values.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map { (String(decoding: $0.key, as: UTF8.self), $0.value.value) }
         ).jsonBytes
     }
 
     /// Reads what `json` gave; nil where it is no such object or too large.
-    public init?(json: [UInt8]) {
+    package init?(json: [UInt8]) {
         guard case .object(let members)? = LuaValue(json: json) else { return nil }
         for member in members {
             guard (try? write(member.key, member.value)) != nil else { return nil }
         }
     }
 
-    public static func == (left: Self, right: Self) -> Bool { left.json == right.json }
+    package static func == (left: Self, right: Self) -> Bool { left.json == right.json }
 }

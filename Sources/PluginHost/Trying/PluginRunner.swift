@@ -4,8 +4,8 @@ import LuaRuntime
 import Synchronization
 
 /// Calls one hook in the real sandbox outside any agent: `nightjar plugin run`.
-public enum PluginRunner {
-    public enum Input: Sendable {
+package enum PluginRunner {
+    package enum Input: Sendable {
         /// JSON text of one object for a filter; `_id`, `_rev` and `_deleted` are taken out of it. For sync, `old` is the text of the
         /// revision it replaces.
         case document([UInt8], old: [UInt8]? = nil)
@@ -18,30 +18,30 @@ public enum PluginRunner {
         case login(username: String, password: String)
     }
 
-    public struct Request: Sendable {
-        public var folder: String
-        public var plugin: String
-        public var hook: LuaHook
-        public var input: Input
-        public var params: LuaValue
+    package struct Request: Sendable {
+        package var folder: String
+        package var plugin: String
+        package var hook: LuaHook
+        package var input: Input
+        package var params: LuaValue
         /// How often the hook is called, in one state; each call has its report.
-        public var times: Int
+        package var times: Int
         /// Nil for the folder of the call.
-        public var configurationFolder: String?
-        public var limits: PluginHostLimits
-        public var environment: Environment
+        package var configurationFolder: String?
+        package var limits: PluginHostLimits
+        package var environment: Environment
         /// What `ctx` holds beside params.
-        public var database = "trial"
-        public var collection = CollectionName.default
+        package var database = "trial"
+        package var collection = CollectionName.default
         /// What `nightjar.get` looks at; the rest of it is not asked.
-        public var services: any PluginServices = NoPluginServices()
-        public var user: String?
+        package var services: any PluginServices = NoPluginServices()
+        package var user: String?
         /// What the caller of sync holds.
-        public var roles: [String] = []
-        public var channels: [String] = []
-        public var isAdmin = false
+        package var roles: [String] = []
+        package var channels: [String] = []
+        package var isAdmin = false
 
-        public init(
+        package init(
             folder: String, plugin: String, hook: LuaHook, input: Input, params: LuaValue = .missing, times: Int = 1,
             configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(), environment: Environment
         ) {
@@ -57,12 +57,12 @@ public enum PluginRunner {
         }
     }
 
-    public struct LogLine: Sendable, Equatable {
-        public var level: String
-        public var message: String
-        public var fields: LuaValue
+    package struct LogLine: Sendable, Equatable {
+        package var level: String
+        package var message: String
+        package var fields: LuaValue
 
-        public init(level: String, message: String, fields: LuaValue) {
+        package init(level: String, message: String, fields: LuaValue) {
             self.level = level
             self.message = message
             self.fields = fields
@@ -70,24 +70,24 @@ public enum PluginRunner {
     }
 
     /// One call.
-    public struct Report: Sendable {
+    package struct Report: Sendable {
         /// The document's id, where there are several.
-        public var id: String?
+        package var id: String?
         /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
         /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. transform: the
         /// document as it would travel. Nil where the
         /// call failed.
-        public var result: JSONValue?
+        package var result: JSONValue?
         /// For resolve: local, remote, merged or delete. For sync: accepted or rejected.
-        public var decision: String?
-        public var failure: LuaFailure?
-        public var log: [LogLine]
-        public var milliseconds: Double
+        package var decision: String?
+        package var failure: LuaFailure?
+        package var log: [LogLine]
+        package var milliseconds: Double
         /// Held by the plugin's state after the call.
-        public var memoryBytes: Int
+        package var memoryBytes: Int
 
         /// `{"result", "error": {"kind", "message"}, "log", "time_ms", "memory_bytes"}`, and "decision" for resolve and sync.
-        public var json: JSONValue {
+        package var json: JSONValue {
             var object = JSONObject()
             if let id { object["id"] = .string(id) }
             object["result"] = result ?? .null
@@ -107,13 +107,13 @@ public enum PluginRunner {
     }
 
     /// Input that is no JSON object or does not suit the hook.
-    public struct InputProblem: Error, Sendable, Equatable, CustomStringConvertible {
-        public var description: String
+    package struct InputProblem: Error, Sendable, Equatable, CustomStringConvertible {
+        package var description: String
     }
 
     /// - Throws: `PluginError` where nothing can be called (no such plugin or hook, wrong parameters), `InputProblem` for the input.
     ///   A plugin that does not load gives one report with that failure.
-    public static func run(_ request: Request) async throws -> [Report] {
+    package static func run(_ request: Request) async throws -> [Report] {
         let inputs = try PreparedInput.all(request)
         let outcome = try await request.environment.runPlugin(name: "plugin-run", stackBytes: request.limits.stackBytes) {
             Result { () throws(PluginError) in try runHere(request, inputs) }

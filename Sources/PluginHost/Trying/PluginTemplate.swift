@@ -1,11 +1,11 @@
 import LuaRuntime
 
 /// Starting points for plugins, each with a test that passes: `nightjar plugin new`.
-public enum PluginTemplate {
+package enum PluginTemplate {
     /// The files of a new plugin, their paths relative to the plugins folder; the tests first, so that a running agent finds both.
     ///
     /// - Throws: `invalidName`.
-    public static func files(_ hook: LuaHook, name: String) throws(PluginError) -> [(path: String, text: String)] {
+    package static func files(_ hook: LuaHook, name: String) throws(PluginError) -> [(path: String, text: String)] {
         guard PluginName.isValid(name) else { throw .invalidName(name) }
         let (plugin, tests) = texts(hook, name)
         return [("\(name).test.lua", tests), ("\(name).lua", plugin)]

@@ -2,32 +2,32 @@ import Environment
 import LuaRuntime
 
 /// Runs `NAME.test.lua`, the tests beside a plugin, in the real sandbox.
-public enum PluginTests {
-    public struct Outcome: Sendable, Equatable {
-        public var plugin: String
-        public var name: String
+package enum PluginTests {
+    package struct Outcome: Sendable, Equatable {
+        package var plugin: String
+        package var name: String
         /// Nil if the case passed.
-        public var failure: LuaFailure?
-        public var milliseconds: Double
+        package var failure: LuaFailure?
+        package var milliseconds: Double
         /// For a failed `t.equal`: where the two differ, a field a line, like "tags[2]: got 1, expected 2".
-        public var differences: [String]
+        package var differences: [String]
 
         /// The failure with its place.
-        public var problem: PluginProblem? {
+        package var problem: PluginProblem? {
             failure.map { PluginProblem(plugin: plugin, luaMessage: $0.message, fallbackFile: "") }
         }
     }
 
     /// The tests of one plugin.
-    public struct Suite: Sendable, Equatable {
-        public var plugin: String
+    package struct Suite: Sendable, Equatable {
+        package var plugin: String
         /// Nil where there are none.
-        public var file: String?
-        public var outcomes: [Outcome]
+        package var file: String?
+        package var outcomes: [Outcome]
         /// Plugin or tests do not load, or the tests' time is spent; `outcomes` are those before.
-        public var problem: PluginProblem?
+        package var problem: PluginProblem?
 
-        public var isPassed: Bool { problem == nil && outcomes.allSatisfy { $0.failure == nil } }
+        package var isPassed: Bool { problem == nil && outcomes.allSatisfy { $0.failure == nil } }
     }
 
     /// Every case of one candidate, ascending by name. Needs a thread with a large stack.
@@ -82,7 +82,7 @@ public enum PluginTests {
     /// Runs the tests of these plugins of a folder, or of all, ascending by name.
     ///
     /// - Throws: `unknown` for a name that is not there, `system` where the folder cannot be read.
-    public static func run(
+    package static func run(
         folder: String, plugins names: [String] = [], limits: PluginHostLimits = PluginHostLimits(), environment: Environment
     ) async throws(PluginError) -> [Suite] {
         let folder = AbsolutePath.make(folder)
@@ -118,10 +118,10 @@ public enum PluginTests {
 }
 
 /// A version comes into force only if its own tests pass.
-public struct ProofByTests: PluginProof {
-    public init() {}
+package struct ProofByTests: PluginProof {
+    package init() {}
 
-    public func prove(_ candidate: PluginCandidate) -> PluginProblem? {
+    package func prove(_ candidate: PluginCandidate) -> PluginProblem? {
         let suite = PluginTests.run(candidate)
         if let problem = suite.problem { return problem }
         guard let failed = suite.outcomes.first(where: { $0.failure != nil }), let failure = failed.failure else { return nil }

@@ -4,29 +4,29 @@ import Environment
 import Glibc
 
 /// A version that was in force and is kept.
-public struct KeptVersion: Sendable, Equatable {
-    public var version: String
+package struct KeptVersion: Sendable, Equatable {
+    package var version: String
     /// Unix seconds when it came into force, the last time it did.
-    public var since: Int64
+    package var since: Int64
 }
 
 /// A rollback that holds: `to` is in force although the folder holds another version.
-public struct PluginRollback: Sendable, Equatable {
-    public var from: String
-    public var to: String
+package struct PluginRollback: Sendable, Equatable {
+    package var from: String
+    package var to: String
 
-    public init(from: String, to: String) {
+    package init(from: String, to: String) {
         self.from = from
         self.to = to
     }
 }
 
 /// What a start would take where the files of the plugins folder cannot be used.
-public enum KeptVersions {
+package enum KeptVersions {
     /// The version of a plugin that was in force last, if it is kept and can be read.
     ///
     /// - Parameter folder: the agent's `plugin-versions`.
-    public static func last(_ plugin: String, in folder: String, limits: PluginHostLimits = PluginHostLimits()) -> String? {
+    package static func last(_ plugin: String, in folder: String, limits: PluginHostLimits = PluginHostLimits()) -> String? {
         guard PluginName.isValid(plugin) else { return nil }
         let store = VersionStore(folder: folder, limits: limits)
         guard let version = store.index(plugin).current, (try? store.source(plugin, version)) != nil else { return nil }
