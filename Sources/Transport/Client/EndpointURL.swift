@@ -1,3 +1,4 @@
+import HTTPServer
 import Interfaces
 
 /// The address of a remote database: `ws://host[:port]/path/DB`.
