@@ -221,7 +221,7 @@ enum StatusText {
     private static func places(_ value: JSONValue?) -> String {
         let names = value?.asArray?.compactMap(\.asString) ?? []
         let counts = Dictionary(names.map { ($0, 1) }, uniquingKeysWith: +).sorted { $0.key < $1.key }
-        return list(.array(counts.map { .string($0.value == 1 ? $0.key : "\($0.key) (\($0.value) times)") }))
+        return list(.array(counts.map { .string($0.value == 1 ? $0.key : "\($0.key) (\(Plural.count($0.value, "time")))") }))
     }
 
     static func duration(_ seconds: Double) -> String {
