@@ -185,7 +185,7 @@ package struct CouchServer: Sendable {
         let admitted = try await host.admit(request, database)
         guard admitted.peer.mayUse(collection), let found = admitted.peer.database.collection(collection) else { throw CouchError.noDatabase() }
         await admitted.peer.database.noteBranchKeeper()
-        return CouchCall(host: host, request: request, query: query, peer: admitted.peer, collection: found, admission: admitted.admission,
+        return CouchCall(host: host, request: request, query: query, peer: admitted.peer.of(found.name), collection: found, admission: admitted.admission,
             answer: host.memory.answer(cut: request.connection.cut))
     }
 

@@ -158,7 +158,8 @@ struct ReferenceTests {
             count % (1 << 20) == 0 ? "\(count >> 20) MiB" : count % (1 << 10) == 0 && count >= 16 << 10 ? "\(count >> 10) KiB" : "\(grouped(count)) bytes"
         }
         let rows = [
-            ("memory", bytes(state.memoryBytes)), ("block", bytes(state.blockBytes)), ("keys of a table", grouped(LuaLimits.tableKeys)), ("source", bytes(state.sourceBytes)),
+            ("memory", bytes(state.memoryBytes)), ("block", bytes(state.blockBytes)), ("keys of a table", grouped(LuaLimits.tableKeys)),
+            ("texts given to one `math.max`, `math.min`, `string.char`, `string.format` or `utf8.char`", bytes(state.blockBytes) + " together"), ("source", bytes(state.sourceBytes)),
             ("load", "\(state.load.cpuMilliseconds) ms, \(grouped(state.load.instructions)) instructions"),
             ("CPU of a filter or authenticator", "\(host.plugin.filter.cpuMilliseconds) ms"),
             ("instructions of a filter or authenticator", grouped(host.plugin.authenticator.instructions)),

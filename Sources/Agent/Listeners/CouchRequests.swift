@@ -44,8 +44,10 @@ extension PeerListener {
             limits: limits)
         configuration.kept = reviews.kept
         if let fleet = try? CollectionName(parsing: FleetDocument.collection), database.collection(fleet) != nil {
-            configuration.pushFilter = FleetGuard(inner: policies.pushFilter, publishers: policies.fleetPublishers)
-            configuration.pullFilter = FleetGuard(inner: policies.pullFilter, publishers: policies.fleetPublishers)
+            // There alone: of other collections a peer that no filter bounds has to get all that others get.
+            configuration.ownFilters[fleet] = PassiveConfiguration.OwnFilters(
+                push: FleetGuard(inner: policies.pushFilter, publishers: policies.fleetPublishers),
+                pull: FleetGuard(inner: policies.pullFilter, publishers: policies.fleetPublishers))
         }
         if !settings.collections.isEmpty { configuration.collections = Set(settings.collections.map { CollectionName($0.value) }) }
         let conflicts = policies.conflicts(database.name)

@@ -29,9 +29,10 @@ struct PassiveService {
     }
 
     private func passiveLink(_ slot: Int, _ collection: Collection) -> CollectionLink {
-        guard case .passive(let passive) = session.role else {
+        guard case .passive(let all) = session.role else {
             preconditionFailure("only a passive session serves collections")
         }
+        let passive = all.of(collection.name)
         let hasResolver = passive.resolver != nil
         let settings = PullSettings(
             collection: collection.name, role: .passive(refusesPush: session.whyNothingMayBePushed != nil), hasFilter: passive.pullFilter != nil,

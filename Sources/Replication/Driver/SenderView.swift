@@ -99,18 +99,21 @@ extension PeerView {
         let branches = try await database.read { transaction in
             try claims.compactMap { try SenderView.branch($0.id, $0.revision, $0.history, collection, transaction) }
         }
-        sender.shownBranches = try await shown(branches)
+        // As without a filter, whoever names a branch that channels do not show counts as one who had it: the filter alone is asked.
+        sender.shownBranches = try await shown(branches, asksChannels: false)
         return sender
     }
 
     /// Those of the branches that the peer may see. Channels are assigned to current revisions: who is bound to them sees no other.
-    func shown(_ branches: [SenderView.Branch]) async throws -> Set<SenderView.Branch> {
+    ///
+    /// - Parameter asksChannels: else the filter alone decides.
+    func shown(_ branches: [SenderView.Branch], asksChannels: Bool = true) async throws -> Set<SenderView.Branch> {
         var rest = Array(Set(branches))[...]
         var shown: Set<SenderView.Branch> = []
         while !rest.isEmpty {
             let (collection, peer, asked) = (collection, peer, rest)
             let documents: [PolicyDocument]? = try await database.read { transaction in
-                if let peer, try !transaction.channelAccess(collection, of: peer).hasEverything { return nil }
+                if asksChannels, let peer, try !transaction.channelAccess(collection, of: peer).hasEverything { return nil }
                 var documents: [PolicyDocument] = []
                 var bytes = 0
                 for branch in asked where bytes < Self.pageBytes {

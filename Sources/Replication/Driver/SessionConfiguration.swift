@@ -12,6 +12,25 @@ public struct PassiveConfiguration: Sendable {
     public var isReadOnly: Bool
     /// What peers may pull.
     public var pushFilter: (any DocumentFilter)?
+    /// Of collections that are judged by others than these two.
+    public var ownFilters: [CollectionName: OwnFilters] = [:]
+
+    /// The filters of one collection.
+    public struct OwnFilters: Sendable {
+        public var push: (any DocumentFilter)?
+        public var pull: (any DocumentFilter)?
+
+        public init(push: (any DocumentFilter)?, pull: (any DocumentFilter)?) { (self.push, self.pull) = (push, pull) }
+    }
+
+    /// What it allows in one collection.
+    package func of(_ collection: CollectionName) -> PassiveConfiguration {
+        guard let own = ownFilters[collection] else { return self }
+        var copy = self
+        (copy.pushFilter, copy.pullFilter) = (own.push, own.pull)
+        return copy
+    }
+
     /// Shared by all peers of a listener: what the push filter kept from them.
     public var kept: KeptFromPeers
     /// What peers may push.
