@@ -49,6 +49,22 @@ struct HiddenBranchTests {
         return answer?["missing"]?.asArray?.compactMap(\.asString) ?? []
     }
 
+    @Test("who brought a branch that lost goes on with it, also where a filter stands beside the channels")
+    func ownBranches() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write(
+            "plugins/users.lua",
+            "return { authenticate_password = function(name, password) return password == 'secret' and { name = name, channels = { name } } end }")
+        try folder.write("plugins/route.lua", "return { sync = function(doc, old, ctx) channel(doc.owner) end }")
+        try folder.write("plugins/open.lua", "return { push_filter = function(doc, ctx) return doc.secret == nil end }")
+        let hub = try await AgentProcess.start(
+            Configuration.hub(listener: "couchdb: true\n    authenticator: users\n    sync: route\n    push_filter: open", plugins: true), in: folder)
+        let couch = try CouchHTTP(hub, login: anna)
+        for digits in [["b", "c"], ["a", "c"], ["d", "a", "c"]] { #expect(try await bring(couch, digits, "\"owner\":\"anna\"").isEmpty) }
+        #expect(try await couch.ok("GET", "/main/tea")["_rev"]?.asString == "3-" + String(repeating: "d", count: 32))
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("their ids are told nowhere", arguments: Bound.allCases)
     func ids(_ bound: Bound) async throws {
         let hub = try await hub(bound)
