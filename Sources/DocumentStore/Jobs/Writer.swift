@@ -54,8 +54,12 @@ final class Writer: @unchecked Sendable {
                 throw session.damaged("collection number \(id)")
             }
             while counters.count <= id { counters.append(nil) }
+            let (documents, deleted) = (statement.integer(2), statement.integer(3))
+            guard documents.magnitude <= Counters.bound.magnitude, deleted.magnitude <= Counters.bound.magnitude else {
+                throw session.damaged("\(documents) documents and \(deleted) tombstones counted in collection number \(id)")
+            }
             counters[id] = Counters(
-                lastSequence: statement.integer(1), documents: statement.integer(2), deleted: statement.integer(3))
+                lastSequence: try session.checked(lastSequence: statement.integer(1)), documents: documents, deleted: deleted)
         }
         return counters
     }

@@ -109,6 +109,12 @@ final class Session {
         return translated
     }
 
+    /// A collection's last sequence, as it is stored.
+    func checked(lastSequence: Int64) throws(StoreError) -> Int64 {
+        guard (0...Counters.bound).contains(lastSequence) else { throw damaged("\(lastSequence) as the last sequence of a collection") }
+        return lastSequence
+    }
+
     func damaged(_ what: String) -> StoreError {
         let error = StoreError.corrupt(path: path, detail: what)
         problems.note(error)
