@@ -44,4 +44,10 @@ extension Database {
             return facts.isFolder ? nil : StoreError(FileError(path: blobs.folder, number: ENOTDIR))
         } catch { return StoreError(error) }
     }
+
+    /// What a restore had prepared that did not come as far as to take the place of this database; nil where there is none. Blocks.
+    public func unfinishedRestore() -> String? {
+        let prepared = DatabaseFile.preparation(folder)
+        return environment.files.size(prepared) == nil ? nil : prepared
+    }
 }

@@ -132,7 +132,7 @@ extension WriteTransaction {
             try session.run(statement)
         }
         let count = try session.cached("UPDATE delta_bases_total SET bytes = bytes - ?1")
-        count.bind(1, bases.reduce(0) { $0 &+ $1.size })
+        count.bind(1, bases.reduce(Int64(0)) { $0 &+ $1.size })
         try session.run(count)
     }
 }
