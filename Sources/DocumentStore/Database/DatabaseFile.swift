@@ -22,7 +22,8 @@ final class DatabaseFile: Sendable {
     static func refuseIfLost(_ path: String, folder: String, _ files: any FileSystem) throws(StoreError) {
         let lost = try StoreError.ofFiles { () throws(FileError) -> (isKnown: Bool, isBeingRestored: Bool) in
             guard try size(path, files) ?? 0 == 0 else { return (false, false) }
-            return (try size(sign(folder), files) != nil, try size(preparation(folder), files) != nil)
+            // Of the longest names the other one cannot be: no restore was here then.
+            return (try size(sign(folder), files) != nil, files.size(preparation(folder)) != nil)
         }
         if lost.isBeingRestored {
             throw .folder(
