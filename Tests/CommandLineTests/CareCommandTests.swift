@@ -52,6 +52,30 @@ struct CareCommandTests {
         }
     }
 
+    @Test("a restore that was cut short is told, nothing is made in the database's place, and the same command mends it", arguments: [true, false])
+    func cutShort(_ wasMovedAway: Bool) async throws {
+        let documents = try await Documents.at(.folder)
+        let folder = documents.folder
+        #expect(try await documents.run("doc", "put", "main", "a", "{}").status == 0)
+        #expect(try await documents.run("backup", "main", "copy").status == 0)
+        try folder.write("data/main.nightjar.restoring/db.sqlite3", "the beginning of it")
+        if wasMovedAway {
+            #expect(rename(folder.path("data/main.nightjar"), folder.path("data/main.nightjar.before-1")) == 0)
+            let refused = try await documents.run("doc", "put", "main", "b", "{}")
+            #expect(refused.status != 0 && !folder.exists("data/main.nightjar"), "\(refused)")
+            let run = try await documents.run("run")
+            #expect(run.status != 0 && (run.errors + run.output).contains("a nightjar restore has not finished"), "\(run)")
+            #expect(!folder.exists("data/main.nightjar"))
+        }
+        let doctor = try await documents.run("doctor", "--offline")
+        #expect((doctor.output + doctor.errors).contains("a nightjar restore has not finished"), "\(doctor)")
+        let again = try await documents.run("restore", "copy", "--replace")
+        #expect(again.status == 0 && again.output.contains("main.nightjar.before-") != wasMovedAway, "\(again)")
+        #expect(!folder.exists("data/main.nightjar.restoring") && folder.exists("data/main.nightjar.known"))
+        #expect(!folder.exists("data/main.nightjar.restoring.known"))
+        #expect(try await documents.run("doc", "list", "main").output.contains("a\t1-"))
+    }
+
     @Test("a backup that is not whole is refused, with what is wrong, and nothing is made", arguments: ["db.sqlite3", "blob", "missing", "backup.json"])
     func damagedBackup(_ what: String) async throws {
         let documents = try await Documents.at(.folder)

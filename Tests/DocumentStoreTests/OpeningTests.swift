@@ -212,4 +212,32 @@ import Testing
         _ = try await again.write { try $0.save(c, id: doc("d6"), body: Array(#"{"new":1}"#.utf8), parent: nil) }
         #expect(try await text(again.read { try $0.document(c, doc("d6"))?.body }) == #"{"new":1}"#)
     }
+
+    @Test(arguments: [
+        "last_sequence = -1", "last_sequence = 9223372036854775807", "last_sequence = -9223372036854775807", "documents = 9223372036854775807",
+        "deleted = -9223372036854775807",
+    ])
+    func countersThatNoDatabaseHasAreDamage(_ change: String) async throws {
+        let store = try Store()
+        _ = try await store.save("a", "{}")
+        try store.alter("UPDATE collections SET \(change)")
+        let error = #expect(throws: StoreError.self) { try Store(folder: store.folder) }
+        guard case .corrupt? = error else { return #expect(Bool(false), "\(String(describing: error))") }
+    }
+
+    @Test func numbersBeyondAllBoundsEndNothing() async throws {
+        let store = try Store()
+        _ = try await store.save("a", "{}")
+        try store.alter("INSERT OR REPLACE INTO properties(key, value) VALUES('\(VersionProperty.reserved)', 'ffffffffffffffff')")
+        var options = DatabaseOptions()
+        options.versionsEdits = true
+        let again = try Database.open(folder: store.folder, name: "test", options: options)
+        let c = try #require(again.collection(.default))
+        _ = try await again.write { try $0.save(c, id: doc("b"), body: Array("{}".utf8), parent: nil) }
+        #expect(try await again.read { try $0.conflictHistoryCounts() }.kept == 0)
+        again.close()
+        var marks = AgeMarks("\(Int64.min) 1 \(Int64.max) 2")
+        marks.note(3, now: 2_000_000_000, age: 10)
+        #expect(marks.sequence(olderThan: 10, now: 2_000_000_000) == 1)
+    }
 }

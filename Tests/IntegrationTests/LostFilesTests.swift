@@ -55,6 +55,17 @@ struct LostDatabaseTests {
         #expect(try await again.stop().status == 0)
     }
 
+    @Test("health names the folder of the blobs while it is gone")
+    func blobFolder() async throws {
+        let agent = try await AgentProcess.start(Configuration.hub())
+        try await agent.save("before", "{}")
+        try agent.folder.rename("data/main.nightjar/blobs", to: "away")
+        #expect(try await unreadable(agent).contains("main.nightjar/blobs"))
+        try agent.folder.rename("away", to: "data/main.nightjar/blobs")
+        #expect(try await agent.admin.get("/health").status == 200)
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("a blob whose file was altered is given to nobody, and named until a peer has sent it again")
     func alteredBlob() async throws {
         let agent = try await AgentProcess.start(Configuration.hub())

@@ -15,7 +15,15 @@ extension Agent {
             list.append(Attention(.databaseUnreadable, subject, "\(error)", remedy: ""))
         }
         list += fullness(of: database)
-        if let problem = database.fileProblem() { list.append(Attention(.databaseUnreadable, subject, "\(problem)", remedy: "")) }
+        if let problem = database.fileProblem() {
+            list.append(Attention(.databaseUnreadable, subject, "\(problem)", remedy: ""))
+        } else if let problem = database.blobFolderProblem() {
+            list.append(
+                Attention(
+                    .databaseUnreadable, "\(subject), blobs", "attachments can be neither read nor stored: \(problem)",
+                    remedy: "put the folder back (is its disk mounted?); where it is lost, stop the agent and restore a backup (nightjar restore), or restart it: it goes on with an "
+                        + "empty one, and nightjar doctor names the blobs that are missing"))
+        }
         let hasRoom = DiskSpace(of: database.folder).map { $0.free >= Self.leastRoom } ?? true
         if let failing = await database.writesFailing(hasRoom: hasRoom) {
             list.append(

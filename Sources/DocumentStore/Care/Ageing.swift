@@ -17,7 +17,8 @@ struct AgeMarks: Equatable {
     init(_ text: String) {
         let numbers = text.split(separator: " ").compactMap { Int64($0) }
         for index in stride(from: 0, to: numbers.count - 1, by: 2) {
-            marks.append((numbers[index], SequenceNumber(clamping: numbers[index + 1])))
+            // From a time before all others the time since could not be counted.
+            marks.append((max(numbers[index], Int64.min / 4), SequenceNumber(clamping: numbers[index + 1])))
         }
     }
 

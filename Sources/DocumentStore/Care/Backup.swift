@@ -169,33 +169,70 @@ public enum BackupRestoring {
     /// Makes a database of a backup. It becomes another database for its peers: what they and it have noted of each other may be from a later
     /// time than the backup, so each looks at everything again once.
     ///
+    /// All of it is prepared beside its place, and put there last: whatever cuts it short, no part of a database goes into service.
+    ///
     /// - Parameters:
-    ///   - target: `DATA/NAME.nightjar`, which must not exist.
+    ///   - target: `DATA/NAME.nightjar`.
+    ///   - kept: what a database that is there is called from then on; nil where there must be none.
     ///   - withoutDamagedBlobs: all else where blobs are damaged or not there.
     public static func restore(
-        _ folder: String, to target: String, name: String, withoutDamagedBlobs: Bool = false, environment: Environment = .system
+        _ folder: String, to target: String, name: String, keeping kept: String? = nil, withoutDamagedBlobs: Bool = false, environment: Environment = .system
     ) throws(StoreError) -> BackupFacts {
         let facts = try verify(folder, environment: environment)
         if let fault = facts.damagedBlobs.first, !withoutDamagedBlobs { throw .corrupt(path: "\(folder)/blobs", detail: fault.problem) }
         let files = environment.files
+        let prepared = DatabaseFile.preparation(target)
+        // What an earlier one left that was cut short.
+        Copying.remove(prepared, files)
+        try? files.remove(DatabaseFile.sign(prepared))
         try StoreError.ofFiles { () throws(FileError) in
-            try files.makeFolder(target)
-            try files.makeFolder(target + "/blobs")
+            try files.makeFolder(prepared)
+            try files.makeFolder(prepared + "/blobs")
         }
         do throws(StoreError) {
-            try Copying.file(folder + "/db.sqlite3", to: target + "/db.sqlite3", files)
+            try Copying.file(folder + "/db.sqlite3", to: prepared + "/db.sqlite3", files)
             let damaged = Set(facts.damagedBlobs.map(\.digest))
             for digest in try Copying.contents(folder + "/db.sqlite3").digests where !damaged.contains(digest) {
-                let fault = try Copying.blob(digest, from: "\(folder)/blobs/\(digest.hex)", to: "\(target)/blobs/\(digest.hex)", files)
+                let fault = try Copying.blob(digest, from: "\(folder)/blobs/\(digest.hex)", to: "\(prepared)/blobs/\(digest.hex)", files)
                 if let fault { throw .corrupt(path: "\(folder)/blobs", detail: fault.problem) }
             }
-            try Copying.becomeAnother(target + "/db.sqlite3", environment.random)
-            let database = try Database.open(folder: target, name: name, environment: environment)
+            try Copying.becomeAnother(prepared + "/db.sqlite3", environment.random)
+            let database = try Database.open(folder: prepared, name: name, environment: environment)
             database.close()
+            try? files.remove(DatabaseFile.sign(prepared))
+            try StoreError.ofFiles { () throws(FileError) in
+                try files.syncFolder(prepared + "/blobs")
+                try files.syncFolder(prepared)
+                try putInPlace(prepared, target, keeping: kept, files)
+            }
             return facts
         } catch {
-            Copying.remove(target, files)
+            Copying.remove(prepared, files)
+            try? files.remove(DatabaseFile.sign(prepared))
             throw error
         }
+    }
+
+    /// The sign stands all the while, so that a start in between makes no empty database.
+    private static func putInPlace(_ prepared: String, _ target: String, keeping kept: String?, _ files: any FileSystem) throws(FileError) {
+        let sign = DatabaseFile.sign(target)
+        let isSignNew = files.size(sign) == nil
+        if isSignNew { try files.open(sign, .create).sync() }
+        try files.syncFolder(prepared + "/..")
+        let isReplacing = files.size(target) != nil
+        do throws(FileError) {
+            if isReplacing {
+                guard let kept else { throw FileError(path: target, number: EEXIST) }
+                try files.rename(target, to: kept)
+            }
+            do throws(FileError) { try files.rename(prepared, to: target) } catch {
+                if isReplacing, let kept { try? files.rename(kept, to: target) }
+                throw error
+            }
+        } catch {
+            if isSignNew, !isReplacing { try? files.remove(sign) }
+            throw error
+        }
+        try files.syncFolder(target + "/..")
     }
 }

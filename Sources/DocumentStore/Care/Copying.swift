@@ -33,7 +33,7 @@ enum Copying {
             var documents = 0
             let collections = try connection.prepare("SELECT id, documents FROM collections")
             while try collections.step() {
-                documents += Int(clamping: collections.integer(1))
+                documents &+= Int(clamping: collections.integer(1))
                 let named = try connection.prepare("SELECT DISTINCT digest FROM blobs_\(collections.integer(0))")
                 while try named.step() { digests.insert(named.blob(0)) }
             }

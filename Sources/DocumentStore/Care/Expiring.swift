@@ -41,7 +41,7 @@ extension ReadTransaction {
         guard try session.step(statement) else { return nil }
         let current = try row(collection, id)?.revision
         repeat {
-            if RevisionID(stored: statement.text(1)) == current { return abs(statement.integer(0)) }
+            if RevisionID(stored: statement.text(1)) == current { return Int64(clamping: statement.integer(0).magnitude) }
         } while try session.step(statement)
         return nil
     }

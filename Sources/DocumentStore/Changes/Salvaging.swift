@@ -84,8 +84,9 @@ extension ReadTransaction {
             let middle = bad + (found - bad) / 2
             if try isReadable(behind: middle, collection) { good = middle } else { bad = middle }
         }
-        let end = max(good ?? last, start + 1)
-        page.unreadable.append(UnreadablePart(sequences: SequenceNumber(start + 1)...SequenceNumber(end), id: nil, detail: why.damageDetail))
+        let first = start == .max ? start : start + 1
+        let end = max(good ?? last, first)
+        page.unreadable.append(UnreadablePart(sequences: SequenceNumber(first)...SequenceNumber(end), id: nil, detail: why.damageDetail))
         page.next = good.map { SequenceNumber($0) }
     }
 

@@ -31,7 +31,7 @@ extension ReadTransaction {
         let ends = try active().cached("SELECT (SELECT min(number) FROM conflict_history), (SELECT max(number) FROM conflict_history)")
         defer { ends.reset() }
         guard try session.step(ends), !ends.isNull(0) else { return counts }
-        counts.kept = Int(clamping: ends.integer(1) - ends.integer(0) + 1)
+        counts.kept = max(0, Int(truncatingIfNeeded: ends.integer(1) &- ends.integer(0) &+ 1))
         let shadows = try session.cached("SELECT shadow, count(*) FROM conflict_history WHERE shadow IS NOT NULL GROUP BY shadow")
         defer { shadows.reset() }
         while try session.step(shadows) {

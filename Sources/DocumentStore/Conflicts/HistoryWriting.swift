@@ -47,7 +47,7 @@ extension WriteTransaction {
         try session.run(statement)
         state.rows += 1
         let number = session.connection.lastInsertedRowID
-        try removeHistory(upTo: number - Int64(session.options.conflictHistory))
+        try removeHistory(upTo: max(number, 0) - Int64(session.options.conflictHistory))
         return number
     }
 
@@ -72,7 +72,7 @@ extension WriteTransaction {
     /// Brings the history to the length that the options give it: after they were changed.
     public func trimConflictHistory() throws(StoreError) {
         guard let last = try newestHistoryNumber() else { return }
-        try removeHistory(upTo: last - Int64(max(0, session.options.conflictHistory)))
+        try removeHistory(upTo: max(last, 0) - Int64(max(0, session.options.conflictHistory)))
     }
 
     /// A purged document leaves nothing that could be read; that its conflicts were decided, and how, stays.

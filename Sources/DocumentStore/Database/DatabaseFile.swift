@@ -14,14 +14,24 @@ final class DatabaseFile: Sendable {
     /// The sign that there was a database. It stands beside the folder, so that it stays when the folder goes.
     static func sign(_ folder: String) -> String { folder + ".known" }
 
-    /// - Throws: `StoreError.fileGone` where the file is missing or empty, and there is the sign that it was not; `.inputOutput` and the like
-    ///   where the disk does not say.
+    /// Where a restore prepares what it puts into the folder's place at its end.
+    static func preparation(_ folder: String) -> String { folder + ".restoring" }
+
+    /// - Throws: `StoreError.fileGone` where the file is missing or empty, and there is the sign that it was not; `.folder` where a restore has not
+    ///   put it in its place; `.inputOutput` and the like where the disk does not say.
     static func refuseIfLost(_ path: String, folder: String, _ files: any FileSystem) throws(StoreError) {
-        let isLost = try StoreError.ofFiles { () throws(FileError) in
-            guard try size(path, files) ?? 0 == 0 else { return false }
-            return try size(sign(folder), files) != nil
+        let lost = try StoreError.ofFiles { () throws(FileError) -> (isKnown: Bool, isBeingRestored: Bool) in
+            guard try size(path, files) ?? 0 == 0 else { return (false, false) }
+            // Of the longest names the other one cannot be: no restore was here then.
+            return (try size(sign(folder), files) != nil, files.size(preparation(folder)) != nil)
         }
-        if isLost { throw .fileGone(path: path, sign: sign(folder)) }
+        if lost.isBeingRestored {
+            throw .folder(
+                path: folder, errno: ENOENT,
+                detail: "a nightjar restore has not finished, and \(preparation(folder)) is what it had prepared: give it again, with --replace where it was given; "
+                    + "or move that folder away, and what was there before, \(folder).before-TIME if there is one, back to \(folder)")
+        }
+        if lost.isKnown { throw .fileGone(path: path, sign: sign(folder)) }
     }
 
     /// Nil where there is no such file. A disk that does not answer is no missing file.

@@ -35,3 +35,19 @@ extension StoreError {
         do throws(FileError) { return try body() } catch { throw StoreError(error) }
     }
 }
+
+extension Database {
+    /// Why blobs can neither be read nor stored: their folder is gone. Nil where it is there. Blocks.
+    public func blobFolderProblem() -> StoreError? {
+        do throws(FileError) {
+            let facts = try environment.files.facts(blobs.folder)
+            return facts.isFolder ? nil : StoreError(FileError(path: blobs.folder, number: ENOTDIR))
+        } catch { return StoreError(error) }
+    }
+
+    /// What a restore had prepared that did not come as far as to take the place of this database; nil where there is none. Blocks.
+    public func unfinishedRestore() -> String? {
+        let prepared = DatabaseFile.preparation(folder)
+        return environment.files.size(prepared) == nil ? nil : prepared
+    }
+}

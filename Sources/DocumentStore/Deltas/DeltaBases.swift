@@ -40,7 +40,7 @@ extension ReadTransaction {
         statement.bind(2, id.text)
         statement.bind(3, revision.text)
         defer { statement.reset() }
-        return try session.step(statement) ? Int(statement.integer(0)) : nil
+        return try session.step(statement) ? max(0, Int(clamping: statement.integer(0))) : nil
     }
 
     final func deltaBase(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID, row: Row) throws(StoreError) -> [UInt8]? {
@@ -111,7 +111,7 @@ extension WriteTransaction {
                 let isOld = bounds.map { find.integer(2) < state.now - $0.maxAgeSeconds } ?? true
                 guard isOld || total > bounds?.maxBytes ?? 0 else { break }
                 old.append((find.integer(0), find.integer(1)))
-                total -= find.integer(1)
+                total &-= find.integer(1)
             }
         }
         try drop(old)
@@ -132,7 +132,7 @@ extension WriteTransaction {
             try session.run(statement)
         }
         let count = try session.cached("UPDATE delta_bases_total SET bytes = bytes - ?1")
-        count.bind(1, bases.reduce(0) { $0 + $1.size })
+        count.bind(1, bases.reduce(Int64(0)) { $0 &+ $1.size })
         try session.run(count)
     }
 }

@@ -54,8 +54,12 @@ final class Writer: @unchecked Sendable {
                 throw session.damaged("collection number \(id)")
             }
             while counters.count <= id { counters.append(nil) }
+            let (documents, deleted) = (statement.integer(2), statement.integer(3))
+            guard documents.magnitude <= Counters.bound.magnitude, deleted.magnitude <= Counters.bound.magnitude else {
+                throw session.damaged("\(documents) documents and \(deleted) tombstones counted in collection number \(id)")
+            }
             counters[id] = Counters(
-                lastSequence: statement.integer(1), documents: statement.integer(2), deleted: statement.integer(3))
+                lastSequence: try session.checked(lastSequence: statement.integer(1)), documents: documents, deleted: deleted)
         }
         return counters
     }
@@ -83,6 +87,7 @@ final class Writer: @unchecked Sendable {
         let isSecondTry = secondTries > 0
         secondTries -= isSecondTry ? 1 : 0
         do {
+            try problems.refuseIfDamaged()
             try session.run(session.begin)
             while true {
                 while let job = waiting.first, state.rows < StoreLimits.maxRowsPerCommit {
@@ -101,6 +106,7 @@ final class Writer: @unchecked Sendable {
             try flushIndexes()
             // What goes into a file that nobody will find again is not stored.
             try file.check()
+            try problems.refuseIfDamaged()
             try session.options.usage.count(session)
             if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
             let begun = environment.time.monotonicNanoseconds()
@@ -127,7 +133,7 @@ final class Writer: @unchecked Sendable {
             if error.isOfDisk { problems.noteWrite(error, now: state.now) }
             for job in done { job.refuse(error) }
             if done.isEmpty {
-                // Not even BEGIN worked. Fail these, else the queue would be stuck on them.
+                // Not even BEGIN worked, or the file is damaged. Fail these, else the queue would be stuck on them.
                 #if DEBUG
                 if environment.has(.unansweredWrite) { forgotten += waiting } else { for job in waiting { job.refuse(error) } }
                 #else

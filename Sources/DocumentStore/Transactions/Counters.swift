@@ -3,6 +3,9 @@ import Environment
 /// What the writer knows of each collection without asking the database. Changed by the
 /// running job, put back if the job fails, written at the end of each transaction.
 struct Counters {
+    /// No database counts as far: what is stored beyond it is damaged, and could not be counted on from.
+    static let bound: Int64 = 1 << 60
+
     var lastSequence: Int64
     var documents: Int64
     var deleted: Int64

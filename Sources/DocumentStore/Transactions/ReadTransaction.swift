@@ -60,7 +60,7 @@ public class ReadTransaction {
         statement.bind(1, Int64(collection.id))
         defer { statement.reset() }
         guard try session.step(statement) else { throw .unknownCollection(collection.name) }
-        return SequenceNumber(statement.integer(0))
+        return SequenceNumber(try session.checked(lastSequence: statement.integer(0)))
     }
 
     // MARK: remotes

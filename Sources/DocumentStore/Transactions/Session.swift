@@ -104,9 +104,15 @@ final class Session {
 
     func note(_ error: SQLiteError) -> StoreError {
         let translated = StoreError(error, path: path)
-        if case .corrupt = translated { problems.note(translated) }
+        if translated.isOfDamagedFile { problems.note(translated) }
         if failure == nil { failure = translated }
         return translated
+    }
+
+    /// A collection's last sequence, as it is stored.
+    func checked(lastSequence: Int64) throws(StoreError) -> Int64 {
+        guard (0...Counters.bound).contains(lastSequence) else { throw damaged("\(lastSequence) as the last sequence of a collection") }
+        return lastSequence
     }
 
     func damaged(_ what: String) -> StoreError {

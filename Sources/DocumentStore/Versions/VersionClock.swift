@@ -128,8 +128,9 @@ extension WriteTransaction {
         if let source = state.clock.source { return source }
         state.clock.givenUp = (try property(VersionProperty.givenUp) ?? "").split(separator: ",").compactMap { SourceID(text: $0) }
         if let written = try property(VersionProperty.reserved), let reserved = UInt64(written, radix: 16) {
-            state.clock.reserved = reserved
-            state.clock.last = max(state.clock.last, reserved)
+            // No clock comes as far: what is stored beyond it could not be counted on from.
+            state.clock.reserved = min(reserved, VectorVersion.largestTime)
+            state.clock.last = max(state.clock.last, state.clock.reserved)
         }
         if let written = try property(VersionProperty.source), let source = SourceID(text: written), try property(VersionProperty.home) == state.home {
             state.clock.source = source

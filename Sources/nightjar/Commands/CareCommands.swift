@@ -99,8 +99,8 @@ struct RestoreCommand: AsyncParsableCommand {
         commandName: "restore", abstract: "Makes a database of a backup, after reading the whole backup.",
         discussion: """
             No agent may run on the data folder. A database that is there already is left alone, unless --replace is given: then it is kept as \
-            NAME.nightjar.before-TIME, to be removed by hand. For its peers the restored database is a new one: each looks at everything again once, \
-            so that what was written after the backup comes back from those that have it and push it.
+            NAME.nightjar.before-TIME, to be removed by hand. All is prepared in NAME.nightjar.restoring first: where that was cut short, \
+            give the same command again. For its peers the restored database is a new one: each looks at everything again once, so that what was written after the backup comes back from those that have it and push it.
 
             A backup with blobs that are damaged or not there is refused, and they are named. Put the right file into the backup's folder blobs, under the name \
             that is said; or give --without-damaged-blobs, and all else is restored: peers get the documents that name those blobs once nightjar blob put has \
@@ -136,12 +136,9 @@ struct RestoreCommand: AsyncParsableCommand {
             var kept: String?
             if access(target, F_OK) == 0 || access("\(target).known", F_OK) == 0 {
                 guard replace else { throw AgentError(.conflict, "there is a database \(name) in \(data): give --replace, or another name with --as") }
-                kept = try DatabaseFolders.setAside(target)
+                if access(target, F_OK) == 0 { kept = DatabaseFolders.asideName(target) }
             }
-            do { _ = try BackupRestoring.restore(folder, to: target, name: name, withoutDamagedBlobs: withoutDamagedBlobs) } catch {
-                if let kept { DatabaseFolders.putBack(kept, target) }
-                throw error
-            }
+            _ = try BackupRestoring.restore(folder, to: target, name: name, keeping: kept, withoutDamagedBlobs: withoutDamagedBlobs)
             damaged.tell()
             if json { return Output.json(DatabaseCare.report(facts)) }
             Output.line("restored \(Plural.count(facts.documents, "document")) and \(Plural.count(facts.blobs, "blob")), \(StatusText.bytes(DatabaseCare.report(facts)["bytes"])), to \(target)")
@@ -224,16 +221,6 @@ extension DatabaseFolders {
         }
     }
 
-    /// Gives a database's folder another name, and its sign with it.
-    static func setAside(_ folder: String) throws -> String {
-        let kept = "\(folder).before-\(Environment.system.time.wallSeconds())"
-        if access(folder, F_OK) == 0, rename(folder, kept) != 0 { throw AgentError(.failed, "\(folder): \(String(cString: strerror(errno)))") }
-        _ = rename("\(folder).known", "\(kept).known")
-        return kept
-    }
-
-    static func putBack(_ kept: String, _ folder: String) {
-        _ = rename(kept, folder)
-        _ = rename("\(kept).known", "\(folder).known")
-    }
+    /// What the folder of a database is called that another one takes the place of.
+    static func asideName(_ folder: String) -> String { "\(folder).before-\(Environment.system.time.wallSeconds())" }
 }

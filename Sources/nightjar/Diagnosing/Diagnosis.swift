@@ -4,6 +4,7 @@ import Documents
 import DocumentStore
 import Encodings
 import Environment
+import Glibc
 import NIOPosix
 
 /// All that `nightjar doctor` looks at, in its order.
@@ -106,10 +107,10 @@ struct Diagnosis: Sendable {
                     clocks.append(Finding("time", .warning, text, mend: "nightjar explain versions_ahead"))
                 }
                 // A start opens it, and reads no more than that.
-                guard readsStore else { return [Finding("store", .ok, "database \(name) opens")] + quotas + clocks }
+                guard readsStore else { return [Finding("store", .ok, "database \(name) opens")] + quotas + clocks + Self.restoring(name, settings) }
                 report = DatabaseCare.report(try await database.integrity())
             }
-            return [Self.judge(report, name)] + quotas + clocks
+            return [Self.judge(report, name)] + quotas + clocks + Self.restoring(name, settings)
         } catch {
             let isFull = (error as? StoreError)?.isNoRoomToOpen == true
             return [
@@ -118,6 +119,17 @@ struct Diagnosis: Sendable {
                     mend: isFull ? "make room on that disk (df -h \(settings.data.value)), then start the agent" : "nightjar explain database_unreadable")
             ]
         }
+    }
+
+    /// A restore that did not come as far as to touch the database that is there.
+    private static func restoring(_ name: String, _ settings: AgentSettings) -> [Finding] {
+        let folder = "\(settings.data.value)/\(name)\(DatabaseFolders.suffix)"
+        guard access(DatabaseFolders.restoring(folder), F_OK) == 0 else { return [] }
+        return [
+            Finding(
+                "store", .warning, "database \(name): a nightjar restore has not finished, and the database is the one that was there before",
+                mend: "give that nightjar restore --replace again, or remove \(DatabaseFolders.restoring(folder))")
+        ]
     }
 
     private static func judge(_ report: JSONValue, _ name: String) -> Finding {

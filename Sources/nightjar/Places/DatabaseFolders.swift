@@ -8,8 +8,11 @@ enum DatabaseFolders {
     /// Whether there is a database in the folder.
     static func exists(_ folder: String) -> Bool { access("\(folder)/db.sqlite3", F_OK) == 0 }
 
-    /// Whether there is one, or was.
-    static func isExpected(_ folder: String) -> Bool { exists(folder) || access("\(folder).known", F_OK) == 0 }
+    /// Whether there is one, or was, or a restore was to make one.
+    static func isExpected(_ folder: String) -> Bool { exists(folder) || access("\(folder).known", F_OK) == 0 || access(restoring(folder), F_OK) == 0 }
+
+    /// Where a restore prepares the database.
+    static func restoring(_ folder: String) -> String { "\(folder).restoring" }
 
     /// The names of the databases in a data folder, ascending.
     static func names(in data: String) -> [String] {
