@@ -227,4 +227,6 @@ public struct SessionEnd: Sendable {
     public var ending = Ending.over
     /// The next one asks once more for what the peer could not send, or what had no room here.
     var comesBack = false
+    /// The error is that the peer saved no checkpoint: the next one does all of it again.
+    var savedNoCheckpoint = false
 }

@@ -151,6 +151,27 @@ struct CouchRefusalTests {
         }
     }
 
+    /// Whether it has the copy that it says is in the way, or another one each time.
+    @Test("a peer that answers each checkpoint with a conflict is not pushed to without end", arguments: [true, false])
+    func conflicts(changes: Bool) async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<3)
+        try await CouchServer.with { server, target in
+            let gets = Mutex(0)
+            server.trouble { request, _ in
+                guard request.path.hasPrefix("/db/_local/") else { return nil }
+                if request.method == "PUT" { return .error(status: 409, error: "conflict", reason: "Document update conflict.") }
+                let count = gets.withLock { $0 += 1; return $0 }
+                return changes ? .json("{\"_id\":\"_local/x\",\"_rev\":\"0-\(count)\"}") : nil
+            }
+            let configuration = ReplicatorConfiguration(a, to: target, .push) { $0.retry.maximumAttempts = 3 }
+            let status = await Replicator(configuration, try DatabaseClient(target), environment: JumpingTime().environment).run()
+            #expect(server.tree.documents.count == 3)
+            #expect(changes ? status.error?.isTransient == true : status.error == nil, "\(status)")
+            #expect(server.count("PUT /_local") == 3)
+        }
+    }
+
     @Test("a document whose values would take more memory than all may is refused, and the others come")
     func manyValues() async throws {
         let a = try TestDatabase()
