@@ -113,6 +113,14 @@ extension SessionRole {
         }
     }
 
+    /// There may be documents here of which the peer is to learn nothing.
+    var hidesDocuments: Bool {
+        switch self {
+        case .active: false
+        case .passive(let passive): passive.channelPeer != nil || passive.pushFilter != nil
+        }
+    }
+
     /// What the two sides of a connection call revisions.
     func naming(_ transport: any MessageTransport) -> RevisionNaming {
         subprotocol(transport) != .generation4 ? .trees : transport.peerHasBothNames ? .vectors : .versionsOnly
