@@ -164,8 +164,34 @@ struct BlobProofTests {
         }
         let (peer, questions) = try await peer(Hub(configuration), Holder())
         #expect(await push(peer, "minutes", Self.body.dropLast() + ",\"mine\":true}", Self.second, current.text) != nil)
-        #expect(questions.all == ["proveAttachment", "getAttachment"])
+        #expect(questions.all == ["getAttachment"])
         #expect(try await database.get("minutes")?.revision == current)
+    }
+
+    /// Which of two questions it is asked would tell it whether somebody's document has these bytes.
+    @Test(arguments: ["channels", "filter"])
+    func whoMayNotHaveEverythingIsAskedAlikeForWhatIsHereAndWhatIsNot(_ bound: String) async throws {
+        let database = try await hubWithSecret()
+        var configuration = PassiveConfiguration(listener: "hub", database: database.database)
+        if bound == "channels" {
+            configuration.principal = Principal(name: "ben", channels: ["red"])
+        } else {
+            configuration.pushFilter = TestFilter { document, _ in document.id == doc("minutes") ? .reject : .pass }
+        }
+        let hub = Hub(configuration)
+        var refusals: [Int?] = []
+        for blob in [Self.secret, Array("what nobody has sent".utf8)] {
+            let digest = BlobDigest.of(blob).text
+            let body = "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(blob.count)}}"
+            let (thief, asked) = try await peer(hub, Holder())
+            refusals.append(await push(thief, "mine-\(blob.count)", body))
+            #expect(asked.all == ["getAttachment"])
+            // Who has it sends it.
+            let (owner, questions) = try await peer(hub, Holder(blobs: [blob]))
+            #expect(await push(owner, "mine-\(blob.count)", body) == nil)
+            #expect(questions.all == ["getAttachment"])
+        }
+        #expect(refusals[0] != nil && refusals[0] == refusals[1], "\(refusals)")
     }
 
     // MARK: - Between agents

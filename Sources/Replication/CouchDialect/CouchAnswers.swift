@@ -88,3 +88,12 @@ extension ReplicationError {
         }
     }
 }
+
+extension CouchDialect {
+    /// An answer of another shape than CouchDB's. What was asked about, or sent, counts as neither known there nor taken.
+    func unexpected(_ came: JSONValue, in what: String, wanted: String) -> ReplicationError {
+        let shown = peer.withoutSecrets(came.text).prefix(100)
+        return ReplicationError(
+            domain: .http, code: 502, message: "\(what.prefix(200)): the answer has \(shown) instead of \(wanted); does CouchDB answer there?")
+    }
+}

@@ -186,7 +186,12 @@ extension CouchDialect {
             try await multipart.send(blobs, piece: piece, for: document.id, counters, counted, write)
         }
         let answer = try await ask(request)
-        let error = answer.isGood ? nil : ReplicationError(answer, to: "PUT \(request.path)")
+        let what = "PUT \(request.path)"
+        if answer.isGood {
+            let said = try answer.json(what)
+            guard said["ok"]?.asBool == true else { throw unexpected(said, in: what, wanted: "the word that the document was stored (ok: true)") }
+        }
+        let error = answer.isGood ? nil : ReplicationError(answer, to: what)
         if let error, answer.status == 401 { throw error }
         if let error, error.forbidsWriting, try await forbidsEverything() {
             tell([.push(slot: 0, .forbidden(nil, [document.id], error))])

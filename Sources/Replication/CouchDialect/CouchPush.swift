@@ -15,11 +15,23 @@ extension CouchDialect {
         }
     }
 
-    /// What of these the peer does not have.
+    /// What of these the peer does not have. Of those that it has it says nothing, so that only an answer of that shape says it.
     private func missing(_ documents: [OutgoingDocument]) async throws -> JSONObject {
         var question = JSONObject()
         question.members = documents.map { .init(key: $0.id.text, value: [.string($0.version.text)]) }
-        return try await askJSON("POST", "/_revs_diff", .object(question), rows: documents.count).asObject ?? JSONObject()
+        let answer = try await askJSON("POST", "/_revs_diff", .object(question), rows: documents.count)
+        let what = "POST _revs_diff"
+        guard let missing = answer.asObject else { throw unexpected(answer, in: what, wanted: "an object of the documents that are missing there") }
+        let asked = Set(documents.map(\.id))
+        for member in missing.members {
+            guard let id = try? DocumentID(member.key), asked.contains(id) else {
+                throw unexpected(.string(member.key), in: what, wanted: "the id of a document that it was asked about")
+            }
+            guard member.value["missing"]?.asArray != nil else {
+                throw unexpected(member.value, in: what, wanted: "the revisions of document \(id) that are missing there")
+            }
+        }
+        return missing
     }
 
     private func answers(_ documents: [OutgoingDocument], _ missing: JSONObject) async throws -> [OfferAnswer] {
@@ -136,11 +148,19 @@ extension CouchDialect {
         request.headers.append(("Content-Type", "application/json"))
         request.body = .bytes(body)
         let answer = try await ask(request)
-        guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_docs") }
+        let what = "POST _bulk_docs"
+        guard answer.isGood else { throw ReplicationError(answer, to: what) }
+        let said = try await reading(answer, what) { $0 }
+        // CouchDB lists those that it did not take, and others list all: an array that is empty says that all were taken, and nothing else does.
+        guard let rows = said.asArray else { throw unexpected(said, in: what, wanted: "an array of what became of the documents") }
+        let sent = Set(documents.map(\.id))
         var errors: [DocumentID: ReplicationError] = [:]
-        for row in try await reading(answer, "POST _bulk_docs", { $0.asArray ?? [] }) {
-            guard let error = row["error"]?.asString, let id = row["id"]?.asString.flatMap({ try? DocumentID($0) }) else { continue }
-            errors[id] = ReplicationError(document: id, error: error, reason: peer.withoutSecrets(row["reason"]?.asString ?? ""))
+        for row in rows {
+            guard let id = row["id"]?.asString.flatMap({ try? DocumentID($0) }), sent.contains(id) else {
+                throw unexpected(row, in: what, wanted: "a row about one of the documents that were sent")
+            }
+            guard let error = row["error"] else { continue }
+            errors[id] = ReplicationError(document: id, error: error.asString ?? error.text, reason: peer.withoutSecrets(row["reason"]?.asString ?? ""))
         }
         answered(documents.map { ($0.id, errors[$0.id]) })
     }

@@ -53,7 +53,7 @@ final class BlobDriver {
 
     init(_ session: SessionDriver) {
         self.session = session
-        (machine, files) = (BlobMachine(session.limits), BlobFiles(session.limits))
+        (machine, files) = (BlobMachine(session.limits, asksProofs: !session.role.hidesDocuments), BlobFiles(session.limits))
     }
 
     func perform(_ action: BlobAction) {

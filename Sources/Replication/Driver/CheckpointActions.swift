@@ -26,7 +26,9 @@ struct CheckpointActions {
         case .saveHereOnly(let body, let token):
             saveHere(CheckpointBody.hereOnly(session.dialect.checkpointText(body, time: session.environment.time.wallSeconds()), besides: token), body, id, link)
         case .warn(let message): session.logger.warning("\(message)")
-        case .fail(let error): session.fail(error)
+        case .fail(let error):
+            session.savedNoCheckpoint = link.checkpoint?.hasSaved != true
+            session.fail(error)
         }
     }
 

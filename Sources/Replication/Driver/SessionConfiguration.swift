@@ -132,6 +132,14 @@ extension SessionRole {
         }
     }
 
+    /// There may be documents here of which the peer is to learn nothing.
+    var hidesDocuments: Bool {
+        switch self {
+        case .active: false
+        case .passive(let passive): passive.channelPeer != nil || passive.pushFilter != nil
+        }
+    }
+
     /// What the two sides of a connection call revisions.
     func naming(_ transport: any MessageTransport) -> RevisionNaming {
         subprotocol(transport) != .generation4 ? .trees : transport.peerHasBothNames ? .vectors : .versionsOnly
@@ -246,4 +254,6 @@ public struct SessionEnd: Sendable {
     public var ending = Ending.over
     /// The next one asks once more for what the peer could not send, or what had no room here.
     var comesBack = false
+    /// The error is that the peer saved no checkpoint: the next one does all of it again.
+    var savedNoCheckpoint = false
 }

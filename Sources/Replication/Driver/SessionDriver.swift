@@ -37,6 +37,8 @@ final class SessionDriver {
     /// What waits for its turn, in order.
     private var inbox: [Event?] = []
     private var isHandling = false
+    /// It ends because the peer saves no checkpoint, and has saved none on this connection.
+    var savedNoCheckpoint = false
     /// Set-up, answers to the peer's own questions: what keeps the session busy beside its links.
     var errands = 0
 
@@ -253,7 +255,7 @@ final class SessionDriver {
         // What was under way is counted anew by the next run. A one-shot that came to its end has nothing under way, and more completed than
         // was begun would be a fault: neither is covered up.
         if ending != .complete { counters.update { $0.total = min($0.total, $0.completed) } }
-        reports.noteLast(SessionEnd(error: error, ending: ending, comesBack: comingBack.comesBack))
+        reports.noteLast(SessionEnd(error: error, ending: ending, comesBack: comingBack.comesBack, savedNoCheckpoint: savedNoCheckpoint))
         for link in links { link.release() }
     }
 

@@ -6,7 +6,8 @@ import NIOCore
 /// faster, and a few are served at a time, piece by piece. Revisions that need the same blob share its transfer.
 ///
 /// That a document names a digest does not give the blob to whoever sent it. What is here already the peer has to prove, by a
-/// digest over a nonce and the blob, or to send once more; one that does neither has a document with a missing blob.
+/// digest over a nonce and the blob, or to send once more; one that does neither has a document with a missing blob. A peer that may not have
+/// everything sends it always: to be asked for a proof would say that somebody's document has these bytes.
 struct BlobMachine {
     private enum Stage {
         /// Its name is known; others are looked for first.
@@ -51,6 +52,7 @@ struct BlobMachine {
     }
 
     private let limits: ReplicationLimits
+    private let asksProofs: Bool
     private var blobs: [BlobDigest: Blob] = [:]
     /// What a revision waits for.
     private var missing: [BlobWaiter: Set<BlobDigest>] = [:]
@@ -69,7 +71,8 @@ struct BlobMachine {
     private var requests: [BlobRequest] = []
     private var served = 0
 
-    init(_ limits: ReplicationLimits) { self.limits = limits }
+    /// - Parameter asksProofs: the peer may know what is here.
+    init(_ limits: ReplicationLimits, asksProofs: Bool = true) { (self.limits, self.asksProofs) = (limits, asksProofs) }
 
     /// Nothing is under way, in either direction.
     var isIdle: Bool { blobs.isEmpty && requests.isEmpty && served == 0 }
@@ -152,7 +155,7 @@ struct BlobMachine {
         while places < limits.blobFetches, let transfer = queue.popFirst() {
             guard case .queued? = stage(transfer), let blob = blobs[transfer.digest] else { continue }
             places += 1
-            if blob.isHere, !gaveWrongProof {
+            if asksProofs, blob.isHere, !gaveWrongProof {
                 move(transfer, to: .proving)
                 actions.append(.askProof(transfer, slot: blob.slot, for: blob.document))
             } else {

@@ -51,6 +51,8 @@ struct CheckpointMachine {
     private var token: String
     /// What the peer and we have saved.
     private(set) var saved: CheckpointBody
+    /// Something was saved on this connection.
+    private(set) var hasSaved = false
     private var state = State.idle
     private var timerRuns = false
     /// Why the peer keeps no checkpoint of ours; it is not asked again on this connection.
@@ -97,14 +99,15 @@ struct CheckpointMachine {
             token = new
             state = .savingHere(body)
             actions.append(.saveHere(body))
-        case (.peerConflict, .savingAtPeer) where isRestartedByConflicts: restart(&actions)
         case (.peerConflict, .savingAtPeer(let body, let attempt)) where attempt < EngineBounds.checkpointAttempts:
             state = .fetchingToken(body, attempt: attempt)
             actions.append(.fetchToken)
         case (.peerConflict, .savingAtPeer):
             state = .broken
-            actions.append(.warn("the peer's copy of the checkpoint changed each time that it was to be saved"))
-        case (.tokenFetched(""), .fetchingToken) where !token.isEmpty: restart(&actions)
+            actions.append(
+                .warn("the peer did not save the checkpoint: each time it said that its copy is not the one that was to be replaced"))
+        // The same copy as before is no reason: what the peer says of a conflict is its own affair.
+        case (.tokenFetched(let new), .fetchingToken) where new != token && (isRestartedByConflicts || new.isEmpty): restart(&actions)
         case (.tokenFetched(let new), .fetchingToken(let body, let attempt)):
             token = new
             state = .savingAtPeer(body, attempt: attempt + 1)
@@ -122,7 +125,7 @@ struct CheckpointMachine {
                 actions.append(.warn("the peer did not save the checkpoint: \(error)"))
             }
         case (.savedHere, .savingHere(let body)):
-            saved = body
+            (saved, hasSaved) = (body, true)
             state = .idle
             handle(.progressed, current, &actions)
         default: break

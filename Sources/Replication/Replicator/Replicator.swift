@@ -354,7 +354,8 @@ public actor Replicator {
                 $0.behindSince.note(refusals, isInStep: $0.activity == .idle, now: environment.time.wallSeconds())
             }
         }
-        if shared.withLock({ $0.hasFlowed }) { retry.flowed() }
+        // What flowed without a checkpoint flows again, each time: that is no progress.
+        if !end.savedNoCheckpoint, shared.withLock({ $0.hasFlowed }) { retry.flowed() }
         return end
     }
 

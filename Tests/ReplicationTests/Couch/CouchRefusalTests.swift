@@ -110,6 +110,68 @@ struct CouchRefusalTests {
         }
     }
 
+    /// What a proxy, a login page or another database may answer.
+    @Test(
+        "an answer of another shape than CouchDB's is an error, and nothing of what was asked about or sent counts as delivered",
+        arguments: [
+            ("/db/_revs_diff", "[]"), ("/db/_revs_diff", "null"), ("/db/_revs_diff", "\"x\""), ("/db/_revs_diff", "{\"doc-0\":\"x\"}"),
+            ("/db/_revs_diff", "{\"doc-0\":{}}"), ("/db/_revs_diff", "{\"other\":{\"missing\":[\"1-aa\"]}}"), ("/db/_bulk_docs", "{}"),
+            ("/db/_bulk_docs", "null"), ("/db/_bulk_docs", "[7]"), ("/db/_bulk_docs", "[{\"error\":\"forbidden\",\"reason\":\"no\"}]"),
+            ("/db/_bulk_docs", "[{\"id\":\"other\",\"error\":\"forbidden\",\"reason\":\"no\"}]"),
+            ("/db/_bulk_docs", "[{\"ok\":true,\"id\":\"other\",\"rev\":\"1-aa\"}]"),
+        ])
+    func otherShape(_ path: String, _ answer: String) async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<3)
+        try await CouchServer.with { server, target in
+            server.trouble { request, _ in request.path == path ? .json(answer) : nil }
+            let configuration = ReplicatorConfiguration(a, to: target, .push) { $0.retry.maximumAttempts = 1 }
+            let replicator = Replicator(configuration, try DatabaseClient(target))
+            let status = await replicator.run()
+            #expect(status.error?.code == 502 && status.error?.message.contains("instead of") == true && status.counts.pushed == 0, "\(status)")
+            #expect(try await replicator.pendingDocumentIDs().count == 3)
+            #expect(server.count("PUT /_local") == 0)
+            server.trouble { _, _ in nil }
+            let next = await Replicator(configuration, try DatabaseClient(target)).run()
+            #expect(next.error == nil && next.counts.pushed == 3 && server.tree.documents.count == 3, "\(next)")
+        }
+    }
+
+    @Test("a document with large attachments is delivered where the peer says so only")
+    func otherShapeAlone() async throws {
+        try await withLargeBlob { a, server, target, _ in
+            server.trouble { request, _ in request.path == "/db/film" ? .json("null") : nil }
+            let configuration = ReplicatorConfiguration(a, to: target, .push) { $0.retry.maximumAttempts = 1 }
+            let replicator = Replicator(configuration, try DatabaseClient(target))
+            let status = await replicator.run()
+            #expect(status.counts.pushed == 0 && server.tree.documents["film"] == nil, "\(status)")
+            server.trouble { _, _ in nil }
+            let next = await Replicator(configuration, try DatabaseClient(target)).run()
+            #expect(next.error == nil && next.counts.pushed == 1 && server.tree.documents["film"] != nil, "\(next)")
+        }
+    }
+
+    /// Whether it has the copy that it says is in the way, or another one each time.
+    @Test("a peer that answers each checkpoint with a conflict is not pushed to without end", arguments: [true, false])
+    func conflicts(changes: Bool) async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<3)
+        try await CouchServer.with { server, target in
+            let gets = Mutex(0)
+            server.trouble { request, _ in
+                guard request.path.hasPrefix("/db/_local/") else { return nil }
+                if request.method == "PUT" { return .error(status: 409, error: "conflict", reason: "Document update conflict.") }
+                let count = gets.withLock { $0 += 1; return $0 }
+                return changes ? .json("{\"_id\":\"_local/x\",\"_rev\":\"0-\(count)\"}") : nil
+            }
+            let configuration = ReplicatorConfiguration(a, to: target, .push) { $0.retry.maximumAttempts = 3 }
+            let status = await Replicator(configuration, try DatabaseClient(target), environment: JumpingTime().environment).run()
+            #expect(server.tree.documents.count == 3)
+            #expect(changes ? status.error?.isTransient == true : status.error == nil, "\(status)")
+            #expect(server.count("PUT /_local") == 3)
+        }
+    }
+
     @Test("a document whose values would take more memory than all may is refused, and the others come")
     func manyValues() async throws {
         let a = try TestDatabase()

@@ -109,7 +109,20 @@ import Testing
         // Of one without a connection that ends when it does another copy says as much.
         var other = begun(isRestartedByConflicts: true)
         other.on(.noted)
-        #expect(isRestarted(other.on(.peerConflict)) && other.machine.saved == body(0))
+        #expect(other.on(.peerConflict) == [.fetchToken])
+        #expect(isRestarted(other.on(.tokenFetched("0-1"))) && other.machine.saved == body(0) && !other.machine.hasSaved)
+    }
+
+    /// Nothing says that the peer is not what it was.
+    @Test func aConflictWithTheSameCopyIsTriedThreeTimesAtMost() {
+        var run = begun(isRestartedByConflicts: true)
+        run.on(.noted)
+        for _ in 0..<2 {
+            #expect(run.on(.peerConflict) == [.fetchToken])
+            #expect(run.on(.tokenFetched("")) == [.saveAtPeer(body(3), token: "")])
+        }
+        guard case .warn? = run.on(.peerConflict).first else { return #expect(Bool(false), "no warning") }
+        #expect(run.isSaved && run.machine.saved == body(0))
     }
 
     @Test(arguments: [403, 405]) func aPeerThatKeepsNoneIsNotAskedAgainAndOursIsKeptHereOnly(_ code: Int) {
