@@ -54,10 +54,11 @@ extension Agent {
         let statistics = (try? await database.statistics()) ?? []
         let unrouted = statistics.reduce(0) { $0 + $1.unrouted }
         if unrouted > 0 {
+            let places = statistics.filter { $0.unrouted > 0 }.map { $0.name == .default ? database.name : "\(database.name).\($0.name)" }
             list.append(
                 Attention(
                     .documentsUnrouted, subject, "\(Plural.count(unrouted, "document")) in no channel because sync failed or refused: no user gets them",
-                    remedy: "nightjar doc unrouted \(database.name) says which and why: where sync failed, mend the plugin; what it rejected, change or remove (nightjar doc rm)"))
+                    remedy: "\(places.map { "nightjar doc unrouted \($0)" }.joined(separator: ", ")) says which and why: where sync failed, mend the plugin; what it rejected, change or remove (nightjar doc rm)"))
         }
         let conflicts = statistics.reduce(0) { $0 + $1.conflictsPending }
         // Where nobody decides, branches are kept, as CouchDB keeps them.

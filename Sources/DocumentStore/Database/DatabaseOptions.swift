@@ -37,7 +37,7 @@ public struct DatabaseOptions: Sendable {
     /// Largest size of the database file in pages of 4096 bytes; `nil` = SQLite's own maximum.
     public var maxPages: Int64? = nil
 
-    /// Told each problem with the database's files when it is first met: `.corrupt`, `.notADatabase`, `.fileGone`, `.documentDamaged`, `.blobAltered`. Called
+    /// Told each problem with the database's files when it is first met: `.corrupt`, `.fileGone`, `.documentDamaged`, `.blobAltered`. Called
     /// on a worker; must not block.
     public var onProblem: @Sendable (StoreError) -> Void = { _ in }
 

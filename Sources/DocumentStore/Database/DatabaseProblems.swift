@@ -21,8 +21,6 @@ final class DatabaseProblems: Sendable {
         /// The paths of their files.
         var blobs: [BlobDigest: String] = [:]
         var file: StoreError?
-        /// That the file is damaged, which no later look at it takes back.
-        var damage: StoreError?
         var writes: (error: StoreError, since: Int64)?
         /// The version of a peer that was furthest ahead of our clock, and who gave it.
         var clock: (version: VectorVersion, sender: String?)?
@@ -96,16 +94,10 @@ final class DatabaseProblems: Sendable {
     /// The database's file is damaged, or is not there any more.
     func note(_ error: StoreError) {
         let isNew = met.withLock { met in
-            let isNew = met.file == nil && met.damage == nil
-            if error.isOfDamagedFile { met.damage = met.damage ?? error } else { met.file = error }
-            return isNew
+            defer { met.file = error }
+            return met.file == nil
         }
         if isNew { report(error) }
-    }
-
-    /// What is written into a damaged file may be found by nobody again, though it was acknowledged.
-    func refuseIfDamaged() throws(StoreError) {
-        if let damage = met.withLock({ $0.damage }) { throw damage }
     }
 
     /// The disk failed for a write, or (nil) took one.
@@ -146,7 +138,7 @@ final class DatabaseProblems: Sendable {
     }
 
     /// Of the database's file.
-    var file: StoreError? { met.withLock { $0.file ?? $0.damage } }
+    var file: StoreError? { met.withLock { $0.file } }
 
     /// Blobs whose bytes are others, with the paths of their files.
     var blobs: [(digest: BlobDigest, path: String)] {

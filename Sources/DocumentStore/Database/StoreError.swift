@@ -84,14 +84,6 @@ extension StoreError {
     /// The bytes of a blob are not those of its digest: what names it waits, and nothing else has to.
     package var isOfAlteredBlob: Bool { if case .blobAltered = self { true } else { false } }
 
-    /// SQLite cannot make sense of the file.
-    var isOfDamagedFile: Bool {
-        switch self {
-        case .corrupt, .notADatabase: true
-        default: false
-        }
-    }
-
     /// The disk could not take what was to be written.
     var isOfDisk: Bool {
         switch self {

@@ -87,7 +87,6 @@ final class Writer: @unchecked Sendable {
         let isSecondTry = secondTries > 0
         secondTries -= isSecondTry ? 1 : 0
         do {
-            try problems.refuseIfDamaged()
             try session.run(session.begin)
             while true {
                 while let job = waiting.first, state.rows < StoreLimits.maxRowsPerCommit {
@@ -106,7 +105,6 @@ final class Writer: @unchecked Sendable {
             try flushIndexes()
             // What goes into a file that nobody will find again is not stored.
             try file.check()
-            try problems.refuseIfDamaged()
             try session.options.usage.count(session)
             if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
             let begun = environment.time.monotonicNanoseconds()
@@ -133,7 +131,7 @@ final class Writer: @unchecked Sendable {
             if error.isOfDisk { problems.noteWrite(error, now: state.now) }
             for job in done { job.refuse(error) }
             if done.isEmpty {
-                // Not even BEGIN worked, or the file is damaged. Fail these, else the queue would be stuck on them.
+                // Not even BEGIN worked. Fail these, else the queue would be stuck on them.
                 #if DEBUG
                 if environment.has(.unansweredWrite) { forgotten += waiting } else { for job in waiting { job.refuse(error) } }
                 #else

@@ -104,7 +104,7 @@ final class Session {
 
     func note(_ error: SQLiteError) -> StoreError {
         let translated = StoreError(error, path: path)
-        if translated.isOfDamagedFile { problems.note(translated) }
+        if case .corrupt = translated { problems.note(translated) }
         if failure == nil { failure = translated }
         return translated
     }

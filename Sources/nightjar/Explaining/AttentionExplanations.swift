@@ -5,7 +5,7 @@ extension Explanation {
             "not_ready", "The agent is starting or stopping.",
             "Wait. Where a start takes long, its log names the database or the plugin that it is at."),
         Explanation(
-            "database_unreadable", "The file of a database is damaged, gone, or was replaced under the running agent; or its disk fails. Nothing is written to it then. Or the folder of its blobs is gone.",
+            "database_unreadable", "The file of a database is damaged, gone, or was replaced under the running agent; or its disk fails. Or the folder of its blobs is gone.",
             "Look at the disk (dmesg, smartctl). Put the file back, or stop the agent and restore a backup: nightjar restore. nightjar doctor says how "
                 + "much of it can still be read; nightjar export saves that."),
         Explanation(

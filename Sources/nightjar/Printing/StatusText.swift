@@ -146,7 +146,7 @@ enum StatusText {
             notes += warning(replicator["tls"]?["identity"], of: replicator)
             if let back = replicator["remote_went_back"], !back.isNull {
                 notes += "\(string(replicator["name"])): \(string(back["at"])): \(string(back["message"])); "
-                if let times = back["times"]?.asInt64, times > 1 { notes += "the \(times)th time, each less than a day after the one before; " }
+                if let times = back["times"]?.asInt64, times > 1 { notes += "this happened \(Plural.count(times, "time")), each less than a day after the one before; " }
                 notes += back["comparing"]?.asBool == true ? "this is under way\n" : "that is done\n"
             }
         }
