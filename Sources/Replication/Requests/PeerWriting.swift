@@ -301,7 +301,10 @@ package struct PeerWriting: Sendable {
             for step in steps {
                 let isFree = try step.parent.map { parent throws(StoreError) in try Self.isFree(step.revision.id, parent, collection, transaction) } ?? true
                 outcomes.append(isFree ? .moved : .failed(.conflict(id: step.revision.id, current: nil)))
-                if isFree { storable.append(StorableRevision(revision: step.revision, route: step.route, seen: step.seen)) }
+                if isFree {
+                    let isEdit = step.parent.map { _ in true } ?? false
+                    storable.append(StorableRevision(revision: step.revision, route: step.route, seen: step.seen, isEdit: isEdit))
+                }
             }
             var stored = try storing.store(storable, transaction).makeIterator()
             for index in outcomes.indices { if case .moved = outcomes[index], let outcome = stored.next() { outcomes[index] = outcome } }
