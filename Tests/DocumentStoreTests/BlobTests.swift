@@ -259,7 +259,8 @@ import Testing
         await database.settle(asked)
         #expect(blobs.size(digest) == 5)
         // It was here before, and has its grace time.
-        await database.settle(try bring())
+        let again = try bring()
+        await database.settle(again)
         #expect(blobs.size(digest) == 5)
         // Another one that somebody else brings too.
         let other = Array("other".utf8)
@@ -270,9 +271,9 @@ import Testing
         #expect(blobs.size(BlobDigest.of(other)) == 5)
         // A document names it.
         let named = ArrivedBlobs()
-        let text = try blobs.install(Array("named".utf8), arrived: named).text
-        _ = try await store.save("a", #"{"f":{"@type":"blob","digest":"\#(text)"}}"#)
+        let last = try blobs.install(Array("named".utf8), arrived: named)
+        _ = try await store.save("a", #"{"f":{"@type":"blob","digest":"\#(last.text)"}}"#)
         await database.settle(named)
-        #expect(blobs.size(try BlobDigest(text)) == 5)
+        #expect(blobs.size(last) == 5)
     }
 }

@@ -46,7 +46,8 @@ struct PeerWritingTests {
     @Test("where edits made here have versions a client's edits have them too, and revisions made elsewhere have none")
     func versions() async throws {
         let database = try TestDatabase("hub") { $0.versionsEdits = true }
-        let (collection, writing) = (try database.collection(), try writing(database))
+        let collection = try database.collection()
+        let writing = try writing(database)
         func revisions(_ id: String) async throws -> RevisionTree {
             try #require(try await database.database.read { try $0.tree(collection, doc(id)) })
         }

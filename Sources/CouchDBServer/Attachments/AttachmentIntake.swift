@@ -89,7 +89,9 @@ struct AttachmentIntake: Sendable {
                 throw CouchError.badRequest("Invalid attachment data for \(name)")
             }
             let digest: BlobDigest
-            do { digest = try await blobs.perform { [arrived] in try $0.install(bytes, arrived: arrived) } } catch let error as StoreError { throw CouchError.from(error) }
+            do { digest = try await blobs.perform { [arrived] in try $0.install(bytes, arrived: arrived) } } catch let error as StoreError {
+                throw CouchError.from(error)
+            }
             return AttachmentEntry(
                 name: name, contentType: type ?? "application/octet-stream", length: UInt64(bytes.count), digest: digest, md5: MD5.hash(bytes),
                 revisionPosition: position)
