@@ -62,6 +62,8 @@ struct CouchCall: Sendable {
     let admission: Admission
     /// What is in memory for the answer.
     let answer: AnswerMemory.Answer
+    /// What came of blobs with the request.
+    let arrived = ArrivedBlobs()
 
     var database: Database { peer.database }
     var remote: String { request.connection.remoteAddress }
@@ -193,10 +195,12 @@ struct CouchCall: Sendable {
     }
 
     var writing: PeerWriting {
-        PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment) { [admission] in
+        var writing = PeerWriting(peer, collection, access: host.access, remote: remote, environment: host.environment) { [admission] in
             if await admission.settled() { return nil }
             let refusal = admission.refusal
             return ReplicationError(domain: .http, code: refusal.status, message: refusal.reason)
         }
+        writing.arrived = arrived
+        return writing
     }
 }

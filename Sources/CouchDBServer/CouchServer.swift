@@ -165,7 +165,12 @@ package struct CouchServer: Sendable {
     /// Answers somebody who may come in, for as long as that holds.
     private static func answer(_ host: CouchHost, _ request: HTTPRequest, _ body: (CouchCall) async throws -> HTTPResponse) async throws -> HTTPResponse {
         let call = try await call(host, request)
-        var response = try await body(call)
+        var response: HTTPResponse
+        do { response = try await body(call) } catch {
+            await call.database.settle(call.arrived)
+            throw error
+        }
+        await call.database.settle(call.arrived)
         guard case .stream(let length, let produce) = response.body else { return response }
         let (admission, cut) = (call.admission, request.connection.cut)
         let bounded: @Sendable (ResponseBodyWriter) async throws -> Void = { writer in

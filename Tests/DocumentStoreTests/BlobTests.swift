@@ -229,4 +229,51 @@ import Testing
         #expect(report.fileBytesFreed > 1_000_000)
         #expect(store.database.sizeBytes() < 500_000)
     }
+
+    @Test("what a request brought goes at its end, unless a document names it or others have to do with it")
+    func arrivedBlobs() async throws {
+        let store = try store()
+        let (database, blobs) = (store.database, store.database.blobs)
+        let bytes = Array("bytes".utf8)
+        let digest = BlobDigest.of(bytes)
+        func bring() throws -> ArrivedBlobs {
+            let arrived = ArrivedBlobs()
+            #expect(try blobs.install(bytes, arrived: arrived) == digest)
+            return arrived
+        }
+        // Of one request, which has looked itself.
+        let alone = try bring()
+        #expect(blobs.contains(digest, arrived: alone))
+        await database.settle(alone)
+        #expect(blobs.size(digest) == nil)
+        // Of two, the last one takes it along.
+        let first = try bring()
+        let second = try bring()
+        await database.settle(first)
+        #expect(blobs.size(digest) == 5)
+        await database.settle(second)
+        #expect(blobs.size(digest) == nil)
+        // Somebody else is about to refer to it.
+        let asked = try bring()
+        #expect(blobs.contains(digest))
+        await database.settle(asked)
+        #expect(blobs.size(digest) == 5)
+        // It was here before, and has its grace time.
+        let again = try bring()
+        await database.settle(again)
+        #expect(blobs.size(digest) == 5)
+        // Another one that somebody else brings too.
+        let other = Array("other".utf8)
+        let arrived = ArrivedBlobs()
+        _ = try blobs.install(other, arrived: arrived)
+        _ = try blobs.install(other)
+        await database.settle(arrived)
+        #expect(blobs.size(BlobDigest.of(other)) == 5)
+        // A document names it.
+        let named = ArrivedBlobs()
+        let last = try blobs.install(Array("named".utf8), arrived: named)
+        _ = try await store.save("a", #"{"f":{"@type":"blob","digest":"\#(last.text)"}}"#)
+        await database.settle(named)
+        #expect(blobs.size(last) == 5)
+    }
 }

@@ -42,4 +42,26 @@ struct PeerWritingTests {
         #expect(error?.code == 401)
         #expect(try await database.get("a") == nil)
     }
+
+    @Test("where edits made here have versions a client's edits have them too, and revisions made elsewhere have none")
+    func versions() async throws {
+        let database = try TestDatabase("hub") { $0.versionsEdits = true }
+        let collection = try database.collection()
+        let writing = try writing(database)
+        func revisions(_ id: String) async throws -> RevisionTree {
+            try #require(try await database.database.read { try $0.tree(collection, doc(id)) })
+        }
+        guard case .stored(let first)? = try await writing.store([write("a", "{}")]).first else { throw CancellationError() }
+        #expect(try await revisions("a").vector(of: first) != nil)
+        let edit = PeerWriting.Write(id: doc("a"), revision: .edit(of: first), isDeleted: false, body: Array("{\"n\":1}".utf8))
+        guard case .stored(let second)? = try await writing.store([edit]).first else { throw CancellationError() }
+        #expect(try await revisions("a").vector(of: second) != nil)
+        let made = PeerWriting.Write(id: doc("b"), revision: .made(rev("2-bb"), history: [rev("1-aa")]), isDeleted: false, body: Array("{}".utf8))
+        guard case .stored? = try await writing.store([made]).first else { throw CancellationError() }
+        #expect(try await revisions("b").vector(of: rev("2-bb")) == nil)
+        // On top of what came without one.
+        let on = PeerWriting.Write(id: doc("b"), revision: .edit(of: rev("2-bb")), isDeleted: false, body: Array("{\"n\":2}".utf8))
+        guard case .stored(let third)? = try await writing.store([on]).first else { throw CancellationError() }
+        #expect(try await revisions("b").vector(of: third) != nil)
+    }
 }

@@ -22,11 +22,12 @@ struct ReceivedBlob: Sendable {
 struct AttachmentIntake: Sendable {
     let reading: DocumentReading
     let blobs: BlobStore
+    let arrived: ArrivedBlobs
     /// Attachments that were taken out of the request's text, in which their numbers stand.
     let carried: [CarriedBlob]
 
     init(_ call: CouchCall, _ carried: [CarriedBlob] = []) {
-        (reading, blobs, self.carried) = (DocumentReading(call: call), call.database.blobs, carried)
+        (reading, blobs, arrived, self.carried) = (DocumentReading(call: call), call.database.blobs, call.arrived, carried)
     }
 
     /// - Parameters:
@@ -88,7 +89,9 @@ struct AttachmentIntake: Sendable {
                 throw CouchError.badRequest("Invalid attachment data for \(name)")
             }
             let digest: BlobDigest
-            do { digest = try await blobs.perform { try $0.install(bytes) } } catch let error as StoreError { throw CouchError.from(error) }
+            do { digest = try await blobs.perform { [arrived] in try $0.install(bytes, arrived: arrived) } } catch let error as StoreError {
+                throw CouchError.from(error)
+            }
             return AttachmentEntry(
                 name: name, contentType: type ?? "application/octet-stream", length: UInt64(bytes.count), digest: digest, md5: MD5.hash(bytes),
                 revisionPosition: position)

@@ -65,7 +65,7 @@ enum AttachmentRoutes {
         // What it unpacks to is bounded by the store.
         body.limit = isGzipped ? .unlimited : call.blobLimit
         try body.checkDeclaredLength()
-        var upload = try await BlobUpload(call.database.blobs, isGzipped: isGzipped, length: isGzipped ? nil : body.declaredLength)
+        var upload = try await BlobUpload(call, isGzipped: isGzipped, length: isGzipped ? nil : body.declaredLength)
         for try await piece in body { try await upload.append(Array(piece.readableBytesView)) }
         let blob = try await upload.finish()
         if let claimed = call.request.headers.first("Content-MD5"), claimed != Base64.encode(blob.md5) {

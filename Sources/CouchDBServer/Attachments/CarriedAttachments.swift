@@ -32,7 +32,7 @@ extension CouchCall {
                     switch event {
                     case .begins:
                         failure = nil
-                        upload = try await BlobUpload(database.blobs, isGzipped: false)
+                        upload = try await BlobUpload(self, isGzipped: false)
                     case .bytes(let bytes): try await upload?.append(bytes)
                     case .ends(let isWhole):
                         if isWhole, failure == nil, let blob = try await upload?.finish() { carried.append(.success(blob)) }

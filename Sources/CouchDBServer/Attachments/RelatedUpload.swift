@@ -41,7 +41,7 @@ struct RelatedUpload {
             let entry = waiting.remove(at: index)
             let isGzipped = entry.value["encoding"]?.asString == "gzip" || header.first("Content-Encoding") == "gzip"
             var upload = try await BlobUpload(
-                call.database.blobs, isGzipped: isGzipped, length: entry.value["length"]?.asUInt64.map { Int(clamping: $0) })
+                call, isGzipped: isGzipped, length: entry.value["length"]?.asUInt64.map { Int(clamping: $0) })
             let asSent = MD5Hasher()
             while let piece = try await reader.piece() {
                 asSent.update(piece)
@@ -89,14 +89,16 @@ struct RelatedUpload {
 /// Bytes of an attachment on their way into the blob store, unpacked where they come packed: the store knows blobs by what they hold.
 struct BlobUpload {
     private let blobs: BlobStore
+    private let arrived: ArrivedBlobs
     private let writer: BlobWriter
     private let md5 = MD5Hasher()
     private var length: UInt64 = 0
     private let inflater: Inflater?
 
     /// - Parameter length: how many bytes there will be, as far as that is known: what does not fit is not read.
-    init(_ blobs: BlobStore, isGzipped: Bool, length: Int? = nil) async throws {
-        self.blobs = blobs
+    init(_ call: CouchCall, isGzipped: Bool, length: Int? = nil) async throws {
+        let blobs = call.database.blobs
+        (self.blobs, arrived) = (blobs, call.arrived)
         do { writer = try await blobs.perform { try $0.writer(length: length.map { UInt64(max(0, $0)) }) } } catch let error as StoreError {
             throw Self.named(error)
         }
@@ -119,8 +121,9 @@ struct BlobUpload {
     mutating func finish() async throws -> ReceivedBlob {
         if let inflater, !inflater.isComplete { throw CouchError.badRequest("the gzip-encoded attachment is cut short") }
         let writer = writer
+        let arrived = arrived
         let digest: BlobDigest
-        do { digest = try await blobs.perform { _ in try writer.finish() } } catch let error as StoreError { throw Self.named(error) }
+        do { digest = try await blobs.perform { _ in try writer.finish(arrived: arrived) } } catch let error as StoreError { throw Self.named(error) }
         return ReceivedBlob(digest: digest, md5: md5.finalize(), length: length)
     }
 

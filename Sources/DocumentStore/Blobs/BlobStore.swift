@@ -26,6 +26,7 @@ public final class BlobStore: Sendable {
     let unfinished = Mutex(UnfinishedBlobs())
     /// Of what is given out in parts.
     let checks = Mutex(BlobChecks())
+    let arrivals = BlobArrivals()
 
     /// Which names of the folder are known to be durable.
     private struct FolderNames {
@@ -125,7 +126,11 @@ public final class BlobStore: Sendable {
     func path(_ digest: BlobDigest) -> String { folder + "/" + digest.hex }
 
     /// Whether the blob is stored, durably: who asks is about to refer to it. Asking renews its grace time.
-    public func contains(_ digest: BlobDigest) -> Bool {
+    public func contains(_ digest: BlobDigest) -> Bool { contains(digest, arrived: nil) }
+
+    /// - Parameter arrived: what the request has brought that asks.
+    package func contains(_ digest: BlobDigest, arrived: ArrivedBlobs?) -> Bool {
+        if arrived?.contains(digest) != true { arrivals.keep(digest) }
         let path = path(digest)
         guard let facts = try? files.facts(path) else { return false }
         // It was seen before this sync, which thus holds for it.
@@ -209,11 +214,19 @@ public final class BlobStore: Sendable {
         return try writer.finish(expecting: expecting)
     }
 
+    /// Stores a whole blob that came with a request.
+    package func install(_ bytes: [UInt8], arrived: ArrivedBlobs) throws(StoreError) -> BlobDigest {
+        let writer = try writer(length: UInt64(bytes.count))
+        try writer.append(bytes)
+        return try writer.finish(arrived: arrived)
+    }
+
     /// Gives a complete and synced file its place. Throws also where the file has its place, and a power failure may take it away again.
-    func place(_ temporary: String, as digest: BlobDigest) throws(FileError) {
+    func place(_ temporary: String, as digest: BlobDigest, _ arrived: ArrivedBlobs?) throws(FileError) {
         names.withLock { $0.underWay += 1 }
         do throws(FileError) {
             try tally.changing(digest, from: { size(digest) }) { () throws(FileError) in
+                arrivals.comes(digest, arrived, wasHere: arrived != nil && size(digest) != nil)
                 try files.rename(temporary, to: path(digest))
                 return size(digest)
             }
@@ -272,5 +285,16 @@ public final class BlobStore: Sendable {
             note(digest, nil)
             return freed
         } catch { return nil }
+    }
+
+    /// A request that brought the blob is over, and nothing stored names it. On the writer.
+    func removeArrived(_ digest: BlobDigest, _ arrived: ArrivedBlobs) {
+        // Files come and go under the same lock: none comes between the last look and the removal.
+        _ = try? tally.changing(digest, from: { size(digest) }) { () throws(FileError) in
+            arrivals.end(digest, arrived) { _ = try? files.remove(path(digest)) }
+            return size(digest)
+        }
+        // Nobody misses it, whatever its bytes were.
+        if size(digest) == nil { note(digest, nil) }
     }
 }

@@ -92,14 +92,21 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     /// - Throws: `StoreError.blobDigestMismatch`, `.blobLengthMismatch` and errors of the disk; nothing is installed then.
     @discardableResult
     public func finish(expecting: BlobDigest? = nil, length: UInt64? = nil) throws(StoreError) -> BlobDigest {
+        try finish(expecting, length, nil)
+    }
+
+    /// The same for a request, with whose end the blob goes if nothing names it.
+    package func finish(arrived: ArrivedBlobs) throws(StoreError) -> BlobDigest { try finish(nil, nil, arrived) }
+
+    private func finish(_ expecting: BlobDigest?, _ length: UInt64?, _ arrived: ArrivedBlobs?) throws(StoreError) -> BlobDigest {
         let result: Result<BlobDigest, StoreError> = lock.withLock { _ in
-            Result { () throws(StoreError) in try install(expecting, length) }
+            Result { () throws(StoreError) in try install(expecting, length, arrived) }
         }
         cancel()
         return try result.get()
     }
 
-    private func install(_ expecting: BlobDigest?, _ length: UInt64?) throws(StoreError) -> BlobDigest {
+    private func install(_ expecting: BlobDigest?, _ length: UInt64?, _ arrived: ArrivedBlobs?) throws(StoreError) -> BlobDigest {
         guard let file, let digest = BlobDigest(bytes: hasher.finalize()) else {
             throw gaveWay ?? .closed(database: path)
         }
@@ -111,7 +118,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
         }
         try StoreError.ofFiles { () throws(FileError) in
             if !store.environment.has(.blobBeforeItsBytes) { try file.sync() }
-            try store.place(path, as: digest)
+            try store.place(path, as: digest, arrived)
         }
         (self.file, place, incoming) = (nil, nil, nil)
         store.isRight(digest)

@@ -33,6 +33,8 @@ public struct IncomingRevision: Sendable {
     var isDisputed = false
     /// What the peer had offered of the document before this revision, and what was still on its way then.
     public var offeredBefore: [RevisionID] = []
+    /// It is an edit that the agent made a revision of itself, of a client that names none: it gets a version as other edits made here do.
+    package var isMadeHere = false
     /// Who gave it, in words: to name whoever's clock is ahead.
     public var sender: String?
 

@@ -45,7 +45,8 @@ extension WriteTransaction {
         }
         let digests = mayHoldBlobs ? try blobs(in: body, id) : []
         let new = NewRevision(
-            revision: incoming.revision, isDeleted: incoming.isDeleted, body: body, hasBlobs: !digests.isEmpty, vector: incoming.vector?.vector)
+            revision: incoming.revision, isDeleted: incoming.isDeleted, body: body, hasBlobs: !digests.isEmpty, vector: incoming.vector?.vector,
+            isOurs: incoming.isMadeHere)
         if let vector = incoming.vector?.vector { try observe(vector, from: incoming.sender) }
 
         switch try lookUp(tables, id) {
@@ -85,7 +86,7 @@ extension WriteTransaction {
 
     private func newTree(_ new: NewRevision, _ history: RevisionHistory, _ id: DocumentID) throws(StoreError) -> [UInt8]? {
         if history.isEmpty {
-            guard let vector = new.vector else { return nil }
+            guard let vector = new.vector else { return new.isOurs ? try firstTree(new.revision, isDeleted: new.isDeleted) : nil }
             // Most documents are new and have no ancestors.
             if let encoded = RevisionTree.encoded(new.revision, isDeleted: new.isDeleted, vector: vector) { return encoded }
         }

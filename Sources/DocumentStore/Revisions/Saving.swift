@@ -62,7 +62,7 @@ extension WriteTransaction {
     }
 
     /// The tree of a document that is made here.
-    private func firstTree(_ revision: RevisionID, isDeleted: Bool) throws(StoreError) -> [UInt8]? {
+    func firstTree(_ revision: RevisionID, isDeleted: Bool) throws(StoreError) -> [UInt8]? {
         guard session.options.versionsEdits else { return nil }
         return RevisionTree.encoded(revision, isDeleted: isDeleted, vector: VersionVector(try nextVersion()))
     }

@@ -66,6 +66,7 @@ struct RevisionStoring: Sendable {
         (incoming.peerHad, incoming.offeredBefore, incoming.vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
         incoming.missesDeletion = deletionsUnderWay.contains(revision.id)
         incoming.sender = peer
+        incoming.isMadeHere = storable.isEdit
         var conflicts = conflicts
         let isBlind = try sender?.isBlind(SenderView.Claim(revision), collection, transaction, &access) ?? false
         if isBlind, let row = try transaction.row(collection, revision.id) {

@@ -204,6 +204,8 @@ struct StorableRevision: Sendable {
     var route: DocumentRoute?
     /// The document's revision that the sync function saw; nil: there was none.
     var seen: Version?
+    /// The revision was made here, of a client's edit.
+    var isEdit = false
 }
 
 /// What became of storing one revision.

@@ -47,6 +47,8 @@ package struct PeerWriting: Sendable {
     let environment: Environment
     /// Why the peer would not be let in any more; nil if it would. A request may have been long on its way.
     let refusal: @Sendable () async -> ReplicationError?
+    /// Blobs that the request has brought.
+    package var arrived: ArrivedBlobs?
 
     package init(
         _ peer: PassiveConfiguration, _ collection: Collection, access: PeerAccess, remote: String, environment: Environment,
@@ -223,7 +225,7 @@ package struct PeerWriting: Sendable {
     private func keepBlobs(_ steps: [Step], _ outcomes: inout [Outcome]) async throws -> [Step] {
         let named = Set(steps.flatMap { $0.revision.blobs.map(\.digest) })
         guard !named.isEmpty else { return steps }
-        let gone = try await peer.database.blobs.perform { blobs in named.filter { !blobs.contains($0) } }
+        let gone = try await peer.database.blobs.perform { [arrived] blobs in named.filter { !blobs.contains($0, arrived: arrived) } }
         return steps.filter { step in
             guard let blob = step.revision.blobs.first(where: { gone.contains($0.digest) }) else { return true }
             outcomes[step.index] = .refused(
@@ -299,7 +301,10 @@ package struct PeerWriting: Sendable {
             for step in steps {
                 let isFree = try step.parent.map { parent throws(StoreError) in try Self.isFree(step.revision.id, parent, collection, transaction) } ?? true
                 outcomes.append(isFree ? .moved : .failed(.conflict(id: step.revision.id, current: nil)))
-                if isFree { storable.append(StorableRevision(revision: step.revision, route: step.route, seen: step.seen)) }
+                if isFree {
+                    let isEdit = step.parent.map { _ in true } ?? false
+                    storable.append(StorableRevision(revision: step.revision, route: step.route, seen: step.seen, isEdit: isEdit))
+                }
             }
             var stored = try storing.store(storable, transaction).makeIterator()
             for index in outcomes.indices { if case .moved = outcomes[index], let outcome = stored.next() { outcomes[index] = outcome } }

@@ -293,4 +293,32 @@ struct CouchAccessTests {
         #expect(try await nobody.problem("GET", "/main/tea", nil, [("Cookie", cookie)]) == "401 unauthorized")
         #expect(try await hub.stop().status == 0)
     }
+
+    @Test("what came with documents that are refused does not stay, and what another document has does")
+    func refusedAttachments() async throws {
+        let hub = try await hub()
+        let ben = try CouchHTTP(hub, login: ben)
+        func isHere(_ text: String) -> Bool { hub.folder.exists("data/main.nightjar/blobs/\(BlobDigest.of(Array(text.utf8)).hex)") }
+        func document(_ data: String, _ more: String = "") -> String { "{\(more)\"_attachments\":{\"f\":{\"data\":\"\(data)\"}}}" }
+        try await ben.ok("PUT", "/main/cake", document("aGVsbG8=", "\"team\":\"blue\",\"owner\":\"ben\","), status: 201)
+        #expect(isHere("hello"))
+        #expect(try await ben.problem("PUT", "/main/none", document("aGVsbG8=")) == "403 forbidden")
+        #expect(isHere("hello"))
+        #expect(try await ben.send("GET", "/main/cake/f").text == "hello")
+        #expect(try await ben.problem("PUT", "/main/none", document("aW5zaWRl")) == "403 forbidden")
+        #expect(!isHere("inside"))
+        #expect(try await ben.problem("PUT", "/main/none/f", "alone", [("Content-Type", "text/plain")]) == "403 forbidden")
+        #expect(!isHere("alone"))
+        let related = "--b\r\nContent-Type: application/json\r\n\r\n{\"_attachments\":{\"f\":{\"follows\":true,\"length\":6}}}\r\n--b\r\n\r\nbehind\r\n--b--"
+        #expect(try await ben.problem("PUT", "/main/none", related, [("Content-Type", "multipart/related; boundary=\"b\"")]) == "403 forbidden")
+        #expect(!isHere("behind"))
+        let some = "{\"docs\":[\(document("aW5zaWRl", "\"_id\":\"x\",")),\(document("ZmluZQ==", "\"_id\":\"y\",\"team\":\"blue\","))]}"
+        let answers = try await ben.ok("POST", "/main/_bulk_docs", some, status: 201).asArray ?? []
+        #expect(answers.map { $0["error"]?.asString ?? "ok" } == ["forbidden", "ok"])
+        #expect(!isHere("inside") && isHere("fine"))
+        // In conflict with what is here.
+        #expect(try await ben.problem("PUT", "/main/cake", document("aW5zaWRl", "\"team\":\"blue\",")) == "409 conflict")
+        #expect(!isHere("inside"))
+        #expect(try await hub.stop().status == 0)
+    }
 }
