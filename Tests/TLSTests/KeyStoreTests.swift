@@ -256,12 +256,114 @@ import Testing
         chmod(file, 0o600)
         try folder.write("identities/anonymous.pem", "")
         chmod(file, 0o600)
-        guard case .renewed = try store.anonymous().event else {
-            Issue.record("not renewed")
+        guard case .replaced = try store.anonymous().event else {
+            Issue.record("not replaced")
             return
         }
         #expect(fileError { _ = try store.create(.anonymous, IdentityRequest()) }?.kind == .invalid)
         try store.remove(.anonymous)
         #expect(try store.anonymous().event == .made)
+    }
+    @Test(arguments: ["no PEM", "no header", "no certificate", "another certificate's signature"])
+    func aDamagedCertificateCostsTheKeyNothing(_ damage: String) throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
+        let first = try store.anonymous().identity
+        let file = "identities/anonymous.pem"
+        let pem = try folder.text(file)
+        let key = try #require(pem.range(of: "-----BEGIN PRIVATE KEY-----")?.lowerBound)
+        var bytes = Array(pem.utf8)
+        switch damage {
+        case "no PEM": bytes[200] = UInt8(ascii: "!")
+        case "no header": bytes[3] = UInt8(ascii: "x")
+        case "no certificate": bytes = Array(pem[key...].utf8)
+        default:
+            // The last byte of a certificate is one of its signature.
+            var der = first.leaf.der
+            der[der.count - 1] ^= 1
+            bytes = Array((try Certificate(der: der).pem + pem[key...]).utf8)
+        }
+        try folder.write(file, bytes: bytes)
+        chmod(store.path(of: .anonymous), 0o600)
+        let next = try store.anonymous()
+        guard case .renewed(let reason) = next.event else {
+            Issue.record("not renewed: \(next.event)")
+            return
+        }
+        #expect(reason.contains("its key is kept"))
+        #expect(next.identity.leaf.pin == first.leaf.pin && next.identity.leaf.isSelfSigned)
+        #expect(!folder.exists("\(file).damaged"))
+        #expect(try store.anonymous().event == .kept)
+    }
+
+    @Test(arguments: ["garbage", "empty", "half", "no key", "another's key"])
+    func aFileWithoutItsKeyIsSetAside(_ damage: String) throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
+        let source = try IdentitySource(.anonymous, store: store)
+        let first = source.current
+        let file = "identities/anonymous.pem"
+        let pem = try folder.text(file)
+        let key = try #require(pem.range(of: "-----BEGIN PRIVATE KEY-----")?.lowerBound)
+        let text =
+            switch damage {
+            case "garbage": String(repeating: "garbage\n", count: 200)
+            case "empty": ""
+            case "half": String(pem.prefix(pem.count / 2))
+            case "no key": String(pem[..<key])
+            default:
+                try #require(try store.create(try Self.label("other"), IdentityRequest()).pem(passphrase: nil).withBytes { buffer -> String? in
+                    let other = String(decoding: buffer, as: UTF8.self)
+                    return other.range(of: "-----BEGIN PRIVATE KEY-----").map { pem[..<key] + other[$0.lowerBound...] }
+                })
+            }
+        try folder.write(file, text)
+        chmod(store.path(of: .anonymous), 0o600)
+        // Who runs has the key.
+        #expect(try source.reload())
+        #expect(source.current.leaf.pin == first.leaf.pin && source.damagedFile == nil)
+        guard case .renewed = source.takeNews().first else {
+            Issue.record("no news")
+            return
+        }
+        #expect(source.takeNews().isEmpty)
+
+        // The next start has not.
+        try folder.write(file, text)
+        let later = try IdentitySource(.anonymous, store: store)
+        #expect(later.current.leaf.pin != first.leaf.pin)
+        let aside = "\(store.path(of: .anonymous)).damaged"
+        guard case .replaced(let reason, aside) = later.takeNews().first else {
+            Issue.record("not told")
+            return
+        }
+        #expect(reason.contains("anonymous.pem: "))
+        #expect(later.damagedFile == aside && (try folder.text("\(file).damaged")) == text)
+        #expect(try store.list().map(\.label.text).filter { $0 != "other" } == ["anonymous"])
+        folder.remove("\(file).damaged")
+        #expect(later.damagedFile == nil)
+        #expect(try store.anonymous().event == .kept)
+    }
+
+    @Test func aKeyThatIsNoPairIsNoKey() throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
+        let first = try store.anonymous().identity
+        let file = "identities/anonymous.pem"
+        var bytes = try folder.read(file)
+        // Of P-256 in PKCS#8 the secret number is bytes 36 to 67: all of the first line's end and the second's beginning.
+        let begin = Array("-----BEGIN PRIVATE KEY-----\n".utf8)
+        let start = try #require((0..<(bytes.count - begin.count)).first { bytes[$0..<($0 + begin.count)].elementsEqual(begin) })
+        let place = start + begin.count + 60
+        bytes[place] = bytes[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+        try folder.write(file, bytes: bytes)
+        chmod(store.path(of: .anonymous), 0o600)
+        let next = try store.anonymous()
+        guard case .replaced(let reason, _) = next.event else {
+            Issue.record("not replaced: \(next.event)")
+            return
+        }
+        #expect(reason.contains("the private key is damaged"))
+        #expect(next.identity.leaf.pin != first.leaf.pin)
     }
 }
