@@ -264,6 +264,13 @@ import Testing
         try store.remove(.anonymous)
         #expect(try store.anonymous().event == .made)
     }
+    /// A file of the key store: what is before its key, and the key.
+    private static func parts(_ pem: String) throws -> (certificate: String, key: String) {
+        let lines = pem.split(separator: "\n", omittingEmptySubsequences: false).map { String($0) }
+        let begin = try #require(lines.firstIndex(of: "-----BEGIN PRIVATE KEY-----"))
+        return (lines[..<begin].map { "\($0)\n" }.joined(), lines[begin...].joined(separator: "\n"))
+    }
+
     @Test(arguments: ["no PEM", "no header", "no certificate", "another certificate's signature"])
     func aDamagedCertificateCostsTheKeyNothing(_ damage: String) throws {
         let folder = try TemporaryFolder()
@@ -271,17 +278,18 @@ import Testing
         let first = try store.anonymous().identity
         let file = "identities/anonymous.pem"
         let pem = try folder.text(file)
-        let key = try #require(pem.range(of: "-----BEGIN PRIVATE KEY-----")?.lowerBound)
+        let key = try Self.parts(pem).key
         var bytes = Array(pem.utf8)
         switch damage {
         case "no PEM": bytes[200] = UInt8(ascii: "!")
         case "no header": bytes[3] = UInt8(ascii: "x")
-        case "no certificate": bytes = Array(pem[key...].utf8)
+        case "no certificate": bytes = Array(key.utf8)
         default:
             // The last byte of a certificate is one of its signature.
             var der = first.leaf.der
             der[der.count - 1] ^= 1
-            bytes = Array((try Certificate(der: der).pem + pem[key...]).utf8)
+            let certificate = try Certificate(der: der).pem
+            bytes = Array((certificate + key).utf8)
         }
         try folder.write(file, bytes: bytes)
         chmod(store.path(of: .anonymous), 0o600)
@@ -304,26 +312,25 @@ import Testing
         let first = source.current
         let file = "identities/anonymous.pem"
         let pem = try folder.text(file)
-        let key = try #require(pem.range(of: "-----BEGIN PRIVATE KEY-----")?.lowerBound)
-        let text =
-            switch damage {
-            case "garbage": String(repeating: "garbage\n", count: 200)
-            case "empty": ""
-            case "half": String(pem.prefix(pem.count / 2))
-            case "no key": String(pem[..<key])
-            default:
-                try #require(try store.create(try Self.label("other"), IdentityRequest()).pem(passphrase: nil).withBytes { buffer -> String? in
-                    let other = String(decoding: buffer, as: UTF8.self)
-                    return other.range(of: "-----BEGIN PRIVATE KEY-----").map { pem[..<key] + other[$0.lowerBound...] }
-                })
-            }
+        let certificate = try Self.parts(pem).certificate
+        let other = try store.create(try Self.label("other"), IdentityRequest()).pem(passphrase: nil)
+        let foreign = try Self.parts(other.withBytes { String(decoding: $0, as: UTF8.self) }).key
+        let text: String
+        switch damage {
+        case "garbage": text = String(repeating: "garbage\n", count: 200)
+        case "empty": text = ""
+        case "half": text = String(pem.prefix(pem.count / 2))
+        case "no key": text = certificate
+        default: text = certificate + foreign
+        }
         try folder.write(file, text)
         chmod(store.path(of: .anonymous), 0o600)
         // Who runs has the key.
         #expect(try source.reload())
         #expect(source.current.leaf.pin == first.leaf.pin && source.damagedFile == nil)
-        guard case .renewed = source.takeNews().first else {
-            Issue.record("no news")
+        let told = try #require(source.takeNews().first)
+        guard case .renewed = told else {
+            Issue.record("not renewed: \(told)")
             return
         }
         #expect(source.takeNews().isEmpty)
@@ -333,13 +340,14 @@ import Testing
         let later = try IdentitySource(.anonymous, store: store)
         #expect(later.current.leaf.pin != first.leaf.pin)
         let aside = "\(store.path(of: .anonymous)).damaged"
-        guard case .replaced(let reason, aside) = later.takeNews().first else {
-            Issue.record("not told")
+        let news = try #require(later.takeNews().first)
+        guard case .replaced(let reason, let kept) = news else {
+            Issue.record("not replaced: \(news)")
             return
         }
-        #expect(reason.contains("anonymous.pem: "))
-        #expect(later.damagedFile == aside && (try folder.text("\(file).damaged")) == text)
-        #expect(try store.list().map(\.label.text).filter { $0 != "other" } == ["anonymous"])
+        #expect(reason.contains("anonymous.pem: ") && kept == aside && later.damagedFile == aside)
+        #expect(try folder.text("\(file).damaged") == text)
+        #expect(try store.list().map { $0.label.text } == ["anonymous", "other"])
         folder.remove("\(file).damaged")
         #expect(later.damagedFile == nil)
         #expect(try store.anonymous().event == .kept)
@@ -351,7 +359,7 @@ import Testing
         let first = try store.anonymous().identity
         let file = "identities/anonymous.pem"
         var bytes = try folder.read(file)
-        // Of P-256 in PKCS#8 the secret number is bytes 36 to 67: all of the first line's end and the second's beginning.
+        // Bytes 36 to 67 of a P-256 key in PKCS#8 are the secret number: the end of the first line is within it.
         let begin = Array("-----BEGIN PRIVATE KEY-----\n".utf8)
         let start = try #require((0..<(bytes.count - begin.count)).first { bytes[$0..<($0 + begin.count)].elementsEqual(begin) })
         let place = start + begin.count + 60
