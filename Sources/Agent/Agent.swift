@@ -330,7 +330,7 @@ package actor Agent {
                 listenersOf: { [weak self] in self?.settings.listeners(of: $0) ?? [settings.name.value] }, wireLog: logs.wireLog,
                 fleetPublishers: { [weak self] in Set(self?.settings.fleet?.publishers ?? []) }),
             security: settings.usesTLS
-                ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time)) : nil,
+                ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time), logger: logs.logger(.listener)) : nil,
             databases: { [weak self] in self?.database($0) }, logins: logins, limits: ReplicationLimits(source.settings.limits, compression: settings.compression), memory: memory,
             environment: environment, logger: logs.logger(.listener))
     }

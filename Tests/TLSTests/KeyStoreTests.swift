@@ -256,12 +256,122 @@ import Testing
         chmod(file, 0o600)
         try folder.write("identities/anonymous.pem", "")
         chmod(file, 0o600)
-        guard case .renewed = try store.anonymous().event else {
-            Issue.record("not renewed")
+        guard case .replaced = try store.anonymous().event else {
+            Issue.record("not replaced")
             return
         }
         #expect(fileError { _ = try store.create(.anonymous, IdentityRequest()) }?.kind == .invalid)
         try store.remove(.anonymous)
         #expect(try store.anonymous().event == .made)
+    }
+    /// A file of the key store: what is before its key, and the key.
+    private static func parts(_ pem: String) throws -> (certificate: String, key: String) {
+        let lines = pem.split(separator: "\n", omittingEmptySubsequences: false).map { String($0) }
+        let begin = try #require(lines.firstIndex(of: "-----BEGIN PRIVATE KEY-----"))
+        return (lines[..<begin].map { "\($0)\n" }.joined(), lines[begin...].joined(separator: "\n"))
+    }
+
+    @Test(arguments: ["no PEM", "no header", "no certificate", "another certificate's signature"])
+    func aDamagedCertificateCostsTheKeyNothing(_ damage: String) throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
+        let first = try store.anonymous().identity
+        let file = "identities/anonymous.pem"
+        let pem = try folder.text(file)
+        let key = try Self.parts(pem).key
+        var bytes = Array(pem.utf8)
+        switch damage {
+        case "no PEM": bytes[200] = UInt8(ascii: "!")
+        case "no header": bytes[3] = UInt8(ascii: "x")
+        case "no certificate": bytes = Array(key.utf8)
+        default:
+            // The last byte of a certificate is one of its signature.
+            var der = first.leaf.der
+            der[der.count - 1] ^= 1
+            let certificate = try Certificate(der: der).pem
+            bytes = Array((certificate + key).utf8)
+        }
+        try folder.write(file, bytes: bytes)
+        chmod(store.path(of: .anonymous), 0o600)
+        let next = try store.anonymous()
+        guard case .renewed(let reason) = next.event else {
+            Issue.record("not renewed: \(next.event)")
+            return
+        }
+        #expect(reason.contains("its key is kept"))
+        #expect(next.identity.leaf.pin == first.leaf.pin && next.identity.leaf.isSelfSigned)
+        #expect(!folder.exists("\(file).damaged"))
+        #expect(try store.anonymous().event == .kept)
+    }
+
+    @Test(arguments: ["garbage", "empty", "half", "no key", "another's key"])
+    func aFileWithoutItsKeyIsSetAside(_ damage: String) throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
+        let source = try IdentitySource(.anonymous, store: store)
+        let first = source.current
+        let file = "identities/anonymous.pem"
+        let pem = try folder.text(file)
+        let certificate = try Self.parts(pem).certificate
+        let other = try store.create(try Self.label("other"), IdentityRequest()).pem(passphrase: nil)
+        let foreign = try Self.parts(other.withBytes { String(decoding: $0, as: UTF8.self) }).key
+        let text: String
+        switch damage {
+        case "garbage": text = String(repeating: "garbage\n", count: 200)
+        case "empty": text = ""
+        case "half": text = String(pem.prefix(pem.count / 2))
+        case "no key": text = certificate
+        default: text = certificate + foreign
+        }
+        try folder.write(file, text)
+        chmod(store.path(of: .anonymous), 0o600)
+        // Who runs has the key.
+        #expect(try source.reload())
+        #expect(source.current.leaf.pin == first.leaf.pin && source.damagedFile == nil)
+        let told = try #require(source.takeNews().first)
+        guard case .renewed = told else {
+            Issue.record("not renewed: \(told)")
+            return
+        }
+        #expect(source.takeNews().isEmpty)
+
+        // The next start has not.
+        try folder.write(file, text)
+        let later = try IdentitySource(.anonymous, store: store)
+        #expect(later.current.leaf.pin != first.leaf.pin)
+        let aside = "\(store.path(of: .anonymous)).damaged"
+        let news = try #require(later.takeNews().first)
+        guard case .replaced(let reason, let kept) = news else {
+            Issue.record("not replaced: \(news)")
+            return
+        }
+        #expect(reason.contains("anonymous.pem: ") && kept == aside && later.damagedFile == aside)
+        #expect(try folder.text("\(file).damaged") == text)
+        #expect(try store.list().map { $0.label.text } == ["anonymous", "other"])
+        folder.remove("\(file).damaged")
+        #expect(later.damagedFile == nil)
+        #expect(try store.anonymous().event == .kept)
+    }
+
+    @Test func aKeyThatIsNoPairIsNoKey() throws {
+        let folder = try TemporaryFolder()
+        let store = KeyStore(dataFolder: folder.path, time: SystemTime())
+        let first = try store.anonymous().identity
+        let file = "identities/anonymous.pem"
+        var bytes = try folder.read(file)
+        // Bytes 36 to 67 of a P-256 key in PKCS#8 are the secret number: the end of the first line is within it.
+        let begin = Array("-----BEGIN PRIVATE KEY-----\n".utf8)
+        let start = try #require((0..<(bytes.count - begin.count)).first { bytes[$0..<($0 + begin.count)].elementsEqual(begin) })
+        let place = start + begin.count + 60
+        bytes[place] = bytes[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+        try folder.write(file, bytes: bytes)
+        chmod(store.path(of: .anonymous), 0o600)
+        let next = try store.anonymous()
+        guard case .replaced(let reason, _) = next.event else {
+            Issue.record("not replaced: \(next.event)")
+            return
+        }
+        #expect(reason.contains("the private key is damaged"))
+        #expect(next.identity.leaf.pin != first.leaf.pin)
     }
 }

@@ -41,6 +41,14 @@ extension Agent {
         var list: [Attention] = []
         if let failure = identity.failure { list.append(refused(subject, "identity \(identity.label)", "\(failure)")) }
         let leaf = identity.current.leaf
+        if let file = identity.damagedFile {
+            list.append(
+                Attention(
+                    .tlsFilesRefused, subject,
+                    "identity \(identity.label): no key could be read from its file, which is kept as \(file), and the agent made itself another: "
+                        + "peers that pin the key before refuse it; the pin in force is \(leaf.pin)",
+                    remedy: "restore the file of the identity from a backup, or have the peers pin the new key; then remove \(file)"))
+        }
         // One that the agent renews by itself is told only if that has not happened.
         if identity.renewsItself, leaf.notAfter >= now { return list }
         let isLabel = if case .label = identity.setting { true } else { false }

@@ -11,12 +11,13 @@ final class ListenerSecurity: Sendable {
     private let mode: ClientCertificates.Mode
     private let context: CurrentContext
 
-    init(_ settings: ListenerSettings, store: KeyStore) throws(ConfigurationProblem) {
+    init(_ settings: ListenerSettings, store: KeyStore, logger: Logger) throws(ConfigurationProblem) {
         let name = "listener \"\(settings.name.value)\""
         let position = settings.identity?.position ?? settings.position
         do throws(TLSFileError) {
             identity = try IdentitySource(try settings.identity.map { reference throws(TLSFileError) in try IdentitySetting(reference) } ?? .anonymous, store: store)
         } catch { throw ConfigurationProblem(at: position, "\(name) identity: \(error)") }
+        identity.tellNews(logger)
         do throws(TLSFileError) {
             roots = settings.roots.isEmpty ? nil : try .certificates(settings.roots.map(\.value))
         } catch { throw ConfigurationProblem(at: settings.roots.first?.position ?? position, "\(name) roots: \(error)") }
@@ -59,6 +60,7 @@ final class ListenerSecurity: Sendable {
                 metadata: ["identity": "\(identity.label)", "pin": "\(identity.current.leaf.pin)", "next_pin": "\(next.pin)"])
         }
         let hasIdentity = TLSFileReload.run("identity", logger) { () throws(TLSFileError) in try identity.reload() }
+        identity.tellNews(logger)
         let hasRoots = TLSFileReload.run("roots", logger) { () throws(TLSFileError) in try roots?.reload() }
         let hasRevoked = TLSFileReload.run("crl", logger) { () throws(TLSFileError) in try revoked?.reload() }
         guard hasIdentity || hasRoots || hasRevoked else { return false }

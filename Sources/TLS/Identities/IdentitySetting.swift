@@ -30,10 +30,12 @@ public enum IdentitySetting: Sendable, CustomStringConvertible {
     }
 
     /// Reads it; the anonymous one is made if needed.
-    func load(_ store: KeyStore) throws(TLSFileError) -> Identity {
+    ///
+    /// - Parameter memory: told what became of the anonymous one.
+    func load(_ store: KeyStore, _ memory: AnonymousMemory? = nil) throws(TLSFileError) -> Identity {
         switch self {
-        case .anonymous: return try store.anonymous().identity
-        case .label(let label): return try label == .anonymous ? store.anonymous().identity : store.load(label)
+        case .anonymous: return try Self.anonymous(store, memory)
+        case .label(let label): return try label == .anonymous ? Self.anonymous(store, memory) : store.load(label)
         case .provider(let uri):
             return try Identity(
                 chain: try ProviderURI.certificates(uri), key: try ProviderURI.key(uri, passphrase: nil), path: ProviderURI.redacted(uri))
@@ -41,6 +43,12 @@ public enum IdentitySetting: Sendable, CustomStringConvertible {
             return try Identity(
                 chain: try Self.chain(certificate), key: try Self.key(key, passphrase, store), path: ProviderURI.redacted(certificate))
         }
+    }
+
+    private static func anonymous(_ store: KeyStore, _ memory: AnonymousMemory?) throws(TLSFileError) -> Identity {
+        let (identity, event) = try store.anonymous(inForce: memory?.key)
+        memory?.note(identity.key, event)
+        return identity
     }
 
     static func chain(_ place: String) throws(TLSFileError) -> [Certificate] {

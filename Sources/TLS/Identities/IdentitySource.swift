@@ -7,12 +7,15 @@ public final class IdentitySource: Sendable {
     private let store: KeyStore
     private let files: ReloadableFiles<Identity>
     private let prepared = Mutex<Certificate?>(nil)
+    private let memory: AnonymousMemory
 
     /// Reads the identity, or makes the anonymous one. Expired ones are taken: ``TLSFileCheck`` judges them.
     public init(_ setting: IdentitySetting, store: KeyStore) throws(TLSFileError) {
         self.setting = setting
         self.store = store
-        files = try .reading(setting.paths(store)) { () throws(TLSFileError) in try setting.load(store) }
+        let memory = AnonymousMemory()
+        self.memory = memory
+        files = try .reading(setting.paths(store)) { () throws(TLSFileError) in try setting.load(store, memory) }
     }
 
     public var current: Identity { files.current }
@@ -54,6 +57,13 @@ public final class IdentitySource: Sendable {
             return found == known ? nil : found
         }
     }
+
+    /// What became of the anonymous identity since the last time that this was asked, for the log: that it was made anew.
+    public func takeNews() -> [KeyStore.AnonymousEvent] { memory.takeNews() }
+
+    /// A damaged file of the anonymous identity, where this is that one, that was set aside because no key could be read from it; nil once it
+    /// has been removed.
+    public var damagedFile: String? { renewsItself ? store.damagedFile : nil }
 
     /// The anonymous identity is renewed before it ends.
     private var isDue: Bool { renewsItself && files.current.leaf.notAfter - store.now < KeyStore.anonymousRenewal }

@@ -157,45 +157,6 @@ public final class KeyStore: Sendable {
         return identity
     }
 
-    // MARK: - The anonymous identity
-
-    /// What became of the anonymous identity.
-    public enum AnonymousEvent: Sendable, Equatable {
-        case kept
-        case made
-        /// The reason, for the log. The key is the same, unless the old identity could not be used any more.
-        case renewed(String)
-    }
-
-    /// Seconds of validity below which the anonymous identity is made anew, as Couchbase Lite does.
-    public static let anonymousRenewal: Int64 = 86_400
-
-    /// The self-signed identity of an agent that has no other: made once, kept, and made anew when less than 24 hours of its
-    /// validity are left.
-    public func anonymous() throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
-        try locked { () throws(TLSFileError) in
-            var event = AnonymousEvent.made
-            var kept: PrivateKey?
-            do throws(TLSFileError) {
-                let identity = try load(.anonymous)
-                // One that begins in the future stays: this clock is behind, and the fingerprint is what clients know.
-                if identity.leaf.notAfter - now >= Self.anonymousRenewal { return (identity, .kept) }
-                event = .renewed("it expires at \(TimeText.utc(identity.leaf.notAfter))")
-                kept = identity.keyToKeep(as: IdentityRequest.anonymous.key)
-            } catch {
-                switch error.kind {
-                case .missing: break
-                // It cannot be used any more, and nobody visits the machine to remove it.
-                case .malformed, .noKey, .noCertificate, .keyMismatch, .encrypted, .tooLarge: event = .renewed("\(error)")
-                default: throw error
-                }
-            }
-            let identity = try SelfSigning.make(.anonymous, label: .anonymous, now: now, key: kept)
-            try SecretFile.put(path(of: .anonymous), try IdentityText.make(identity, path: path(of: .anonymous)), owner: agentUser)
-            return (identity, event)
-        }
-    }
-
     private func checkNotReserved(_ label: IdentityLabel) throws(TLSFileError) {
         guard label == .anonymous else { return }
         throw TLSFileError(
@@ -228,7 +189,7 @@ public final class KeyStore: Sendable {
     }
 
     /// Runs with the folder, which is made if needed, locked against other processes.
-    private func locked<R>(_ body: () throws(TLSFileError) -> R) throws(TLSFileError) -> R {
+    func locked<R>(_ body: () throws(TLSFileError) -> R) throws(TLSFileError) -> R {
         if try !checkFolder() {
             try makeFolders()
             _ = try checkFolder()

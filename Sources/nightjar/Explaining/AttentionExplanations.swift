@@ -147,8 +147,8 @@ extension Explanation {
             "certificate_ending", "A certificate ends within 30 days: an identity, an authority, a pin, or the server's.",
             "Renew it now: nightjar identity create LABEL --replace keeps the key, and what peers have pinned holds. Where the new certificate has another key, have those who pin the old one pin the new one beside it first."),
         Explanation(
-            "tls_files_refused", "Files with certificates or keys were changed and are wrong, or are gone. Those read before are in use; next_start_fails says if a start would fail.",
-            "The text names the file and the reason. Mend it: it is read again by itself."),
+            "tls_files_refused", "Files with certificates or keys were changed and are wrong, or are gone. Those read before are in use; next_start_fails says if a start would fail. Or the agent's own identity was damaged, and it made itself another key, which its peers have not pinned.",
+            "The text names the file and the reason. Mend it: it is read again by itself. Of the agent's own identity: restore it from a backup, or have the peers pin the new key; then remove the damaged file."),
         Explanation(
             "not_advertised", "A listener is to be announced on the local network (advertise), and is not: no avahi-daemon runs, or another service has the name.",
             "The text says which. apt install avahi-daemon, systemctl enable --now avahi-daemon; or give one of the two another name. It is tried again by itself."),
