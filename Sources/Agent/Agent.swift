@@ -207,11 +207,11 @@ package actor Agent {
         for keeper in keepers { await keeper.stop() }
         await channels.stop()
         stopProgress.begin("listeners and replicators")
-        await Deadline.run(nanoseconds: stopProgress.timeForConnections(now: environment.time.monotonicNanoseconds()), environment.time) {
+        await Deadline.run(nanoseconds: stopProgress.timeForConnections(now: environment.time.monotonicNanoseconds()), environment.time) { [leaving] in
             await withTaskGroup(of: Void.self) { tasks in
                 for replicator in state.replicators { tasks.addTask { await replicator.stop() } }
                 for listener in state.listeners { tasks.addTask { await listener.stop(code: 4001) } }
-                tasks.addTask { [leaving] in await leaving.wait() }
+                tasks.addTask { await leaving.wait() }
             }
         }
         stopProgress.begin("plugins")

@@ -22,6 +22,19 @@ struct UnansweredTests {
         func sleep(nanoseconds: UInt64) async throws { try await SystemTime().sleep(nanoseconds: nanoseconds) }
     }
 
+    /// Holds an answer up until it is opened, once.
+    private final class Gate: Sendable {
+        private let state = Mutex(false)
+        func open() { state.withLock { $0 = true } }
+        /// Whether it was open; it is closed again.
+        func passes() -> Bool {
+            state.withLock { isOpen in
+                defer { isOpen = false }
+                return isOpen
+            }
+        }
+    }
+
     private static let place = [("collection", "0")]
 
     /// Since when.
@@ -74,18 +87,17 @@ struct UnansweredTests {
         let a = try TestDatabase("a")
         let time = MovedTime()
         try await CouchServer.with { server, target in
-            let goesOn = Mutex(false)
+            let gate = Gate()
             server.change { $0.edit("doc", "{}") }
             let troubled = Mutex<Set<String>>([])
             server.trouble { request, _ in
                 let isFirst = troubled.withLock { $0.insert(request.path).inserted }
                 guard isFirst, ["/db/_changes", "/db/_bulk_get"].contains(request.path) else { return nil }
                 return HTTPResponse(status: 503, headers: ["Retry-After": "0"], body: .stream { writer in
-                    while !goesOn.withLock({ $0 }) {
+                    while !gate.passes() {
                         try await writer.write(ByteBuffer(string: " "))
                         try await Task.sleep(for: .milliseconds(10))
                     }
-                    goesOn.withLock { $0 = false }
                 })
             }
             let replicator = Replicator(
@@ -97,7 +109,7 @@ struct UnansweredTests {
                 let since = try await debt(of: replicator)
                 time.move(100)
                 #expect(await replicator.unansweredSince() == since)
-                goesOn.withLock { $0 = true }
+                gate.open()
                 try await eventually("it is answered") { await replicator.unansweredSince() != since }
             }
             #expect(await replicator.wait { $0.activity == .idle } != nil)
