@@ -56,6 +56,7 @@ package actor Agent {
 
     nonisolated let conflicts = ConflictHub()
     nonisolated let roster = ReplicatorRoster()
+    nonisolated let leaving = LeavingListeners()
 
     nonisolated let log: Logger
     nonisolated let attentionTimes = AttentionTimes()
@@ -206,10 +207,11 @@ package actor Agent {
         for keeper in keepers { await keeper.stop() }
         await channels.stop()
         stopProgress.begin("listeners and replicators")
-        await Deadline.run(seconds: StopLimits.connections, environment.time) {
+        await Deadline.run(nanoseconds: stopProgress.timeForConnections(now: environment.time.monotonicNanoseconds()), environment.time) { [leaving] in
             await withTaskGroup(of: Void.self) { tasks in
                 for replicator in state.replicators { tasks.addTask { await replicator.stop() } }
                 for listener in state.listeners { tasks.addTask { await listener.stop(code: 4001) } }
+                tasks.addTask { await leaving.wait() }
             }
         }
         stopProgress.begin("plugins")
@@ -229,12 +231,6 @@ package actor Agent {
             $0.listeners = []
             $0.replicators = []
         }
-    }
-
-    /// Ends the event loops; the last call, after everything that uses them has stopped.
-    package nonisolated func shutDownEventLoops() async {
-        stopProgress.begin("event loops")
-        try? await group.shutdownGracefully()
     }
 
     func open(_ wanted: DatabaseSettings, _ settings: AgentSettings) throws {

@@ -41,18 +41,9 @@ package struct AgentService: Sendable {
         signals.tells(of: agent.stopProgress)
     }
 
-    /// Returns after an orderly stop.
+    /// Returns after an orderly stop. The event loops end with the process: an answer that a dropped client does not get any more, or what the store or a
+    /// policy says of a session that has ended, may still come to them, and there is no moment from which nothing does.
     package func run() async throws {
-        do {
-            try await serve()
-        } catch {
-            await agent.shutDownEventLoops()
-            throw error
-        }
-        await agent.shutDownEventLoops()
-    }
-
-    private func serve() async throws {
         let agent = agent
         let signals = signals
         let notice = SupervisorNotice(time: agent.environment.time)
@@ -97,7 +88,7 @@ package struct AgentService: Sendable {
             + [Reloading(signals: signals, reload: reload, logger: logs.logger(.database))]
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0) }
-                + [.init(service: Ending(signals: signals, notice: notice, audit: agent.audit, logger: log), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
+                + [.init(service: Ending(signals: signals, notice: notice, agent: agent, logger: log), successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
         configuration.maximumGracefulShutdownDuration = .seconds(StopLimits.promised)
         let group = ServiceGroup(configuration: configuration)
         do {
@@ -125,15 +116,16 @@ private struct Stopping: Service {
 private struct Ending: Service {
     let signals: ProcessSignals
     let notice: SupervisorNotice
-    let audit: AuditLog
+    let agent: Agent
     let logger: Logger
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await signals.stop() }
         guard signals.isStopping else { return }
+        agent.stopProgress.start(at: agent.environment.time.monotonicNanoseconds())
         notice.stopping()
         if let signal = signals.tellStop() { logger.info("stopping: \(signal)") }
-        audit.note(.init(who: "agent", from: "", action: "stopped", outcome: "by a signal"))
+        agent.audit.note(.init(who: "agent", from: "", action: "stopped", outcome: "by a signal"))
     }
 }
 

@@ -58,13 +58,17 @@ package enum Folders {
 /// Waits for work, up to a time limit: what is not finished by then goes on, and nobody waits for it.
 enum Deadline {
     static func run(seconds: Int, _ time: any TimeSource, _ work: @escaping @Sendable () async -> Void) async {
+        await run(nanoseconds: UInt64(seconds) * 1_000_000_000, time, work)
+    }
+
+    static func run(nanoseconds: UInt64, _ time: any TimeSource, _ work: @escaping @Sendable () async -> Void) async {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
         let worker = Task {
             await work()
             continuation.finish()
         }
         let timer = Task {
-            try? await time.sleep(seconds: seconds)
+            try? await time.sleep(nanoseconds: nanoseconds)
             continuation.finish()
         }
         for await _ in stream {}

@@ -55,6 +55,8 @@ public struct PeerRequest: Sendable {
     public var hasHeartbeat = false
     /// Bytes of a good answer that are collected.
     public var maximumAnswer = 64 << 20
+    /// Told of bytes of bodies that went or came.
+    public var moved: (@Sendable (Int) -> Void)?
 
     public init(_ method: String, _ path: String) {
         self.method = method

@@ -22,6 +22,21 @@ struct StopLimitsTests {
         #expect(StopLimits.promised == 5 && 2 * StopLimits.promised <= ProcessSignals.longestStop)
     }
 
+    @Test("what the admin API has taken is not there for peers, so that all of it stays within what is promised")
+    func left() {
+        let second: UInt64 = 1_000_000_000
+        let progress = StopProgress()
+        #expect(progress.timeForConnections(now: 7 * second) == UInt64(StopLimits.connections) * second)
+        progress.start(at: 7 * second)
+        // A second signal changes nothing.
+        progress.start(at: 8 * second)
+        #expect(progress.timeForConnections(now: 7 * second) == UInt64(StopLimits.connections) * second)
+        for used in [1, 2, 3] as [UInt64] {
+            #expect(used * second + progress.timeForConnections(now: (7 + used) * second) + StopLimits.rest == UInt64(StopLimits.promised) * second)
+        }
+        #expect(progress.timeForConnections(now: 60 * second) == second)
+    }
+
     @Test("peers that never answer are waited for once, for as long as the limit says", arguments: [StopLimits.goodbye, StopLimits.connections])
     func neverAnswered(_ seconds: Int) async {
         let time = CountedTime()

@@ -111,6 +111,12 @@ import Testing
             return connection["state"] == "unanswered" && connection["remedy"]?.asString?.contains(target) == true
         }
         #expect(try await edge.command("doc", "why", "main", "b").output.contains("unanswered: connected, and the peer owes an answer and says nothing, since 20"))
+        try await eventually("it needs attention", within: .seconds(90)) { try await edge.admin.get("/health").text.contains("peer_unanswered") }
+        hub.process.send(SIGCONT)
+        try await eventually("it is over once the peer answers") {
+            let isIdle = try await edge.replicator("hub")["activity"] == "idle"
+            return try await !edge.admin.get("/health").text.contains("peer_unanswered") && isIdle
+        }
     }
 
     @Test func whatIsNotHereIsSaidToo() async throws {

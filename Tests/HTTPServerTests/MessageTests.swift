@@ -29,6 +29,8 @@ struct MessageTests {
         "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nabc\r\n0\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n",
+        "GET /x HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YTpi\r\nAuthorization: Basic Yzpk\r\n\r\n",
+        "GET /x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer a\r\nauthorization: Bearer a\r\n\r\n",
         "GET /x HTTP/1.1\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: a, b\r\n\r\n",
         "GET /x HTTP/1.1\r\nHost: a b\r\n\r\n",

@@ -56,6 +56,25 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a peer that does not answer CLOSE keeps nobody from a listener whose databases change")
+    func silentPeer() async throws {
+        let port = try freePort()
+        let agent = try await AgentProcess.start(Configuration.hub(port: port))
+        // It reads nothing and says nothing, and is waited for three seconds.
+        let silent = try await WebSocketProbe.connect(port: port, path: "/main/_blipsync")
+        try await eventually("it is connected") { try await agent.status()["listeners"]?.asArray?.first?["connections"] == 1 }
+        let wanted = Configuration.hub(port: port).replacing("databases:\n  main", with: "databases:\n  side: {}\n  main").replacing("[ main ]", with: "[ main, side ]")
+        let began = ContinuousClock.now
+        let outcome = try await agent.reload(wanted)
+        #expect(outcome.status == 0 && outcome.output.contains("listener edge started"), "\(outcome)")
+        let next = try await WebSocketProbe.connect(port: port, path: "/side/_blipsync")
+        #expect(ContinuousClock.now - began < .milliseconds(2_500))
+        #expect(try await silent.closeCode() == 4001)
+        withExtendedLifetime(next) {}
+        // Who has not left yet is no reason for a stop to take longer than it may.
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("whoever follows the events hears of replicators that a reload adds, and of one that it changes")
     func eventsAfterAReload() async throws {
         let hub = try await AgentProcess.start(Configuration.hub(databases: ["main", "other"]))

@@ -48,6 +48,14 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
         #expect(correlation.count == 16 && CorrelationID.accepted(String(correlation)) != nil, "\(lines)")
     }
 
+    @Test func aLoginAndAHeaderForItAreOneHeader() async throws {
+        let head = try await request { configuration in
+            configuration.credentials = .basic(BasicCredentials(username: "user", password: "pass"))
+            configuration.headers = ["authorization": "Bearer other"]
+        }
+        #expect(head.split(separator: "\r\n").filter { $0.lowercased().hasPrefix("authorization:") } == ["Authorization: Basic dXNlcjpwYXNz"])
+    }
+
     @Test func aLoginBecomesASessionAndTheSessionALoginAgain() async throws {
         let (heads, continuation) = AsyncStream<String>.makeStream()
         let server = try await RawServer.start { socket in

@@ -27,6 +27,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case pullWaits = "pull_waits_for_room"
     case replicatorOffline = "replicator_offline"
     case replicatorInterrupted = "replicator_interrupted"
+    case peerUnanswered = "peer_unanswered"
     case remoteGoesBack = "remote_goes_back"
     case breakerOpen = "breaker_open"
     case authenticatorFailing = "authenticator_failing"
@@ -58,7 +59,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused:
             .attention
         }
     }
@@ -66,7 +67,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     /// No other line of the log tells of it.
     var isLogged: Bool {
         switch self {
-        case .diskNearlyFull, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted,
+        case .diskNearlyFull, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted, .peerUnanswered,
             .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails, .nobodyCanLogIn: true
         default: false
         }

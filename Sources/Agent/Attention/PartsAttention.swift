@@ -12,6 +12,9 @@ extension Agent {
     private static let offlineSeconds: Int64 = 600
     /// `pending_attention`: seconds without success after which documents that wait to be pushed are told.
     private static let pendingSeconds: Int64 = 3_600
+    /// `unanswered_attention`: seconds in which nothing has come of what a peer owes after which that is told. Well below `couch_patience`, with which
+    /// a request of CouchDB's protocol ends by itself.
+    private static let unansweredSeconds: Int64 = 30
 
     nonisolated func attention(of replicator: Replicator) async -> [Attention] {
         let now = environment.time.wallSeconds()
@@ -25,6 +28,7 @@ extension Agent {
         let name = replicator.configuration.name
         let subject = "replicator \(name)"
         var list = self.state(of: replicator, now: now) + goingBack(replicator, now: now)
+        list += await unanswered(replicator, now: now)
         await replicator.reviewWaiting()
         list += replicator.waiting.summary().map { group in
             Attention(
@@ -127,6 +131,19 @@ extension Agent {
                 .replicatorInterrupted, "replicator \(replicator.configuration.name)", since: broken.since,
                 "\(Plural.count(broken.count, "connection")) broke before both sides were in step",
                 remedy: "look at the line to \(replicator.configuration.shownTarget), and in the log why they end; it goes on trying")
+        ]
+    }
+
+    /// It is busy, and so it stays until the peer says something.
+    private static func unanswered(_ replicator: Replicator, now: Int64) async -> [Attention] {
+        guard let since = await replicator.unansweredSince(), now - since >= unansweredSeconds else { return [] }
+        let name = replicator.configuration.name
+        return [
+            Attention(
+                .peerUnanswered, "replicator \(name)", since: since,
+                "the peer owes an answer since \(Timestamp.format(since)), and nothing of it comes (unanswered_attention, \(unansweredSeconds) s)",
+                remedy: "look at \(replicator.configuration.shownTarget): it, or a proxy in front of it, hangs; nightjar replicator \(name) stop, then start, "
+                    + "connects anew")
         ]
     }
 

@@ -182,6 +182,12 @@ package final class PeerListener: ListenerDelegate {
 
     /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
     package func stop(code: UInt16) async {
+        await stopAccepting()
+        await endConnections(code: code)
+    }
+
+    /// Takes no peer any more: another listener may have the port when this returns. An endpoint stays taken until its connections have ended.
+    func stopAccepting() async {
         await binding.giveUp()
         let bound = socket.withLock { $0 }
         state.withLock { state in
@@ -191,13 +197,27 @@ package final class PeerListener: ListenerDelegate {
         }
         callers.close()
         await reviews.stop()
-        await bound?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
-        await endpoint.withLock { $0 }?.stop(code: code, reason: code == 4001 ? "restarting, come back later" : "the listener stops")
-        let sessions = state.withLock { $0.connections.values.map(\.session) }
-        for session in sessions { await session.stop(code: code) }
+        await bound?.stopAccepting()
+    }
+
+    /// Behind ``stopAccepting()``: returns when all are gone, at the latest when peers that do not answer have had their time.
+    ///
+    /// - Parameter sessionsFirst: sessions end at once, and only their sockets wait for the peers.
+    func endConnections(code: UInt16, sessionsFirst: Bool = false) async {
+        let reason = code == 4001 ? "restarting, come back later" : "the listener stops"
+        if sessionsFirst { await endSessions(code, reason) }
+        let bound = socket.withLock { $0 }
+        await bound?.stop(code: code, reason: reason)
+        await endpoint.withLock { $0 }?.stop(code: code, reason: reason)
+        await endSessions(code, reason)
         endpoint.withLock { $0 = nil }
         // It knows this listener: without an end to that, what the listener uses of plugins would stay theirs.
         socket.withLock { $0 = nil }
+    }
+
+    private func endSessions(_ code: UInt16, _ reason: String) async {
+        let sessions = state.withLock { $0.connections.values.map(\.session) }
+        for session in sessions { await session.stop(code: code, reason: reason) }
     }
 
     /// Connections that it takes.

@@ -183,7 +183,7 @@ extension Agent {
         var done: [String] = []
         await stopKeeping()
         done += await stopReplicators(plan.goneReplicators, removed: Set(plan.change.replicators.removed))
-        done += await stopListeners(plan.goneListeners, removed: Set(plan.change.listeners.removed))
+        done += await stopListeners(plan.goneListeners, removed: Set(plan.change.listeners.removed), closing: plan.touchedResolvers)
         for name in plan.closedDatabases.sorted() {
             shared.withLock { $0.databases.removeValue(forKey: name) }?.close()
             done.append("database \(name) closed")

@@ -33,7 +33,9 @@ extension Agent {
         return told.map { "replicator \($0.configuration.name) stopped" }
     }
 
-    func stopListeners(_ names: Set<String>, removed: Set<String>) async -> [String] {
+    /// - Parameter closing: databases that nobody may use any more, or not as before, when this returns; nil for all. A listener with none of them only gives its port back here,
+    ///   and its last connections end by themselves.
+    func stopListeners(_ names: Set<String>, removed: Set<String>, closing: Set<String>? = nil) async -> [String] {
         let gone = shared.withLock { state in
             let gone = state.listeners.filter { names.contains($0.settings.name.value) }
             state.listeners.removeAll { names.contains($0.settings.name.value) }
@@ -44,7 +46,14 @@ extension Agent {
             for listener in gone {
                 // A listener taken out of the configuration does not return; a changed one starts again at once.
                 let code: UInt16 = removed.contains(listener.settings.name.value) ? 1001 : 4001
-                tasks.addTask { await listener.stop(code: code) }
+                let mayLeaveLater = closing.map { closing in
+                    listener.settings.endpoint == nil && !listener.settings.databases.contains { closing.contains($0.value) }
+                }
+                tasks.addTask { [leaving] in
+                    guard mayLeaveLater == true else { return await listener.stop(code: code) }
+                    await listener.stopAccepting()
+                    leaving.leave(listener, code: code)
+                }
             }
         }
         return gone.map { "listener \($0.settings.name.value) stopped" }

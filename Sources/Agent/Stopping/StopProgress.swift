@@ -4,8 +4,21 @@ import Synchronization
 /// How far a stop has come, for the line that says why one was cut short.
 final class StopProgress: Sendable {
     private let step = Mutex("the admin API")
+    /// When the stop was asked for; nil where nobody said.
+    private let began = Mutex<UInt64?>(nil)
 
     func begin(_ name: String) { step.withLock { $0 = name } }
+
+    /// - Parameter now: of the monotonic clock, in nanoseconds.
+    func start(at now: UInt64) { began.withLock { $0 = $0 ?? now } }
+
+    /// Nanoseconds that connections may take: what the steps before have left of what is promised, without what comes behind. A second at least.
+    func timeForConnections(now: UInt64) -> UInt64 {
+        let most = UInt64(StopLimits.connections) * 1_000_000_000
+        guard let began = began.withLock({ $0 }) else { return most }
+        let end = began + UInt64(StopLimits.promised) * 1_000_000_000 - StopLimits.rest
+        return min(most, max(1_000_000_000, end > now ? end - now : 0))
+    }
 
     /// The step under way, and the threads that do something or wait for the disk: what neither is nor does cannot be what is waited for.
     var description: String { "it was at: \(step.withLock { $0 }); busy threads: \(ThreadState.busy())" }

@@ -33,6 +33,10 @@ struct RelatedUpload {
         do { parts = try JSONParts(checking: json) } catch { throw CouchError.invalidJSON(error) }
         let document = try IncomingDocument(parts, parts.root)
         var waiting = (document.attachments?.members ?? []).filter { $0.value["follows"]?.asBool == true }
+        // What the next reader would make of such a number is anybody's guess.
+        if let odd = waiting.first(where: { $0.value["length"].map { $0.asUInt64 == nil } ?? false }) {
+            throw CouchError.badRequest("the length of the attachment \(odd.key) is \(odd.value["length"]?.text.prefix(40) ?? ""), not a number of bytes")
+        }
         var received: [String: ReceivedBlob] = [:]
         while let header = try await reader.nextPart() {
             let named = header.first("Content-Disposition").flatMap(Self.fileName)

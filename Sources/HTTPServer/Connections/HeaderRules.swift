@@ -11,6 +11,8 @@ enum HeaderRules {
         if let host = hosts.first, host.utf8.contains(where: { $0 <= 0x20 || $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "@") }) {
             return "Host is no host with or without a port"
         }
+        // One reader takes the first, another the last, or both as a list: whom they let in would differ.
+        if head.headers["Authorization"].count > 1 { return "the request has more than one Authorization" }
         if !head.uri.utf8.starts(with: "/".utf8), !(head.method == .OPTIONS && head.uri.utf8.elementsEqual("*".utf8)) {
             return "the request's target is not a path"
         }

@@ -19,6 +19,8 @@ struct AttachmentDownload: Sendable {
     var length: UInt64?
     /// The MD5 of what travels, if the document says it.
     var md5: [UInt8]?
+    /// What the peer is asked for counts there.
+    var owed = OwedRequests()
     /// Told how many bytes came on the wire, those that come twice included.
     var received: @Sendable (Int) -> Void = { _ in }
     /// Throws away what was taken.
@@ -33,7 +35,7 @@ struct AttachmentDownload: Sendable {
         var mark: UInt64 = 0
         while true {
             var cut: ReplicationError?
-            do { try await ask(peer, progress) } catch is DownloadProgress.Changed {
+            do { try await ask(peer, progress, time) } catch is DownloadProgress.Changed {
                 try await begin(progress)
                 mark = 0
                 cut = ReplicationError(domain: .http, code: 502, message: "GET \(path.prefix(200)): the attachment is another one each time that it is asked for")
@@ -68,7 +70,7 @@ struct AttachmentDownload: Sendable {
         ReplicationError(domain: .http, code: 422, message: "GET \(path.prefix(200)): what came does not have the MD5 that the document names")
     }
 
-    private func ask(_ peer: any HTTPPeer, _ progress: DownloadProgress) async throws {
+    private func ask(_ peer: any HTTPPeer, _ progress: DownloadProgress, _ time: any TimeSource) async throws {
         let start = progress.count
         var request = PeerRequest("GET", path)
         request.patience = CouchDialect.Portions.patience
@@ -78,11 +80,13 @@ struct AttachmentDownload: Sendable {
             if let tag = progress.tag { request.headers.append(("If-Range", tag)) }
         }
         progress.open()
-        let answer = try await peer.download(request) { head, piece in
-            received(piece.readableBytes)
-            if try progress.begins(head, asked: start) { try await restart() }
-            guard let new = progress.advance(piece) else { return }
-            try await take(new, progress.count)
+        let answer = try await owed.during(request, time) { request in
+            try await peer.download(request) { head, piece in
+                received(piece.readableBytes)
+                if try progress.begins(head, asked: start) { try await restart() }
+                guard let new = progress.advance(piece) else { return }
+                try await take(new, progress.count)
+            }
         }
         // It was cut behind its last byte.
         if start > 0, answer.status == 416, answer.header("content-range") == "bytes */\(start)" { return progress.end(at: start) }

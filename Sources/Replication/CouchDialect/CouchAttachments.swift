@@ -101,7 +101,7 @@ extension CouchDialect {
         defer { counters.blobs.end(ticket) }
         let writers = Mutex(writer)
         let counted = CountedOnce()
-        let download = AttachmentDownload(path: path, length: entry["length"]?.asUInt64, md5: Self.md5(entry), received: { self.counters.exchanged(sent: 0, received: $0) }) {
+        let download = AttachmentDownload(path: path, length: entry["length"]?.asUInt64, md5: Self.md5(entry), owed: owed, received: { self.counters.exchanged(sent: 0, received: $0) }) {
             let old = writers.withLock { $0 }
             let fresh = try await blobs.perform { blobs in
                 // Its room is needed.

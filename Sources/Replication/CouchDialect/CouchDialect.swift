@@ -102,6 +102,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     let pulls: Bool
     let pushes: Bool
     let counters: ReplicationCounters
+    let owed = OwedRequests()
     let state = Mutex(State())
     private let deliver = Mutex<@Sendable ([DialectEvent]) -> Void> { _ in }
 
@@ -175,7 +176,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         request.patience = max(request.patience, Portions.patience)
         var attempt = 1
         while true {
-            let answer = try await peer.exchange(request)
+            let answer = try await owed.during(request, environment.time) { try await peer.exchange($0) }
             counters.exchanged(sent: request.body.length, received: answer.body.readableBytes)
             guard answer.status == 429 || answer.status == 503, attempt < Portions.attempts else { return answer }
             let seconds = answer.header("retry-after").flatMap { Int($0) } ?? 1 << attempt

@@ -73,6 +73,7 @@ final class CollectionLink {
     var isTouched = false
     var wasBusy = false
     var pullWasComplete = true
+    var wasOwed = false
 
     init(slot: Int, collection: Collection, pull: PullMachine, source: FeedSource) {
         self.slot = slot

@@ -10,18 +10,24 @@ struct DialectEvents {
     func handle(_ event: consuming DialectEvent) {
         switch consume event {
         case .push(let slot, let event):
+            session.owed.answered()
             guard slot < session.links.count else { return }
             if session.links[slot].push != nil { session.tell(session.links[slot], push: event) }
         case .revisionAnswered(let trip, let error):
+            session.owed.answered()
             session.blobs.files.lent.takeBack(trip)
             // One that an earlier subscription sent is no business of this one.
             guard trip.slot < session.links.count, session.links[trip.slot].push != nil, session.links[trip.slot].generation == trip.generation else { return }
             if session.deltas.sendsWholeAgain(trip.id, error, session.links[trip.slot]) { return }
             session.tell(session.links[trip.slot], push: error.map { .refused(trip.id, $0) } ?? .acknowledged(trip.id))
         case .pull(let slot, let event): handle(event, slot)
-        case .checkpoint(let slot, let event): if slot < session.links.count { session.tell(session.links[slot], checkpoint: event) }
+        case .checkpoint(let slot, let event):
+            session.owed.answered()
+            if slot < session.links.count { session.tell(session.links[slot], checkpoint: event) }
         case .blob(.wanted(let request)) where request.slot >= session.links.count: refuseCollection(request.handle)
-        case .blob(let event): session.tell(blobs: event)
+        case .blob(let event):
+            session.owed.answered()
+            session.tell(blobs: event)
         case .passive(let slot, let handle, let request):
             guard slot < session.links.count else { return refuseCollection(handle) }
             session.service.handle(request, slot, handle)
@@ -48,6 +54,7 @@ struct DialectEvents {
             return
         }
         let link = session.links[slot]
+        note(event, link)
         switch event {
         case .listArrived(let list) where !session.isPassive && !link.pull.isSubscribed:
             session.dialect.refuse(list.handle, MessageError(code: 403, message: "nothing was subscribed to here"))
@@ -62,6 +69,15 @@ struct DialectEvents {
                 session.tell(link, pull: event)
             }
         default: session.tell(link, pull: event)
+        }
+    }
+
+    /// Lists that nobody waits for pay no debt.
+    private func note(_ event: PullEvent, _ link: CollectionLink) {
+        switch event {
+        case .arrived, .arrivalRefused, .withdrawn, .noRoom: session.owed.pulled()
+        case .listArrived: if !link.pull.isCaughtUp { session.owed.pulled() }
+        default: break
         }
     }
 

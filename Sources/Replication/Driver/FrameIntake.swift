@@ -7,8 +7,6 @@ final class FrameIntake {
     private var frames = CircularBuffer<ByteBuffer>()
     /// What they hold.
     private(set) var bytes = 0
-    /// When something was looked at last: seconds since 1970, 0 for never.
-    var heardAt: Int64 = 0
     /// What was looked at in the turn that runs: bytes after inflation, and something for each frame.
     var work = 0
     /// How much of it this turn may take.
@@ -45,7 +43,6 @@ final class FrameIntake {
     func receive() {
         guard mayReceive else { return }
         if work == 0 { bound = session.accounts.turnBytes }
-        heardAt = session.environment.time.wallSeconds()
         var events: [DialectEvent] = []
         while mayReceive, let frame = next() {
             let before = session.dialect.takenBytes

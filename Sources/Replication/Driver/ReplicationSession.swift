@@ -76,11 +76,11 @@ public actor ReplicationSession: MessageReceiver {
 
     // MARK: - What others ask
 
-    /// When something came from the peer last (seconds since 1970, 0 for never), while it owes an answer; nil while it owes none. A database that is asked in
-    /// requests has a time for each.
-    var heardWhileOwed: Int64? {
-        let isOwed = driver.couch == nil && !driver.hasEnded && driver.intake.isEmpty && driver.dialect.awaitedReplies > 0
-        return isOwed ? driver.intake.heardAt : nil
+    /// Since when nothing has come of what the peer owes (seconds since 1970); nil while it owes nothing.
+    var owedSince: Int64? {
+        if driver.hasEnded { return nil }
+        if let couch = driver.couch { return couch.owed.since }
+        return driver.owed.since
     }
 
     /// Up to where each collection's pull is complete.

@@ -62,6 +62,7 @@ final class SessionDriver {
     private(set) lazy var intake = FrameIntake(self)
     private(set) lazy var accounts = SessionAccounts(self)
     private(set) lazy var overview = SessionOverview(self)
+    private(set) lazy var owed = OwedAnswers(self)
     private(set) lazy var reports = SessionReports(self)
     private(set) lazy var comingBack = ComingBack(self)
     private(set) lazy var blobs = BlobDriver(self)
@@ -141,6 +142,7 @@ final class SessionDriver {
         pump()
         overview.lookAround()
         guard !hasEnded else { return }
+        owed.look()
         intake.receiveLater()
         if let end = intake.end { connectionClosed(end) }
     }
@@ -222,6 +224,7 @@ final class SessionDriver {
                 frames.append(frame)
             }
             if !frames.isEmpty { transport.write(counters.sent(frames, bytes)) }
+            owed.sent(bytes)
             for event in events { dialectEvents.handle(event) }
             events.removeAll(keepingCapacity: true)
             if frames.isEmpty { break }

@@ -8,6 +8,8 @@ final class SessionOverview {
     private var touched: [CollectionLink] = []
     private var busyLinks = 0
     private var incompletePulls = 0
+    /// Links whose peer was asked for something that it has not sent.
+    private(set) var owingPulls = 0
     private var activity = ActivityLevel.busy
 
     init(_ session: SessionDriver) { self.session = session }
@@ -79,6 +81,10 @@ final class SessionOverview {
             if link.pull.isComplete != link.pullWasComplete {
                 incompletePulls += link.pullWasComplete ? 1 : -1
                 link.pullWasComplete.toggle()
+            }
+            if link.pull.isOwed != link.wasOwed {
+                owingPulls += link.wasOwed ? -1 : 1
+                link.wasOwed.toggle()
             }
             if let checkpoint = link.checkpoint, checkpoint.isIdle, link.progress != checkpoint.saved {
                 session.tell(link, checkpoint: .progressed)

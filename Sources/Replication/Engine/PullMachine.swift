@@ -51,6 +51,10 @@ struct PullMachine {
     /// The end of the peer's backlog was announced, and every list before it is answered.
     var isCaughtUp: Bool { wasAnnouncedComplete && lists.isIdle }
 
+    /// The peer was asked for something that it has not sent: revisions, or the rest of its backlog. While something is stored here it may wait for
+    /// our answer first.
+    var isOwed: Bool { isSubscribed && !isStoring && (!asked.isEmpty || !wasAnnouncedComplete && lists.isIdle) }
+
     /// Nothing that arrived is under way.
     var isDrained: Bool { lists.isIdle && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0 }
 

@@ -1,8 +1,8 @@
 extension Replicator {
-    /// Since when the peer owes an answer on a connection that is up, and says nothing at all (seconds since 1970); nil while it owes none.
+    /// Since when the peer owes something on a connection that is up, and nothing of it comes (seconds since 1970); nil while it owes nothing.
     public func unansweredSince() async -> Int64? {
-        guard status.activity == .busy, let session = sessions.first, let heard = await session.heardWhileOwed else { return nil }
+        guard status.activity == .busy, let session = sessions.first, let since = await session.owedSince else { return nil }
         let now = status
-        return now.activity == .busy ? max(heard, now.since) : nil
+        return now.activity == .busy ? max(since, now.since) : nil
     }
 }

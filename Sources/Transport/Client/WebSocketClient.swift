@@ -157,7 +157,10 @@ public struct WebSocketClient: TransportConnector {
         // Another host that we were sent to gets neither cookies nor credentials, nor headers, which may be either.
         let cookies = isTrusted ? [configuration.cookies, session].compactMap(\.self).filter { !$0.isEmpty } : []
         if !cookies.isEmpty { fields.append(("Cookie", cookies.joined(separator: "; "))) }
-        for field in configuration.headers where isTrusted && (withCredentials || !HeaderList.sameName(field.name, "Authorization")) {
+        for field in configuration.headers where isTrusted {
+            // A request with two of them is refused by careful servers; the authenticator's goes.
+            let isLogin = HeaderList.sameName(field.name, "Authorization")
+            if isLogin, !withCredentials || fields.contains(where: { HeaderList.sameName($0.0, field.name) }) { continue }
             fields.append((field.name, field.value))
         }
         if let wrong = fields.first(where: { !HeaderList.isSendable($0.0, $0.1) }) {

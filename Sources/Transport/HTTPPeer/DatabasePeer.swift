@@ -187,7 +187,13 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         switch request.body {
         case .none: body = .none
         case .bytes(let bytes): body = .buffer(bytes)
-        case .pieces(let length, let produce): body = .stream(length: length) { writer in try await produce { try await writer.write($0) } }
+        case .pieces(let length, let produce):
+            body = .stream(length: length) { writer in
+                try await produce { piece in
+                    try await writer.write(piece)
+                    request.moved?(piece.readableBytes)
+                }
+            }
         }
         let (sessions, observe, errorBytes) = (sessions, configuration.onResponse, configuration.limits.errorBodyBytes)
         return try await client.stream(method, uri, headers: headers, body: body) { head, pieces in
@@ -196,6 +202,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
             var answer = PeerAnswer(status: head.status, headers: head.headers.map { ($0.name, $0.value) })
             let isGood = answer.isGood
             while let piece = try await pieces.next() {
+                request.moved?(piece.readableBytes)
                 if isGood, let take {
                     try await take(answer, piece)
                     continue

@@ -104,13 +104,18 @@ public final class WebSocketListener: Sendable {
             refusal: isSecure ? nil : "this port speaks plain HTTP, not TLS: use http: or ws:")
     }
 
+    /// Stops accepting: another listener may have the port when this returns. What is connected goes on until ``stop(code:reason:)``.
+    public func stopAccepting() async {
+        places.beginStopping()
+        await http.stopAccepting()
+    }
+
     /// Stops accepting, closes every connection and returns when all are gone: at the latest after `close_time`, when the
     /// rest is dropped.
     ///
     /// - Parameter code: 4001 makes Couchbase Lite come back, 1001 makes it stop for good.
     public func stop(code: UInt16 = 4001, reason: String = "the listener stops") async {
-        places.beginStopping()
-        await http.stopAccepting()
+        await stopAccepting()
         for connection in places.connections { connection.close(code: code, reason: reason) }
         await http.drain(within: closeTime)
     }

@@ -103,6 +103,10 @@ extension Explanation {
             "replicator_interrupted", "A replicator gets connections, but for ten minutes each has broken before both sides were in step.",
             "Look at the line and at what stands between (a proxy that cuts long connections, a weak radio link); the log says why each ended. What was exchanged is kept, and it goes on trying."),
         Explanation(
+            "peer_unanswered",
+            "A replicator is connected, and for 30 seconds (unanswered_attention) nothing has come of what its peer owes: an answer, or documents that it was asked for. A long document or blob on its way, and a feed without news, are none of that.",
+            "Look at the peer, or at a proxy in front of it: it hangs, or says just enough to seem alive. It ends as soon as the peer answers; nightjar replicator NAME stop, then start, connects anew."),
+        Explanation(
             "remote_goes_back",
             "The remote of a replicator was found behind where it was three times or more, each less than a day after the one before: it acknowledges documents and a "
                 + "checkpoint, and has lost them the next time. Everything is compared and pushed anew each time.",

@@ -127,5 +127,6 @@ extension Explanation {
         Explanation(
             "held_documents", "A listener's push_filter failed on more than 1,000 documents of one peer, and its feed stands still.",
             "Mend the plugin: what is held is asked about again."),
+        Explanation("unanswered_attention", "The peer of a replicator has owed an answer for 30 s, and nothing of it has come (peer_unanswered).", "Look at the peer, or at a proxy in front of it. The limit is fixed."),
     ]
 }

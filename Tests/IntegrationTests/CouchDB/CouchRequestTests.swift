@@ -183,6 +183,11 @@ struct CouchRequestTests {
             let answer = try await couch.send("PUT", "/main/lies", body, [("Content-Type", "multipart/related; boundary=b")])
             #expect(answer.status == 400, "\(body): \(answer)")
         }
+        for length in ["-5", "-1", "5.5", "\"5\"", "null"] {
+            let body = "--b\r\n\r\n\(document.replacing("99", with: length))\r\n--b\r\n\r\nshort\r\n--b--"
+            let answer = try await couch.send("PUT", "/main/lies", body, [("Content-Type", "multipart/related; boundary=b")])
+            #expect(answer.status == 400 && answer.text.contains("length of the attachment a"), "\(length): \(answer)")
+        }
         #expect(try await couch.problem("GET", "/main/lies") == "404 not_found")
     }
 

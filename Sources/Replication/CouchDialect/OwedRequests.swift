@@ -1,0 +1,45 @@
+import Environment
+import Interfaces
+import Synchronization
+
+/// Requests that the peer has not answered, and since when nothing of the answer has come. Not those of a feed that waits for news: silence is their
+/// answer.
+final class OwedRequests: Sendable {
+    private struct Request {
+        var since: Int64
+        /// That moved since then, either way.
+        var bytes = 0
+    }
+
+    private let state = Mutex((next: 0, open: [Int: Request]()))
+
+    /// Of the one of which nothing has come for longest (seconds since 1970); nil while there is none.
+    var since: Int64? { state.withLock { $0.open.values.map(\.since).min() } }
+
+    /// Sends a request, and counts it as owed until it is over.
+    func during<Answer>(
+        _ request: PeerRequest, _ time: any TimeSource, _ send: (PeerRequest) async throws -> Answer
+    ) async throws -> Answer {
+        guard !request.hasHeartbeat else { return try await send(request) }
+        let now = time.wallSeconds()
+        let number = state.withLock { state in
+            state.next += 1
+            state.open[state.next] = Request(since: now)
+            return state.next
+        }
+        defer { state.withLock { $0.open[number] = nil } }
+        var request = request
+        request.moved = { [weak self] in self?.moved($0, of: number, time) }
+        return try await send(request)
+    }
+
+    private func moved(_ bytes: Int, of number: Int, _ time: any TimeSource) {
+        state.withLock { state in
+            guard var request = state.open[number] else { return }
+            request.bytes += bytes
+            // Less may be a peer that only shows that it lives.
+            if request.bytes >= OwedAnswers.progressBytes { request = Request(since: time.wallSeconds()) }
+            state.open[number] = request
+        }
+    }
+}
