@@ -68,6 +68,25 @@ struct NextStartTests {
         _ = try await again.stop()
     }
 
+    @Test("a token of the admin port that is damaged is told while the agent runs, and a start fails for it", arguments: ["", "short"])
+    func token(_ text: String) async throws {
+        let folder = try TemporaryFolder()
+        let agent = try await AgentProcess.start("data: data\nadmin: { port: 0 }\ndatabases: { main: {} }\n", in: folder)
+        #expect(try await Self.failing(agent) == nil)
+        try folder.write("data/admin.token", text)
+        try await eventually("health says it") { try await Self.failing(agent) != nil }
+        let entry = try #require(try await Self.failing(agent))
+        #expect(entry["text"]?.asString?.contains("admin.token") == true, "\(entry.text)")
+        _ = try await agent.stop()
+        let failed = try await Subprocess.run(try NightjarExecutable.path(), ["run", "--config", agent.configuration], folder: folder.path)
+        #expect(failed.status == 78 && failed.errors.contains("admin.token"), "\(failed)")
+        // Without the file one is made.
+        folder.remove("data/admin.token")
+        let again = try await AgentProcess.start("data: data\nadmin: { port: 0 }\ndatabases: { main: {} }\n", in: folder)
+        #expect(try await Self.failing(again) == nil)
+        _ = try await again.stop()
+    }
+
     @Test("a plugin whose file is gone: what explain says of it is so: a restart serves the kept version, check names that, and a reload is refused")
     func pluginGone() async throws {
         let folder = try TemporaryFolder()

@@ -264,6 +264,7 @@ import Testing
         try store.remove(.anonymous)
         #expect(try store.anonymous().event == .made)
     }
+
     /// A file of the key store: what is before its key, and the key.
     private static func parts(_ pem: String) throws -> (certificate: String, key: String) {
         let lines = pem.split(separator: "\n", omittingEmptySubsequences: false).map { String($0) }

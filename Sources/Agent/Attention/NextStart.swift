@@ -49,7 +49,12 @@ final class NextStart: Sendable {
     private func found(_ inForce: AgentSettings) -> Look {
         do {
             let read = try load.withLock { $0 }?()
-            let problems = ConfigurationCheck.obstacles(read ?? inForce, environment).map(\.description)
+            let settings = read ?? inForce
+            var problems = ConfigurationCheck.obstacles(settings, environment).map(\.description)
+            if settings.admin?.makesToken == true, settings.knowsDataFolder,
+                let problem = AdminTokenFile.problem(data: settings.data.value, environment.random) {
+                problems.append("\(problem)")
+            }
             return Look(problems: problems, isInForce: read?.difference(from: inForce).isEmpty ?? false)
         } catch let error as ConfigurationProblems {
             return Look(problems: error.problems.map(\.description))

@@ -142,7 +142,7 @@ extension Explanation {
         Explanation(
             "next_start_fails",
             "The agent runs, and would not start again: its configuration cannot be read now, or a file that it names is gone or wrong, such as a certificate, "
-                + "a pin, a secret or users.txt. What was read before is in use.",
+                + "a pin, a secret or users.txt, or the token that it made for its admin port. What was read before is in use.",
             "The text names the file and the reason. Mend it or put it back before the agent or the machine is restarted; nightjar check says when all is well."),
         Explanation(
             "certificate_expired", "A certificate in use, or the authority that vouches for it, has ended: peers refuse it.",
