@@ -5,8 +5,10 @@ import Testing
 @Suite("Events of what needs attention") struct AttentionEventTests {
     /// The data of the events of a name.
     private static func events(_ name: String, in text: String) -> [JSONValue] {
-        text.components(of: "\n\n").filter { $0.hasPrefix("event: \(name)\ndata: ") }.compactMap { event in
-            try? JSONValue(parsing: Array(event.utf8.dropFirst("event: \(name)\ndata: ".utf8.count)))
+        // Before each event stands the size of its chunk.
+        let start = "event: \(name)\ndata: "
+        return text.components(of: "\n\n").filter { $0.contains(start) }.compactMap { event in
+            event.components(of: start).last.flatMap { try? JSONValue(parsing: Array($0.utf8)) }
         }
     }
 

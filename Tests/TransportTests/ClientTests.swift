@@ -191,12 +191,29 @@ func switching(_ request: String, protocolName: String? = "BLIP_3+CBMobile_3", c
             }.connect()
             let request = await delegate.nextTransport()?.request
             #expect(request?.database == "other")
-            #expect(request?.basicCredentials?.username == "u")
+            #expect(request?.basicCredentials == nil)
             #expect(seen.withLock { $0 } == [307, 101])
             #expect((transport as? WebSocketConnection)?.protocolName == "BLIP_3+CBMobile_3")
             transport.drop()
             await server.stop()
         }
+    }
+
+    @Test func theSameServerGetsCredentialsElsewhere() async throws {
+        let heads = Mutex<[String]>([])
+        let server = try await RawServer.start { socket in
+            let head = String(try await socket.readHeader())
+            let isFirst = heads.withLock { heads in
+                heads.append(head)
+                return heads.count == 1
+            }
+            try await socket.send(
+                isFirst ? "HTTP/1.1 307 Temporary Redirect\r\nLocation: /other/_blipsync\r\nContent-Length: 0\r\n\r\n" : "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+        }
+        let error = await connectionError(try client(server.port) { $0.credentials = .bearer("secret") })
+        #expect(error?.code == 403)
+        #expect(heads.withLock { $0.count == 2 && $0[1].hasPrefix("GET /other/_blipsync") && $0[1].contains("Authorization: Bearer secret") })
+        await server.stop()
     }
 
     @Test(arguments: ["localhost", "127.0.0.1"]) func anotherHostOrPortGetsNoCredentials(host: String) async throws {

@@ -116,9 +116,8 @@ struct ClientCertificateTests {
         ]))
         try await edge.connects("kiosk")
         #expect(try await hub.listener("names")["peers"]?.asArray?.map { $0["user"]?.asString } == ["kiosk-1"])
-        let events = try await EventProbe(edge)
         try await edge.save("from-kiosk", "{}")
-        try await events.wait("the push is refused") { $0.contains("from-kiosk") && $0.contains("403") }
+        try await edge.waits("the push waits", replicator: "kiosk") { $0["push_refused"]?["code"]?.asInt64 == 403 }
         try await hub.save("later", "{}")
         try await eventually("the pull goes on") { try await edge.has("later") }
         #expect(try await edge.has("from-hub"))
