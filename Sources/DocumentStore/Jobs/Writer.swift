@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import Environment
 import SQLite
 
@@ -56,7 +57,7 @@ final class Writer: @unchecked Sendable {
             while counters.count <= id { counters.append(nil) }
             let (documents, deleted) = (statement.integer(2), statement.integer(3))
             guard documents.magnitude <= Counters.bound.magnitude, deleted.magnitude <= Counters.bound.magnitude else {
-                throw session.damaged("\(documents) documents and \(deleted) tombstones counted in collection number \(id)")
+                throw session.damaged("collection number \(id) counts \(Plural.count(documents, "document")) and \(Plural.count(deleted, "tombstone"))")
             }
             counters[id] = Counters(
                 lastSequence: try session.checked(lastSequence: statement.integer(1)), documents: documents, deleted: deleted)
