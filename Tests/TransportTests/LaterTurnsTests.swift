@@ -8,6 +8,26 @@ import Testing
 
 /// Work that goes on in pieces and the sockets of its event loop.
 @Suite struct LaterTurnsTests {
+    private final class Work: Sendable {
+        private let state = Mutex((pieces: 0, isOver: false))
+
+        /// One piece is done.
+        func goesOn() -> Bool {
+            state.withLock { state in
+                state.pieces += 1
+                return !state.isOver
+            }
+        }
+
+        /// - Returns: how many pieces were done.
+        func end() -> Int {
+            state.withLock { state in
+                state.isOver = true
+                return state.pieces
+            }
+        }
+    }
+
     private final class Echo: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         func channelRead(context: ChannelHandlerContext, data: NIOAny) { context.writeAndFlush(data, promise: nil) }
@@ -24,11 +44,10 @@ import Testing
     /// Several connections that always have something left must not keep the others of their loop waiting until they have none: they have no end here.
     @Test(.timeLimit(.minutes(1))) func socketsHaveTheirTurnBetweenPieces() async throws {
         let loop = testGroup.next()
-        let (goesOn, pieces) = (Atomic(true), Atomic(0))
+        let work = Work()
         let context = EventLoopContext(loop)
         @Sendable func piece() {
-            pieces.add(1, ordering: .relaxed)
-            if goesOn.load(ordering: .relaxed) { context.executeAfterIO { piece() } }
+            if work.goesOn() { context.executeAfterIO { piece() } }
         }
         let server = try await ServerBootstrap(group: loop).childChannelInitializer { channel in
             channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(Echo()) }
@@ -41,8 +60,7 @@ import Testing
         }.connect(host: "127.0.0.1", port: server.localAddress?.port ?? 0).get()
         try await client.writeAndFlush(ByteBuffer(string: "hello"))
         try await arrived.futureResult.get()
-        #expect(pieces.load(ordering: .relaxed) > 16)
-        goesOn.store(false, ordering: .relaxed)
+        #expect(work.end() > 16)
         try await client.close()
         try await server.close()
     }
