@@ -191,9 +191,9 @@ while true do pcall(require, "nothing") end
 local mt = { __index = {} } while true do setmetatable({}, mt) end
 --# cpu-90 the clock is asked for ever | timeout
 while true do os.clock() os.time() nightjar.time.now() end
---# cpu-91 string.char of a million digits, thousands of times in one call | memory ~ not enough memory
+--# cpu-91 string.char of a million digits, thousands of times in one call | error/memory
 local s, t = ('0'):rep(1000000) .. '65', {} for i = 1, 20000 do t[i] = s end return string.char(table.unpack(t)) == ''
---# cpu-92 math.max of a million digits, thousands of times in one call | memory ~ not enough memory
+--# cpu-92 math.max of a million digits, thousands of times in one call | error/memory
 local s, t = ('0'):rep(1000000) .. '65', {} for i = 1, 20000 do t[i] = s end return math.max(table.unpack(t)) > 0
 --# cpu-93 format of a million digits, thousands of times in one call | error ~ together
 local s, t = ('0'):rep(1000000) .. '65', {} for i = 1, 20000 do t[i] = s end return ('%d'):rep(20000):format(table.unpack(t)) == ''
