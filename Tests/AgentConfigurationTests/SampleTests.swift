@@ -1,5 +1,4 @@
 import AgentConfiguration
-import Glibc
 import Testing
 
 @Suite("The sample of the reference")
@@ -171,22 +170,6 @@ struct SampleTests {
         #expect(error?.description == "/nonexistent/nightjar.yaml: cannot be read: No such file or directory")
         let folder = #expect(throws: ConfigurationProblems.self) { try AgentSettings.load(path: "/tmp") }
         #expect(folder?.description == "/tmp: cannot be read: Is a directory")
-    }
-
-    @Test("a pipe of mkfifo is refused in words, and not waited for; one of a shell, as of <(template), is read", .timeLimit(.minutes(1)))
-    func pipes() throws {
-        let folder = try TemporaryFolder()
-        let path = "\(folder.path)/nightjar.yaml"
-        try #require(mkfifo(path, 0o600) == 0)
-        let error = #expect(throws: ConfigurationProblems.self) { try AgentSettings.load(path: path) }
-        #expect(error?.description.contains("cannot be read: it is a named pipe") == true, "\(String(describing: error))")
-        var ends: [Int32] = [0, 0]
-        try #require(pipe(&ends) == 0)
-        defer { close(ends[0]) }
-        let text = "data: /srv/store\ndatabases: { main: {} }\n"
-        #expect(write(ends[1], text, text.utf8.count) == text.utf8.count)
-        close(ends[1])
-        #expect(try AgentSettings.load(path: "/dev/fd/\(ends[0])").data.value == "/srv/store")
     }
 
     @Test func theEmbeddedDefault() throws {

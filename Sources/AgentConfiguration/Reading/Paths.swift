@@ -38,14 +38,12 @@ enum SmallFile {
     enum Failure: Error {
         case system(Int32)
         case notRegular
-        case namedPipe
         case tooLarge
 
         func text(limit: Int) -> String {
             switch self {
             case .system(let code): String(cString: strerror(code))
             case .notRegular: "not a regular file"
-            case .namedPipe: "it is a named pipe, which may have nobody at its other end, and a regular file is expected"
             case .tooLarge: "larger than \(limit) bytes"
             }
         }
@@ -53,16 +51,12 @@ enum SmallFile {
 
     /// - Parameter regularOnly: refuse pipes and devices, which may block or never end.
     static func read(_ path: String, limit: Int, regularOnly: Bool) throws(Failure) -> [UInt8] {
-        // Without waiting: a pipe that nobody writes would be waited for, for good.
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | (regularOnly ? O_NONBLOCK : 0))
         guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { throw .system(errno) }
         if regularOnly, information.st_mode & S_IFMT != S_IFREG { throw .notRegular }
-        if information.st_mode & S_IFMT == S_IFIFO, !isOpenAlready(path), isNamedPipe(descriptor) { throw .namedPipe }
-        // From here on what is to come is waited for.
-        if !regularOnly { _ = fcntl(descriptor, F_SETFL, O_RDONLY) }
 
         var bytes: [UInt8] = []
         while true {
@@ -79,15 +73,5 @@ enum SmallFile {
             bytes += chunk
             if bytes.count > limit { throw .tooLarge }
         }
-    }
-
-    /// Whether the path names a descriptor that the process was started with: its other end is the shell's matter.
-    private static func isOpenAlready(_ path: String) -> Bool { path == "/dev/stdin" || path.hasPrefix("/dev/fd/") }
-
-    /// Whether a pipe has a name in a folder (`mkfifo`).
-    private static func isNamedPipe(_ descriptor: Int32) -> Bool {
-        var target = [CChar](repeating: 0, count: 64)
-        let count = readlink("/proc/self/fd/\(descriptor)", &target, target.count)
-        return !target.prefix(max(0, count)).starts(with: "pipe:".utf8CString.dropLast())
     }
 }
