@@ -96,7 +96,8 @@ import Testing
             case 1, 2:
                 let channel = try await tlsTestClient().connect(host: tlsTestHost, port: server.port).get()
                 let part = cycle % 4 == 1 ? hello.count / 2 : hello.count
-                try await channel.writeAndFlush(ByteBuffer(bytes: hello.prefix(part)))
+                // On a machine that is short of time the server may have given it up before.
+                try? await channel.writeAndFlush(ByteBuffer(bytes: hello.prefix(part)))
                 try kill(channel)
             default:
                 let (channel, tap) = try await connectTLS(server.port, clientContext, keeps: false)
