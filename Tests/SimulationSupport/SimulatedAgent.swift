@@ -195,8 +195,9 @@ package final class SimulatedAgent: @unchecked Sendable {
         let old = process.review
         // Where there never was a filter nothing was kept.
         guard old != nil || listenerPushFilter != nil || plannedFilters?.push != nil else { return }
+        let filter = listenerPushFilter
         let review = PushFilterReview(
-            process.kept, database: process.database, filter: listenerPushFilter, servedBy: { ["main"] }, environment: process.environment,
+            process.kept, database: process.database, filterOf: { _ in filter }, servedBy: { ["main"] }, environment: process.environment,
             logger: logger)
         process.review = review
         process.environment.task {

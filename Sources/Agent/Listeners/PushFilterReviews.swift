@@ -22,8 +22,9 @@ final class PushFilterReviews: Sendable {
         let policies = listener.policies
         let reviews = listener.settings.databases.compactMap { name in
             listener.databases(name.value).map { database in
-                PushFilterReview(
-                    kept, database: database, filter: listener.passiveConfiguration(database, .anonymous, subprotocol: .generation3).pushFilter,
+                let configuration = listener.passiveConfiguration(database, .anonymous, subprotocol: .generation3)
+                return PushFilterReview(
+                    kept, database: database, filterOf: { configuration.of($0).pushFilter },
                     servedBy: { policies.listenersOf(name.value) }, environment: listener.environment, logger: listener.logger)
             }
         }

@@ -170,8 +170,15 @@ public final class KeptFromPeers: Sendable {
     /// - Throws: ``StoreError``.
     @discardableResult
     public func review(_ filter: (any DocumentFilter)?, in database: Database, isStart: Bool = false) async throws -> Int {
+        try await review(in: database, isStart: isStart) { _ in filter }
+    }
+
+    /// The same, where a collection may have a filter of its own.
+    @discardableResult
+    func review(in database: Database, isStart: Bool, by filterOf: (CollectionName) -> (any DocumentFilter)?) async throws -> Int {
         var count = 0
         for collection in database.collections {
+            let filter = filterOf(collection.name)
             var after: DocumentID?
             repeat {
                 let current = filter.map { JudgedBy(plugin: $0.pluginName, version: $0.version) }

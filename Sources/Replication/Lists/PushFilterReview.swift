@@ -1,4 +1,5 @@
 import DocumentStore
+import Documents
 import Environment
 import Interfaces
 import Logging
@@ -8,7 +9,10 @@ import Logging
 package actor PushFilterReview {
     private let kept: KeptFromPeers
     private let database: Database
-    private let filter: (any DocumentFilter)?
+    /// Of each collection.
+    private let filterOf: @Sendable (CollectionName) -> (any DocumentFilter)?
+    /// The listener's, of those that have none of their own.
+    private var filter: (any DocumentFilter)? { filterOf(.default) }
     /// Which listeners serve the database now.
     private let servedBy: @Sendable () -> Set<String>
     private let environment: Environment
@@ -17,12 +21,12 @@ package actor PushFilterReview {
     private var isStopped = false
 
     package init(
-        _ kept: KeptFromPeers, database: Database, filter: (any DocumentFilter)?, servedBy: @escaping @Sendable () -> Set<String>,
+        _ kept: KeptFromPeers, database: Database, filterOf: @escaping @Sendable (CollectionName) -> (any DocumentFilter)?, servedBy: @escaping @Sendable () -> Set<String>,
         environment: Environment, logger: Logger
     ) {
         self.kept = kept
         self.database = database
-        self.filter = filter
+        self.filterOf = filterOf
         self.servedBy = servedBy
         self.environment = environment
         self.logger = logger
@@ -67,7 +71,7 @@ package actor PushFilterReview {
     private func review(isStart: Bool) async -> Bool {
         do {
             var count = isStart ? try await KeptFromPeers.releaseRest(in: database, servedBy: servedBy()) : 0
-            count += try await kept.review(filter, in: database, isStart: isStart)
+            count += try await kept.review(in: database, isStart: isStart, by: filterOf)
             if count > 0 {
                 logger.notice(
                     "documents that were kept from peers are looked at again: the push filter is another one, or is tried again",
