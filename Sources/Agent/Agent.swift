@@ -54,7 +54,7 @@ package actor Agent {
         var waitingForStart: [String] = []
     }
 
-    nonisolated let conflicts = ConflictHub()
+    nonisolated let conflicts = EventHub<ConflictEvent>(kept: EventBuffer.maximumWaiting)
     nonisolated let roster = ReplicatorRoster()
     nonisolated let leaving = LeavingListeners()
 

@@ -1,3 +1,4 @@
+import Interfaces
 import Logging
 import Synchronization
 
@@ -11,9 +12,6 @@ struct AttentionChange: Sendable {
 
 /// Since when things are on the list whose beginning nobody noted.
 final class AttentionTimes: Sendable {
-    /// `max_waiting_events`: kept for a follower that is slow; older ones are dropped.
-    private static let maximumWaiting = 1_000
-
     private struct Key: Hashable {
         var kind: AttentionKind
         var subject: String
@@ -23,11 +21,10 @@ final class AttentionTimes: Sendable {
         var seen: [Key: Attention] = [:]
         /// Of what began since the last look.
         var signs: [Key: Int64] = [:]
-        var followers: [Int: AsyncStream<AttentionChange>.Continuation] = [:]
-        var next = 0
     }
 
     private let state = Mutex(State())
+    private let changes = EventHub<AttentionChange>(kept: EventBuffer.maximumWaiting)
 
     /// Something has happened of which the next look will tell: it began then, and not when somebody looks.
     func sign(of kind: AttentionKind, _ subject: String, at now: Int64) {
@@ -55,9 +52,9 @@ final class AttentionTimes: Sendable {
             state.signs = [:]
             let over = state.seen.filter { !all.contains($0.key) }
             for key in over.keys { state.seen[key] = nil }
-            // Yielding runs no code of a follower, and here all of them get the changes in one order.
-            let changes = news.map { AttentionChange(entry: $0, isOver: false, time: now) } + over.values.map { AttentionChange(entry: $0, isOver: true, time: now) }
-            for follower in state.followers.values { for change in changes { follower.yield(change) } }
+            // Inside the lock, so that the changes of one look do not mix with those of another.
+            for entry in news { changes.send(AttentionChange(entry: entry, isOver: false, time: now)) }
+            for entry in over.values { changes.send(AttentionChange(entry: entry, isOver: true, time: now)) }
             return Array(over.keys)
         }
         for entry in news where entry.kind.isLogged { logger.warning("needs attention: \(entry.sentence)", metadata: ["kind": "\(entry.kind.rawValue)"]) }
@@ -65,16 +62,5 @@ final class AttentionTimes: Sendable {
     }
 
     /// What comes and goes from now on.
-    func stream() -> AsyncStream<AttentionChange> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(Self.maximumWaiting)) { continuation in
-            let key = state.withLock { state in
-                state.next += 1
-                state.followers[state.next] = continuation
-                return state.next
-            }
-            continuation.onTermination = { [weak self] _ in
-                _ = self?.state.withLock { $0.followers.removeValue(forKey: key) }
-            }
-        }
-    }
+    func stream() -> AsyncStream<AttentionChange> { changes.stream() }
 }

@@ -1,3 +1,4 @@
+import Interfaces
 import Synchronization
 
 /// The last lines of the log, for who looks from afar. Each is one JSON object, as `format: json` writes it, with a `number` that grows.
@@ -15,16 +16,15 @@ final class LogTail: Sendable {
         var lines: [[UInt8]] = []
         var bytes = 0
         var number: UInt64 = 0
-        var followers: [UInt64: AsyncStream<[UInt8]>.Continuation] = [:]
-        var nextFollower: UInt64 = 0
     }
 
     private let state = Mutex(State())
+    private let news = EventHub<[UInt8]>(kept: maximumWaiting)
 
     /// - Parameter line: a JSON object without line breaks.
     func add(_ line: String) {
         guard line.utf8.count <= Self.maximumLineBytes, line.utf8.first == UInt8(ascii: "{") else { return }
-        let followers = state.withLock { state in
+        state.withLock { state in
             state.number += 1
             let bytes = Array("{\"number\":\(state.number),".utf8) + line.utf8.dropFirst()
             state.lines.append(bytes)
@@ -35,9 +35,9 @@ final class LogTail: Sendable {
                 dropped += 1
             }
             if dropped > 0 { state.lines.removeFirst(dropped) }
-            return (bytes, Array(state.followers.values))
+            // Inside the lock, so that the numbers grow for whoever follows too.
+            news.send(bytes)
         }
-        for follower in followers.1 { follower.yield(followers.0) }
     }
 
     /// What is kept, the oldest first, as a JSON array.
@@ -51,16 +51,5 @@ final class LogTail: Sendable {
     }
 
     /// Lines from now on.
-    func stream() -> AsyncStream<[UInt8]> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(Self.maximumWaiting)) { continuation in
-            let key = state.withLock { state in
-                state.nextFollower += 1
-                state.followers[state.nextFollower] = continuation
-                return state.nextFollower
-            }
-            continuation.onTermination = { [weak self] _ in
-                _ = self?.state.withLock { $0.followers.removeValue(forKey: key) }
-            }
-        }
-    }
+    func stream() -> AsyncStream<[UInt8]> { news.stream() }
 }

@@ -104,7 +104,7 @@ extension Agent {
     nonisolated var conflictObserver: ConflictObserver {
         let logger = logs.logger(.sync)
         return { [conflicts] event in
-            conflicts.publish(event)
+            conflicts.send(event)
             event.logDeletion(to: logger)
         }
     }

@@ -1,3 +1,4 @@
+import Interfaces
 import LuaRuntime
 
 /// A plugin's breakers, one for each use.

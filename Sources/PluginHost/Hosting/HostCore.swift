@@ -1,4 +1,5 @@
 import Environment
+import Interfaces
 import Logging
 import Synchronization
 

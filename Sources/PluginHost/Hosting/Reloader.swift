@@ -1,3 +1,4 @@
+import Interfaces
 import LuaRuntime
 
 /// Brings what is in force into line with the folder. Confined to the supervisor's thread.

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Hands each value to every listener. A listener that does not keep up loses the oldest values.
-final class EventHub<Value: Sendable>: Sendable {
+/// Hands each value to every listener, to all of them in the same order. A listener that does not keep up loses the oldest values.
+package final class EventHub<Value: Sendable>: Sendable {
     private struct Listeners {
         var next = 0
         var all: [Int: AsyncStream<Value>.Continuation] = [:]
@@ -12,9 +12,10 @@ final class EventHub<Value: Sendable>: Sendable {
     private let kept: Int
 
     /// - Parameter kept: values kept for a listener that is busy.
-    init(kept: Int) { self.kept = kept }
+    package init(kept: Int) { self.kept = kept }
 
-    func stream() -> AsyncStream<Value> {
+    /// What is sent from now on.
+    package func stream() -> AsyncStream<Value> {
         let (stream, continuation) = AsyncStream.makeStream(of: Value.self, bufferingPolicy: .bufferingNewest(kept))
         let number = listeners.withLock { listeners -> Int? in
             if listeners.isFinished { return nil }
@@ -32,12 +33,13 @@ final class EventHub<Value: Sendable>: Sendable {
         return stream
     }
 
-    func send(_ value: Value) {
-        // Outside the lock: a listener's end calls back into it.
-        for continuation in listeners.withLock({ Array($0.all.values) }) { continuation.yield(value) }
+    package func send(_ value: Value) {
+        // Yielding runs no code of a listener, so it may happen inside the lock; an end calls back into it, and may not.
+        listeners.withLock { for continuation in $0.all.values { continuation.yield(value) } }
     }
 
-    func finish() {
+    /// Ends every stream, also those that are asked for later.
+    package func finish() {
         let all = listeners.withLock { listeners in
             listeners.isFinished = true
             defer { listeners.all = [:] }
