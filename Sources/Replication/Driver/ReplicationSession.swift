@@ -87,7 +87,7 @@ public actor ReplicationSession: MessageReceiver {
     var pulledThrough: [RemoteSequence?] { driver.links.map { $0.pull.tracker?.completedThrough } }
 
     /// Ends, so that another connection asks for what this one could not get.
-    func comeBack(_ message: String) { driver.comingBack.comeBack(message) }
+    func comeBack(_ message: String) { driver.reconnecting.comeBack(message) }
 
     /// Offers once more what the peer refused.
     func retryRefused() {

@@ -64,10 +64,10 @@ final class SessionDriver {
     private(set) lazy var overview = SessionOverview(self)
     private(set) lazy var owed = OwedAnswers(self)
     private(set) lazy var reports = SessionReports(self)
-    private(set) lazy var comingBack = ComingBack(self)
+    private(set) lazy var reconnecting = Reconnecting(self)
     private(set) lazy var blobs = BlobDriver(self)
     private(set) lazy var questions = PeerQuestions(self)
-    private(set) lazy var outgoing = MessageMaking(self)
+    private(set) lazy var outgoing = OutgoingQueue(self)
     var dialectEvents: DialectEvents { DialectEvents(session: self) }
     var opener: SessionOpener { SessionOpener(session: self) }
     var service: PassiveService { PassiveService(session: self) }
@@ -75,15 +75,15 @@ final class SessionDriver {
     var pushes: PushActions { PushActions(session: self) }
     var pulls: PullActions { PullActions(session: self) }
     var checkpoints: CheckpointActions { CheckpointActions(session: self) }
-    var leaving: Departures { Departures(session: self) }
+    var leaving: OutgoingChecks { OutgoingChecks(session: self) }
     var deltas: DeltaDriver { DeltaDriver(session: self) }
     var lists: ListReader { ListReader(session: self) }
-    var writing: RevisionWriting { RevisionWriting(session: self) }
+    var writing: RevisionWriter { RevisionWriter(session: self) }
     var removals: AccessRemovals { AccessRemovals(session: self) }
     var refused: RefusedList { RefusedList(session: self) }
-    var clockWaits: ClockWaits { ClockWaits(session: self) }
+    var clockRetries: ClockRetries { ClockRetries(session: self) }
     var serving: BlobServing { BlobServing(session: self) }
-    var proofs: ProofGiving { ProofGiving(session: self) }
+    var proofs: BlobProver { BlobProver(session: self) }
 
     init(
         _ transport: any MessageTransport, _ role: SessionRole, _ observer: SessionObserver, _ counters: ReplicationCounters,
@@ -122,7 +122,7 @@ final class SessionDriver {
         self.owner = owner
         accounts.open()
         if naming != .trees { database.noteVersionPeer() }
-        comingBack.start()
+        reconnecting.start()
         transport.start(owner)
         dialect.begin { [weak owner] events in owner?.later { session in for event in events { session.dialectEvents.handle(event) } } }
         if case .active(let active) = role { opener.open(active) }
@@ -258,7 +258,7 @@ final class SessionDriver {
         // What was under way is counted anew by the next run. A one-shot that came to its end has nothing under way, and more completed than
         // was begun would be a fault: neither is covered up.
         if ending != .complete { counters.update { $0.total = min($0.total, $0.completed) } }
-        reports.noteLast(SessionEnd(error: error, ending: ending, comesBack: comingBack.comesBack, savedNoCheckpoint: savedNoCheckpoint))
+        reports.noteLast(SessionEnd(error: error, ending: ending, comesBack: reconnecting.comesBack, savedNoCheckpoint: savedNoCheckpoint))
         for link in links { link.release() }
     }
 

@@ -1,7 +1,6 @@
 import Documents
 import DocumentStore
 import Encodings
-import Environment
 import Interfaces
 
 /// Writes a batch of revisions in the store's transaction: one outcome for each. One bad document does not spoil the batch; a
@@ -105,77 +104,6 @@ struct RevisionStoring: Sendable {
         }
         if settlesHeld, let remote = self.remote { try HeldRevisions.settle(revision, remote, collection, transaction) }
         return .stored(outcome)
-    }
-}
-
-/// Has what a peer sent stored, as far as the peer may see what it changes.
-struct RevisionWriting {
-    let session: SessionDriver
-
-    /// Stores a batch. The store makes a row of a large body, which takes as much again, and of another in its place: for that there is a part of
-    /// the budget, or a moment to wait.
-    func store(
-        _ batch: BatchID, _ revisions: [StorableRevision], _ conflicts: ConflictHandling, settlesHeld: Bool, _ link: CollectionLink
-    ) {
-        let large = revisions.reduce(0) { $1.revision.body.count > RevisionChecking.smallBody ? $0 + 2 * $1.revision.body.count : $0 }
-        var storing = RevisionStoring(
-            collection: link.collection, remote: link.remote, conflicts: conflicts, settlesHeld: settlesHeld, peerHasOne: session.couch == nil, naming: session.naming,
-            takesWhatFits: true)
-        storing.peer = session.role.peerWords(session.transport.peerDescription)
-        for each in revisions where !each.revision.isDeleted && link.push?.fetchedDeletions.take(each.revision.id) == true {
-            storing.deletionsUnderWay.insert(each.revision.id)
-        }
-        let slot = link.slot
-        look(at: revisions.map(\.revision), link) { [storing] session, sender in
-            var bounded = storing
-            bounded.sender = sender
-            session.writing.store(batch, revisions, bounded, slot, large: large)
-        } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
-    }
-
-    func notStored(_ batch: BatchID, _ count: Int, _ slot: Int, _ error: any Error) {
-        session.log(error, "not stored, \(Plural.count(count, "revision")): \(error)")
-        session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
-    }
-
-    /// What the peer may see of the documents that it changes; nil where it may see all of them.
-    func look(
-        at revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (SessionDriver, SenderView?) -> Void,
-        failed: @escaping @Sendable (SessionDriver, any Error) -> Void
-    ) {
-        guard session.isPassive, session.channelPeer != nil || link.pushFilter != nil else { return then(session, nil) }
-        let slot = link.slot
-        session.service.view(link) { session, view in
-            session.ask { () async -> Result<SenderView, any Error> in
-                do { return .success(try await view.sender(of: revisions)) } catch { return .failure(error) }
-            } then: { session, result in
-                switch result {
-                case .success(var sender):
-                    for revision in revisions where sender.exchanged[revision.id] == nil {
-                        sender.exchanged[revision.id] = session.links[slot].exchanged.version(of: revision.id)
-                    }
-                    then(session, sender)
-                case .failure(let error): failed(session, error)
-                }
-            }
-        } failed: { failed($0, $1) }
-    }
-
-    private func store(_ batch: BatchID, _ revisions: [StorableRevision], _ storing: RevisionStoring, _ slot: Int, large: Int) {
-        guard large > 0 else { return writeBatch(batch, revisions, storing, slot, Optional.none) }
-        let memory = session.memory
-        session.ask { await memory.reserve(min(large, memory.workLimit)) } then: { $0.writing.writeBatch(batch, revisions, storing, slot, $1) }
-    }
-
-    private func writeBatch(
-        _ batch: BatchID, _ revisions: [StorableRevision], _ storing: RevisionStoring, _ slot: Int, _ reservation: MemoryBudget.Reservation?
-    ) {
-        session.write { transaction in try withExtendedLifetime(reservation) { try storing.store(revisions, transaction) } } then: {
-            $0.deltas.noteExchanged(revisions, $1, $0.links[slot])
-            $0.links[slot].marks.note(revisions.lazy.filter { !$0.revision.mayBeLostThere }.map(\.revision.id))
-            $0.couch?.stored(revisions, $1)
-            $0.tell($0.links[slot], pull: .insertion(.stored(batch, $1)))
-        } failed: { $0.writing.notStored(batch, revisions.count, slot, $1) }
     }
 }
 

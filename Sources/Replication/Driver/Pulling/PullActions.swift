@@ -94,9 +94,9 @@ struct PullActions {
         case .tellPushOfDecision(let ids): if link.push != nil { session.tell(link, push: .decided(ids)) }
         case .startFlushTimer:
             session.later(milliseconds: session.limits.insertionDelayMilliseconds) { $0.tell($0.links[slot], pull: .insertion(.flushIsDue)) }
-        case .comeBackLater: session.comingBack.comeBackLater()
-        case .lookForRoom(let bytes): session.comingBack.lookForRoom(bytes, link)
-        case .comeBackNow: session.comingBack.comeBack("reconnecting: there is room again for documents that did not fit")
+        case .comeBackLater: session.reconnecting.comeBackLater()
+        case .lookForRoom(let bytes): session.reconnecting.lookForRoom(bytes, link)
+        case .comeBackNow: session.reconnecting.comeBack("reconnecting: there is room again for documents that did not fit")
         case .report(let event): session.reports.report(event)
         case .warn(let message): session.logger.warning("\(message)", metadata: ["peer": "\(session.transport.peerDescription)"])
         case .fail(let error): session.fail(error)

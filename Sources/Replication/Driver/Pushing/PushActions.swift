@@ -95,7 +95,7 @@ struct PushActions {
             session.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .retryIsDue) }
         case .startRefusedTimer(let attempts, let seconds):
             session.later(milliseconds: seconds * 1_000) { $0.tell(slot, generation, push: .refusedAreDue(attempts: attempts)) }
-        case .awaitTime(let id, let time): session.clockWaits.awaitTime(of: id, time, link)
+        case .awaitTime(let id, let time): session.clockRetries.awaitTime(of: id, time, link)
         case .send, .withdraw, .report, .tellPull, .takeAway, .watchRemovals, .fail: break
         }
     }

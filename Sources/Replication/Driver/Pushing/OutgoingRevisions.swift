@@ -1,5 +1,4 @@
 import DocumentStore
-import Environment
 
 /// Revisions that are to become messages. A message holds the body and the history once more, beside what the push holds of them; a peer that wants
 /// everything at once, and reads nothing, would have all of them made in one turn.
@@ -46,39 +45,5 @@ struct OutgoingRevisions {
         waiting = waiting[head...].filter { $0?.slot != slot }
         head = 0
         bytes = waiting.reduce(0) { $0 + ($1?.bytes ?? 0) }
-    }
-}
-
-/// Makes messages of what is to go out.
-final class MessageMaking {
-    private unowned let session: SessionDriver
-    private var waiting = OutgoingRevisions()
-
-    init(_ session: SessionDriver) { self.session = session }
-
-    /// Of those that wait, beside what the push holds.
-    var bytes: Int { waiting.bytes }
-    var count: Int { waiting.count }
-
-    func append(_ revision: OutgoingRevisions.Revision) { waiting.append(revision) }
-
-    /// The push that they belong to is over.
-    func remove(slot: Int) { waiting.remove(slot: slot) }
-
-    func end() { waiting = OutgoingRevisions() }
-
-    /// The next message is made when no more than this is left of those before it. What a session holds is known to the others after its turn.
-    private static let queueBytes = 1 << 20
-    /// The same while memory is short: one message is always on its way.
-    private static let shortQueueBytes = 16 << 10
-
-    /// Makes messages of revisions, as many as there is room for. What the peer takes of them makes room for the next.
-    func putRevisions() {
-        guard waiting.count > 0 else { return }
-        let most = session.accounts.standing == .crowded || session.memory.isShort ? Self.shortQueueBytes : Self.queueBytes
-        while !session.hasEnded, session.dialect.queuedBytes < most, let revision = waiting.next() {
-            let link = session.links[revision.slot]
-            if link.generation == revision.generation, link.push != nil { session.dialect.send(revision.slot, revision.document, delta: revision.delta) }
-        }
     }
 }

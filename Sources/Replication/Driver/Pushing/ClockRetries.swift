@@ -1,29 +1,7 @@
 import Documents
 import Environment
 
-/// Documents that a peer refused because a version of theirs is ahead of its clock, each with the time at which it is offered again on this
-/// connection: nanoseconds since 1970. A new connection offers all of them anyway.
-struct AwaitedTimes {
-    private var times: [DocumentID: UInt64] = [:]
-    /// Somebody looks at the clock later.
-    var isTimerSet = false
-
-    var next: UInt64? { times.values.min() }
-
-    /// - Parameter limit: beyond it only what is awaited already is.
-    mutating func add(_ id: DocumentID, _ time: UInt64, limit: Int) {
-        if times.count < limit || times[id] != nil { times[id] = time }
-    }
-
-    /// Those whose time has come, in the order of their times.
-    mutating func take(now: UInt64) -> [DocumentID] {
-        let due = times.filter { $0.value <= now }.sorted { ($0.value, $0.key) < ($1.value, $1.key) }.map(\.key)
-        for id in due { times[id] = nil }
-        return due
-    }
-}
-
-struct ClockWaits {
+struct ClockRetries {
     let session: SessionDriver
 
     /// The peer's clock is behind a version of the document. Where this machine's is not, the peer's is wrong: that may be mended any time.
@@ -48,7 +26,7 @@ struct ClockWaits {
             link.awaitedTimes.isTimerSet = false
             let due = link.awaitedTimes.take(now: UInt64(clamping: session.environment.time.wallNanoseconds()))
             if !due.isEmpty { session.tell(link, push: .timeHasCome(due)) }
-            session.clockWaits.lookAtClock(link)
+            session.clockRetries.lookAtClock(link)
         }
     }
 }

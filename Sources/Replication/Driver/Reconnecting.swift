@@ -2,7 +2,7 @@ import DocumentStore
 import Interfaces
 
 /// What the peer offers again on another connection only. What is not continuous ends anyway, and its checkpoint stays behind the document.
-final class ComingBack {
+final class Reconnecting {
     private unowned let session: SessionDriver
     /// There is something that only another connection may bring, however this one ends.
     private(set) var comesBack = false
@@ -22,7 +22,7 @@ final class ComingBack {
         comesBack = true
         let delay = RetryDelay(first: session.limits.deferralSeconds, longest: session.limits.maximumDeferralSeconds)
         session.later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) {
-            $0.comingBack.comeBack("reconnecting, to request documents that could not be fetched or stored")
+            $0.reconnecting.comeBack("reconnecting, to request documents that could not be fetched or stored")
         }
     }
 
