@@ -13,7 +13,7 @@ public final class EventLoopContext: SerialContext {
 
     public func execute(_ job: @escaping @Sendable () -> Void) { eventLoop.execute(job) }
 
-    public func executeAfterIO(_ job: @escaping @Sendable () -> Void) { LaterTurns.of(eventLoop).append(job) }
+    public func executeAfterIO(_ job: @escaping @Sendable () -> Void) { DeferredJobs.of(eventLoop).append(job) }
 
     @discardableResult
     public func schedule(afterNanoseconds delay: UInt64, _ job: @escaping @Sendable () -> Void) -> any ScheduledJob {

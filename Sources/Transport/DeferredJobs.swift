@@ -3,7 +3,7 @@ import Synchronization
 
 /// Jobs of an event loop between which it looks at its sockets. NIO runs all tasks of a loop, and those that they bring, before it looks at a socket
 /// again: connections whose work comes back as a task keep all others waiting for as long as they have any.
-final class LaterTurns: Sendable {
+final class DeferredJobs: Sendable {
     /// Long enough for the loop to find that nothing is due now.
     private static let pause = TimeAmount.microseconds(20)
 
@@ -14,15 +14,15 @@ final class LaterTurns: Sendable {
 
     private let eventLoop: any EventLoop
     private let state = Mutex(State())
-    private static let known = Mutex<[ObjectIdentifier: LaterTurns]>([:])
+    private static let known = Mutex<[ObjectIdentifier: DeferredJobs]>([:])
 
     init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
 
     /// The one of a loop. Loops live as long as the process.
-    static func of(_ eventLoop: any EventLoop) -> LaterTurns {
+    static func of(_ eventLoop: any EventLoop) -> DeferredJobs {
         known.withLock { known in
             if let turns = known[ObjectIdentifier(eventLoop)], turns.eventLoop === eventLoop { return turns }
-            let turns = LaterTurns(eventLoop)
+            let turns = DeferredJobs(eventLoop)
             known[ObjectIdentifier(eventLoop)] = turns
             return turns
         }
