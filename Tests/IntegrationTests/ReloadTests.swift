@@ -64,11 +64,11 @@ struct ReloadTests {
         let silent = try await WebSocketProbe.connect(port: port, path: "/main/_blipsync")
         try await eventually("it is connected") { try await agent.status()["listeners"]?.asArray?.first?["connections"] == 1 }
         let wanted = Configuration.hub(port: port).replacing("databases:\n  main", with: "databases:\n  side: {}\n  main").replacing("[ main ]", with: "[ main, side ]")
-        let began = ContinuousClock.now
         let outcome = try await agent.reload(wanted)
         #expect(outcome.status == 0 && outcome.output.contains("listener edge started"), "\(outcome)")
         let next = try await WebSocketProbe.connect(port: port, path: "/side/_blipsync")
-        #expect(ContinuousClock.now - began < .milliseconds(2_500))
+        // The port is open again while the one that says nothing is still waited for.
+        #expect(silent.isOpen)
         #expect(try await silent.closeCode() == 4001)
         withExtendedLifetime(next) {}
         // Who has not left yet is no reason for a stop to take longer than it may.

@@ -124,6 +124,13 @@ package final class WebSocketProbe: Sendable {
         }
     }
 
+    /// The peer has not closed its side of the connection, whatever it has sent that is not read.
+    package var isOpen: Bool {
+        // POLLRDHUP, which the headers show to GNU sources only.
+        var state = pollfd(fd: held.withLock { $0.socket.descriptor }, events: 0x2000, revents: 0)
+        return poll(&state, 1, 0) == 0
+    }
+
     /// Reads until the peer closes; answers nothing.
     ///
     /// - Returns: the code of its CLOSE frame; nil when the connection just ended.
