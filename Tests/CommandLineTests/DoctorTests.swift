@@ -84,6 +84,52 @@ struct DoctorTests {
         }
     }
 
+    /// Makes `early.pem`, an authority and an identity at once, which is valid from 2049 on.
+    private static let early = """
+        : > index.txt
+        printf '[ca]\\ndefault_ca=x\\n[x]\\ndatabase=index.txt\\nnew_certs_dir=.\\nrand_serial=yes\\ndefault_md=sha256\\npolicy=p\\nx509_extensions=e\\n[p]\\n\
+        commonName=supplied\\n[e]\\nbasicConstraints=CA:TRUE\\n' > ca.cnf
+        openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out early.key
+        chmod 600 early.key
+        openssl req -new -key early.key -subj /CN=early -out early.csr
+        openssl ca -batch -selfsign -config ca.cnf -in early.csr -keyfile early.key -startdate 20490101000000Z -enddate 20591231235959Z -notext -out early.pem
+        """
+
+    @Test("a certificate whose time has not come is wrong, with its date, wherever it is used")
+    func notYetValid() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("make", Self.early)
+        let made = try await Subprocess.run("/bin/sh", ["-e", "make"], folder: folder.path)
+        try #require(made.status == 0, "\(made)")
+        try folder.write("nightjar.yaml", """
+            data: data
+            databases: { main: {} }
+            listeners:
+              - name: edge
+                databases: [ main ]
+                port: 0
+                interface: 127.0.0.1
+                identity: { certificate: early.pem, key: early.key }
+                roots: [ early.pem ]
+                client_certificates: require
+            replicators:
+              - name: hub
+                database: main
+                target: "wss://127.0.0.1:9/main"
+                roots: [ early.pem ]
+                authenticator: { identity: { certificate: early.pem, key: early.key } }
+
+            """)
+        let outcome = try await Subprocess.run(
+            try NightjarExecutable.path(), ["doctor", "--offline", "--quick", "--json", "--config", "nightjar.yaml"], folder: folder.path)
+        let found = try Self.findings(outcome).filter { $0["area"] == "certificate" }
+        #expect(outcome.status == 1 && found.count == 4, "\(outcome)")
+        #expect(found.allSatisfy { $0["verdict"] == "wrong" && $0.text.contains("not valid before 2049-01-01") && $0["mend"]?.asString?.contains("clock") == true }, "\(outcome)")
+        for text in ["listener edge: CN=early", "listener edge roots: ", "replicator hub: CN=early", "replicator hub roots: "] {
+            #expect(Self.has(found, "certificate", "wrong", text), "\(text)\n\(outcome)")
+        }
+    }
+
     @Test("a damaged document, a damaged blob and a damaged file are found", arguments: Place.allCases)
     func damage(_ place: Place) async throws {
         let folder = try TemporaryFolder()

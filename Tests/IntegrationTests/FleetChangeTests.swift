@@ -121,6 +121,35 @@ struct FleetChangeTests {
         try await fleet.sends(again, 3, "published-again")
     }
 
+    @Test("a plugin that an operator rolls back on a gateway is not current for fleet status, until a reload of it or the next version")
+    func rolledBack() async throws {
+        let fleet = try await TestFleet.make()
+        let gateway = try await fleet.gateway("north")
+        for number in 1...2 {
+            #expect(try await fleet.publish(TestFleet.passing(number)).status == 0)
+            try await fleet.waits("north", runs: Int64(number))
+        }
+        func isTold() async throws {
+            #expect(try await gateway.command("plugin", "rollback", "gate").status == 0)
+            try await eventually("the rollback is told") { try await fleet.row("north")?["is_current"] == false }
+        }
+        try await isTold()
+        let serving = try #require(try await gateway.plugin("gate")["version"]?.asString)
+        let row = try #require(try await fleet.row("north"))
+        #expect(row["version"]?.asInt64 == 2 && row["rolled_back_to"]?.asString == serving, "\(row.text)")
+        let table = try await fleet.hub.command("fleet", "status").output
+        #expect(table.contains("rolled back there to \(serving) (nightjar plugin rollback)"), "\(table)")
+        try await fleet.sends(gateway, 1, "first-again")
+
+        #expect(try await gateway.command("plugin", "reload", "gate").status == 0)
+        try await eventually("the fleet's version serves") { try await fleet.row("north")?["state"]?.asString == "current" }
+        try await isTold()
+        #expect(try await fleet.publish(TestFleet.passing(3)).status == 0)
+        try await fleet.waits("north", runs: 3)
+        try await eventually("the next one serves") { try await fleet.row("north")?["state"]?.asString == "current" }
+        try await fleet.sends(gateway, 3, "third")
+    }
+
     @Test("a plugin that is in use and has no file is not withdrawn before its use has ended")
     func withdrawalOfWhatIsUsed() async throws {
         let fleet = try await TestFleet.make()

@@ -119,6 +119,38 @@ struct RemoteIdentityTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
+    @Test("another user name at the same remote starts anew, and is no sign that the remote went back")
+    func anotherUser() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write(
+            "plugins/users.lua", "return { authenticate_password = function(name, password) return password == 'secret' and { name = name } end }\n")
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "authenticator: users", plugins: true), in: folder)
+        func configuration(_ user: String) throws -> String {
+            Configuration.edge(to: try hub.port("edge"), replicator: "authenticator: { username: \(user), password: secret }")
+        }
+        let edge = try await AgentProcess.start(try configuration("anna"))
+        try await hub.load("theirs", 5)
+        try await edge.load("mine", 5)
+        try await edge.waits(documents: 10)
+        try await hub.waits(documents: 10)
+        try await edge.isSettled()
+        // The checkpoint is saved when the connection ends, if not before.
+        try await edge.post("/api/replicators/hub/stop")
+        try await edge.waits("stopped") { $0["activity"]?.asString == "stopped" }
+        for user in ["ben", "anna"] {
+            let reload = try await edge.reload(try configuration(user))
+            #expect(reload.status == 0, "\(reload)")
+            try await hub.load("for-\(user)", 1)
+            try await eventually("\(user) gets what is new") { try await edge.has("for-\(user)-0") }
+            try await edge.isSettled()
+            let status = try await edge.replicator("hub")
+            #expect(status["remote_went_back"]?.isNull == true, "\(status.text)")
+            try await edge.post("/api/replicators/hub/stop")
+            try await edge.waits("stopped") { $0["activity"]?.asString == "stopped" }
+        }
+        for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
+    }
+
     @Test("replicators with one remote_id keep apart what they replicate, and are refused where it stands for two remotes")
     func two() async throws {
         let database = "{ collections: [ plant.readings ] }"

@@ -70,6 +70,23 @@ struct ChannelTests {
         }
     }
 
+    /// Each user has a checkpoint of its own at the hub.
+    @Test func anotherUserGetsWhatTheOneBeforeCouldNotSeeAndNothingCountsAsLost() async throws {
+        let (hub, device) = (try await RoutedHub(), try TestDatabase("device"))
+        try await hub.put("a", in: "red")
+        try await hub.put("b", in: "blue")
+        try await hub.put("c", in: "red")
+        for (user, channel, expected) in [("anna", "red", ["a", "c"]), ("ben", "blue", ["a", "b", "c"]), ("ben", "blue", ["a", "b", "c"]), ("anna", "red", ["a", "b", "c"])] {
+            let status = await replicate(device, hub.hub(user, [channel]), .pull) { $0.login = "user \(user)" }
+            #expect(status.error == nil && status.wentBack == nil, "\(user): \(status)")
+            #expect(try await ids(device) == expected, "\(user)")
+        }
+        // The same login on a remote that is another one has lost it.
+        let restored = try await RoutedHub()
+        try await restored.put("a", in: "red")
+        #expect(await replicate(device, restored.hub("anna", ["red"]), .pull) { $0.login = "user anna" }.wentBack != nil)
+    }
+
     @Test func whatCouldNotBeRoutedIsTriedAgainWhenTheSameVersionIsToldAgain() async throws {
         let hub = try await RoutedHub()
         func failing(_ ids: String...) -> TestSync.Rule {

@@ -112,6 +112,7 @@ import Testing
         // Both problems at once: expired, and no key.
         #expect(Self.check(tool, "a.pem", "none.key", now: certificate.notAfter + 1).map(\.kind) == [.missing, .expired])
         #expect(TLSFileCheck.roots(tool.path("a.pem"), now: certificate.notAfter + 1).map(\.kind) == [.expired])
+        #expect(TLSFileCheck.roots(tool.path("a.pem"), now: certificate.notBefore - 1).map(\.kind) == [.notYetValid])
         // A pin counts by its bytes.
         #expect(TLSFileCheck.pins(tool.path("a.pem")).isEmpty)
         // One expired authority among good ones is how bundles are.

@@ -28,6 +28,7 @@ extension Agent {
             hands: FleetService.Hands(
                 plugins: { [weak self] in self?.plugins },
                 uses: { [weak self] name in Set(self?.plugins?.status().first { $0.name == name }?.usedBy ?? []).sorted() },
+                rollback: { [weak self] name in self?.plugins?.status().first { $0.name == name }?.rolledBack },
                 configure: { [weak self] fragments, name in try await self?.configure(fragments, name) ?? [] },
                 waiting: { [weak self] in self?.waitingForStart ?? [] }, leftOut: { [weak self] in self?.settings.refusedFragments ?? [] }),
             environment: environment, logger: logs.logger(.plugin))

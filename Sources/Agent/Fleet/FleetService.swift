@@ -26,6 +26,8 @@ final class FleetService: Sendable {
         var plugins: @Sendable () -> PluginHost?
         /// Names of the places that use a plugin.
         var uses: @Sendable (_ plugin: String) -> [String]
+        /// An older version that serves in place of a plugin's newest, by an operator's word.
+        var rollback: @Sendable (_ plugin: String) -> PluginRollback?
         /// Has the configuration in force with exactly these fragments, or throws what is wrong with the one of this name.
         var configure: @Sendable (_ fragments: [ConfigurationFragment], _ name: String) async throws -> [String]
         /// Settings that differ from those in force until the next start.
@@ -83,6 +85,9 @@ final class FleetService: Sendable {
         // A fragment may have been left out, or used again, by what the operator did.
         if retries || !passingOnly { wake.yield() }
     }
+
+    /// What is told may be something else now. Nothing that was refused is tried again: that would end a rollback.
+    func tellAnew() { wake.yield() }
 
     /// Until the task is cancelled or the database is closed.
     func run(_ database: Database) async {
@@ -297,6 +302,9 @@ final class FleetService: Sendable {
                     entry["name"] = .string(document.item.name)
                     entry["version"] = JSONOutput.number(document.version)
                     if document.isWithdrawal { entry["withdrawn"] = true }
+                    if let version = document.plugin?.version, let rollback = hands.rollback(document.item.name), rollback.to != version {
+                        entry["rolled_back"] = JSONOutput.object(["from": .string(rollback.from), "to": .string(rollback.to)])
+                    }
                     return .object(entry)
                 })
         }

@@ -59,6 +59,7 @@ package enum ReplicatorBuilding {
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
             autoPurge: settings.enableAutoPurge, limits: limits)
         configuration.remoteID = settings.remoteID?.value
+        configuration.login = settings.authenticator.map(\.login) ?? ReplicatorAuthenticator.noLogin
         configuration.shownTarget = target.shown
         configuration.conflictObserver = conflictObserver
         configuration.purgeObserver = purged

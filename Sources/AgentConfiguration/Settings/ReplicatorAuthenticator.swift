@@ -33,6 +33,22 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
         }
     }
 
+    /// As whom the other side is asked where no authenticator is set.
+    package static let noLogin = "nobody"
+
+    /// As whom the other side is asked, as far as the configuration says it: a secret that is renewed makes no other login.
+    package var login: String {
+        switch self {
+        case .basic(let username, _): "user \(username.value)"
+        case .session: "session"
+        case .identity(.label(let label)): "identity \(label.value)"
+        case .identity(.files(let certificate, _, _)): "certificate \(certificate.value)"
+        case .identity(.provider(let uri)): "certificate \(uri.value)"
+        case .bearer: "bearer"
+        case .iam: "iam"
+        }
+    }
+
     /// The identity, if it is one.
     package var identity: IdentityReference? {
         if case .identity(let identity) = self { identity } else { nil }

@@ -77,6 +77,19 @@ public struct CheckpointBody: Equatable, Sendable {
     /// How far everything is to be compared anew; 0 where nothing is.
     static func comparedThrough(_ text: [UInt8]) -> UInt64 { (try? JSONValue(parsing: text))?["compared_through"]?.asUInt64 ?? 0 }
 
+    /// The text of our copy with the login that it was made as: another one may see documents at the peer that this one could not.
+    static func made(as login: String, _ text: [UInt8]) -> [UInt8] {
+        guard case .object(var object)? = try? JSONValue(parsing: text) else { return text }
+        object["login"] = .string(login)
+        return JSONValue.object(object).serialize()
+    }
+
+    /// Whether it was made as another login. A copy that names none may be this one's.
+    static func isOfAnother(_ text: [UInt8], than login: String?) -> Bool {
+        guard let login, let maker = (try? JSONValue(parsing: text))?["login"]?.asString else { return false }
+        return !maker.utf8.elementsEqual(login.utf8)
+    }
+
     /// What the peer's copy says of the peer: what is saved here was saved there first, so a copy that is behind ours is an earlier one.
     public enum PeerLoss: Equatable, Sendable {
         /// There is none where ours is.

@@ -34,8 +34,10 @@ struct CheckpointActions {
 
     private func saveHere(_ bytes: [UInt8], _ body: CheckpointBody, _ id: String, _ link: CollectionLink) {
         let (slot, collection) = (link.slot, link.collection)
-        let bytes = body.local < link.comparesThrough ? CheckpointBody.comparing(bytes, through: link.comparesThrough) : bytes
-        session.write { _ = try $0.setCheckpoint(id: id, collection: collection, body: bytes) } then: { session, _ in
+        var bytes = body.local < link.comparesThrough ? CheckpointBody.comparing(bytes, through: link.comparesThrough) : bytes
+        if case .active(let active) = session.role, let login = active.replicator.login { bytes = CheckpointBody.made(as: login, bytes) }
+        let copy = bytes
+        session.write { _ = try $0.setCheckpoint(id: id, collection: collection, body: copy) } then: { session, _ in
             let isAtPeer = session.links[slot].checkpoint?.refusal == nil
             if isAtPeer { session.observer.checkpointSaved(collection.name) }
             session.logger.debug("checkpoint of \(collection.name) saved\(isAtPeer ? "" : " here only"): \(body.words)")

@@ -148,7 +148,13 @@ struct SessionOpener {
             session.touch(link)
             return session.dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: false))
         }
-        let agreed = session.dialect.agree(own: start.own, start.peer)
+        let isOfAnother = start.own.map { CheckpointBody.isOfAnother($0, than: configuration.login) } ?? false
+        if isOfAnother {
+            session.logger.notice(
+                "the checkpoint of \(link.collection.name) was made with another login, which may see other documents: everything is compared anew")
+        }
+        // How far another login came says nothing of what this one has not seen, and that the peer has no such checkpoint is no loss.
+        let agreed = session.dialect.agree(own: isOfAnother ? nil : start.own, start.peer)
         session.logger.debug(
             "checkpoint of \(link.collection.name) read: \(CheckpointBody(local: agreed.local, remote: agreed.remote).words)",
             metadata: ["here": "\(CheckpointBody.words(start.own))", "peer": "\(CheckpointBody.words(start.peer.body))"])

@@ -53,6 +53,9 @@ public struct ReplicatorConfiguration: Sendable {
     public var shownTarget: String
     /// What the remote database is known by, whatever its address is; nil: its target.
     public var remoteID: String?
+    /// As whom the remote is asked, in words that stay the same for the same login; nil: nobody says. Another login has checkpoints of its own
+    /// there, and may see other documents.
+    public var login: String?
     public var type: ReplicatorType
     public var isContinuous: Bool
     public var collections: [CollectionReplication]

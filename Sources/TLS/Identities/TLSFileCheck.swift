@@ -27,11 +27,11 @@ public enum TLSFileCheck {
         }
     }
 
-    /// Authorities that vouch for peers: at least one must still be valid.
+    /// Authorities that vouch for peers: at least one must be valid.
     public static func roots(_ path: String, now: Int64) -> [TLSFileError] {
         do throws(TLSFileError) {
             let found = try CertificateFile.read(path)
-            if found.contains(where: { $0.notAfter >= now }) { return [] }
+            if found.contains(where: { $0.notBefore <= now && $0.notAfter >= now }) { return [] }
             return Array(found.flatMap { validity([$0], path, now) }.prefix(1))
         } catch { return [error] }
     }

@@ -54,6 +54,8 @@ private struct GatewayStatus {
         var running: Int64 = 0
         var published: Int64 = 0
         var refusal: String?
+        /// The older version of a plugin that serves there by an operator's word.
+        var rolledBackTo: String?
         var state: String
     }
 
@@ -77,11 +79,22 @@ private struct GatewayStatus {
     /// It accepts nothing by its configuration, and has nothing of the time before.
     var takesNothing: Bool { accepted.isEmpty && running(.plugin).isEmpty && running(.config).isEmpty && told["refused"]?.asArray?.isEmpty != false }
 
-    private func running(_ kind: FleetItem.Kind) -> [FleetItem: (version: Int64, isWithdrawn: Bool)] {
+    private struct Running {
+        var version: Int64
+        var isWithdrawn: Bool
+        var rolledBackTo: String?
+    }
+
+    private func running(_ kind: FleetItem.Kind) -> [FleetItem: Running] {
         let entries = told[kind == .plugin ? "plugins" : "config"]?.asArray ?? []
         return Dictionary(
             entries.compactMap { entry in
-                entry["name"]?.asString.map { (FleetItem(kind, $0), (entry["version"]?.asInt64 ?? 0, entry["withdrawn"]?.asBool == true)) }
+                entry["name"]?.asString.map { name in
+                    let running = Running(
+                        version: entry["version"]?.asInt64 ?? 0, isWithdrawn: entry["withdrawn"]?.asBool == true,
+                        rolledBackTo: entry["rolled_back"]?["to"]?.asString)
+                    return (FleetItem(kind, name), running)
+                }
             }, uniquingKeysWith: { first, _ in first })
     }
 
@@ -96,14 +109,19 @@ private struct GatewayStatus {
         var rows = Set(running.keys).union(wanted.keys).sorted().map { item in
             let (has, newest) = (running[item]?.version ?? 0, wanted[item]?.version ?? 0)
             let reason = refused.removeValue(forKey: item.id(max(has, newest)))
-            let state: String =
+            var state: String =
                 if let reason { "refuses \(max(has, newest)): \(reason)" }
                 else if has >= newest {
                     (running[item]?.isWithdrawn == true ? "withdrawn" : "current")
                         + (item.kind == .config && !waiting.isEmpty ? "; \(waiting.joined(separator: ", ")) at its next start" : "")
                 } else if !accepted.contains(item.kind.rawValue) { "not accepted there: \(newest) is published" }
                 else { "behind: \(newest) is \(wanted[item]?.isWithdrawal == true ? "its withdrawal" : "published")" }
-            return Row(item: item, running: has, published: newest, refusal: reason, state: state)
+            let older = running[item]?.rolledBackTo
+            if let older {
+                let why = "rolled back there to \(older) (nightjar plugin rollback), until it takes a newer version or nightjar plugin reload \(item.name)"
+                state = reason == nil && has >= newest ? why : "\(why); \(state)"
+            }
+            return Row(item: item, running: has, published: newest, refusal: reason, rolledBackTo: older, state: state)
         }
         // Of other keys, or more than there is room for.
         for (id, reason) in refused.sorted(by: { $0.key < $1.key }) { rows.append(Row(item: nil, id: id, refusal: reason, state: "refuses it: \(reason)")) }
@@ -124,7 +142,7 @@ private struct GatewayStatus {
                 rows.filter { $0.item?.kind == kind }.map { row in
                     JSONOutput.object([
                         "name": .string(row.item?.name ?? ""), "version": JSONOutput.number(row.running), "published": JSONOutput.number(row.published),
-                        "is_current": .bool(row.running >= row.published), "refused": JSONOutput.text(row.refusal), "state": .string(row.state),
+                        "is_current": .bool(row.running >= row.published && row.rolledBackTo == nil), "rolled_back_to": JSONOutput.text(row.rolledBackTo), "refused": JSONOutput.text(row.refusal), "state": .string(row.state),
                     ])
                 })
         }

@@ -168,20 +168,28 @@ struct Doctor: Sendable {
     /// Authorities that are not valid today; what else is wrong with their files is the configuration's.
     private func judge(roots: [Located<String>], _ name: String) -> [Finding] {
         roots.flatMap { TLSFileCheck.roots($0.value, now: environment.time.wallSeconds()) }.filter(\.isOfDates).map {
-            Finding("certificate", .wrong, "\(name) roots: \($0)", mend: "nightjar explain certificate_expired")
+            Finding(
+                "certificate", .wrong, "\(name) roots: \($0)", mend: $0.kind == .notYetValid ? Self.mendEarly : "nightjar explain certificate_expired")
         }
     }
 
     private func judge(_ reference: IdentityReference, _ name: String, _ store: KeyStore) -> Finding {
         do {
             let leaf = try IdentitySource(try IdentitySetting(reference), store: store).current.leaf
-            return Self.judge(leaf.notAfter, "\(name): \(leaf.subject)", environment.time.wallSeconds())
+            return Self.judge(leaf, "\(name): \(leaf.subject)", environment.time.wallSeconds())
         } catch {
             return Finding("certificate", .wrong, "\(name): \(error)", mend: "mend that file, or nightjar identity create")
         }
     }
 
-    static func judge(_ end: Int64, _ what: String, _ now: Int64) -> Finding {
+    /// Of a certificate whose time has not come.
+    private static let mendEarly = "is this machine's clock right? If it is, wait until then, or have the certificate issued anew: peers refuse it until then"
+
+    static func judge(_ certificate: Certificate, _ what: String, _ now: Int64) -> Finding {
+        let (begin, end) = (certificate.notBefore, certificate.notAfter)
+        if begin > now, end >= now {
+            return Finding("certificate", .wrong, "\(what): it is not valid before \(Timestamp.format(begin)), and now it is \(Timestamp.format(now))", mend: mendEarly)
+        }
         let days = (end - now) / 86_400
         let text = "\(what), until \(Timestamp.format(end))"
         if end < now { return Finding("certificate", .wrong, "\(text): it has ended", mend: "nightjar explain certificate_expired") }

@@ -49,7 +49,7 @@ extension Doctor {
             transport.close(code: 1000, reason: "nightjar doctor")
             var findings = [Finding("peer", .ok, "\(name): \(target) answers and lets us in")]
             if let met = security?.server {
-                let finding = Doctor.judge(met.certificate.notAfter, "\(name): the server's, \(met.certificate.subject)", environment.time.wallSeconds())
+                let finding = Doctor.judge(met.certificate, "\(name): the server's, \(met.certificate.subject)", environment.time.wallSeconds())
                 findings.append(finding)
             }
             return findings

@@ -179,6 +179,7 @@ struct DirectReplication: Sendable {
             name: "replicate", database: local, target: plan.remote.key, type: plan.type, isContinuous: isContinuous,
             collections: try collectionReplications(host), retry: RetryMachine.Settings(maximumAttempts: maximumAttempts))
         configuration.remoteID = remoteID
+        configuration.login = credentials.map { "user \($0.username)" } ?? ReplicatorAuthenticator.noLogin
         configuration.shownTarget = ReplicatorTarget.shown(configuration.target)
         let replicator = Replicator(configuration: configuration, connector: connector, environment: environment, logger: logger)
         let outcome = await follow(replicator, progress)
