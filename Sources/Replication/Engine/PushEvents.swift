@@ -52,6 +52,8 @@ enum PushEvent: Sendable {
     /// Answers ``PushAction/compare(_:)``.
     case compared([(DocumentID, Comparison)])
     case acknowledged(DocumentID)
+    /// The same of what the peer has on a list, and not in its database.
+    case keptThere(DocumentID, KeptThere.Reason)
     case refused(DocumentID, ReplicationError)
     /// What was to be sent is not for the peer any more; it was told that nothing comes.
     case withdrawn(DocumentID)
