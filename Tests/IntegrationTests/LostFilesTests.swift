@@ -93,6 +93,36 @@ struct LostDatabaseTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a blob whose file is gone is named once a peer wants it, or the doctor has looked, until it is stored anew", arguments: ["peer", "doctor"])
+    func goneBlob(_ finder: String) async throws {
+        let agent = try await AgentProcess.start(Configuration.hub())
+        let photo = String(repeating: "a photo of many bytes ", count: 1_000)
+        let peer = try await Peer.connect(agent)
+        try await peer.push("photo", blob: photo)
+        let digest = BlobDigest.of(Array(photo.utf8))
+        try agent.folder.rename("data/main.nightjar/blobs/\(digest.hex)", to: "away")
+        if finder == "peer" {
+            let reply = try await peer.ask(OutgoingRequest(profile: "getAttachment", properties: ["digest": digest.text, "docID": "photo"]))
+            #expect(reply.error?.code == 404, "\(String(describing: reply.error))")
+        } else {
+            let doctor = try await agent.command("doctor", "--offline")
+            #expect(doctor.status == 1 && doctor.output.contains("blob \(digest.text) is not stored"), "\(doctor)")
+        }
+        let health = try await agent.admin.get("/health")
+        let entries = try (health.json["attention"]?.asArray ?? []).filter { $0["text"]?.asString?.contains(digest.text) == true }
+        let text = entries.first?["text"]?.asString ?? ""
+        #expect(health.status == 503 && entries.count == 1 && entries.first?["kind"] == "documents_damaged", "\(health)")
+        #expect(text.contains("is gone") && text.contains("document photo of _default._default names it"), "\(text)")
+        #expect(entries.first?["remedy"]?.asString?.contains("nightjar blob put main FILE") == true, "\(health)")
+        for command in ["status", "doctor"] {
+            let outcome = command == "status" ? try await agent.command("status") : try await agent.command("doctor", "--offline", "--quick")
+            #expect(outcome.output.contains(digest.text) && outcome.output.contains("is gone"), "\(outcome)")
+        }
+        #expect(try await agent.command("blob", "put", "main", input: .text(photo)).status == 0)
+        #expect(try await agent.admin.get("/health").status == 200)
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("nor is a part of it, wherever in the file it is")
     func partOfAlteredBlob() async throws {
         let agent = try await AgentProcess.start(Configuration.hub())

@@ -9,6 +9,14 @@ public struct DamagedDocument: Sendable, Equatable {
     public var detail: String
 }
 
+/// What is wrong with a blob that documents name.
+struct BlobFault: Sendable {
+    /// Of its file.
+    var path: String
+    /// It is gone; else its bytes are others.
+    var isMissing: Bool
+}
+
 /// What is wrong with a database's files, as far as readers and the writer have met it. Not stored: whoever meets it again notes it again.
 final class DatabaseProblems: Sendable {
     private struct Key: Hashable {
@@ -18,8 +26,11 @@ final class DatabaseProblems: Sendable {
 
     private struct Met {
         var documents: [Key: String] = [:]
-        /// The paths of their files.
-        var blobs: [BlobDigest: String] = [:]
+        var blobs: [BlobDigest: BlobFault] = [:]
+        /// Somebody looked for these, and they were not there. Perhaps nothing needs them.
+        var missedBlobs: Set<BlobDigest> = []
+        /// There was no room for all of those.
+        var hasMoreMissed = false
         var file: StoreError?
         var writes: (error: StoreError, since: Int64)?
         /// The version of a peer that was furthest ahead of our clock, and who gave it.
@@ -28,6 +39,20 @@ final class DatabaseProblems: Sendable {
         var copy: (version: VectorVersion, sender: String?)?
         /// There was no room for all of them.
         var isCapped = false
+
+        /// - Returns: whether that is news.
+        mutating func add(_ digest: BlobDigest, _ fault: BlobFault) -> Bool {
+            guard blobs[digest] != nil || blobs.count < StoreLimits.damagedDocuments else {
+                isCapped = true
+                return false
+            }
+            return blobs.updateValue(fault, forKey: digest)?.isMissing != fault.isMissing
+        }
+
+        mutating func isRight(_ digest: BlobDigest) {
+            if !blobs.isEmpty { blobs[digest] = nil }
+            if !missedBlobs.isEmpty { missedBlobs.remove(digest) }
+        }
     }
 
     private let met = Mutex(Met())
@@ -125,23 +150,48 @@ final class DatabaseProblems: Sendable {
     func note(_ digest: BlobDigest, _ error: StoreError?) {
         let isNew = met.withLock { met in
             guard case .blobAltered(_, let path)? = error else {
-                if error == nil, !met.blobs.isEmpty { met.blobs[digest] = nil }
+                if error == nil { met.isRight(digest) }
                 return false
             }
-            guard met.blobs[digest] != nil || met.blobs.count < StoreLimits.damagedDocuments else {
-                met.isCapped = true
-                return false
-            }
-            return met.blobs.updateValue(path, forKey: digest) == nil
+            return met.add(digest, BlobFault(path: path, isMissing: false))
         }
         if isNew, let error { report(error) }
+    }
+
+    /// Somebody looked for a blob in vain.
+    func noteMissed(_ digest: BlobDigest) {
+        met.withLock { met in
+            if met.missedBlobs.count < StoreLimits.damagedDocuments { met.missedBlobs.insert(digest) } else { met.hasMoreMissed = true }
+        }
+    }
+
+    /// Blobs that somebody looked for in vain, and those that were found to be missed by documents before.
+    var missedBlobs: [BlobDigest] {
+        met.withLock { met in Array(met.missedBlobs.union(met.blobs.filter { $0.value.isMissing }.keys)) }
+    }
+
+    /// - Parameters:
+    ///   - missed: those that were looked for.
+    ///   - lost: of these, with the paths of their files, those that documents need and that are not there.
+    func settle(missed: [BlobDigest], lost: [(digest: BlobDigest, path: String)]) {
+        let new = met.withLock { met in
+            let still = Set(lost.map(\.digest))
+            for digest in missed {
+                met.missedBlobs.remove(digest)
+                if !still.contains(digest), met.blobs[digest]?.isMissing == true { met.blobs[digest] = nil }
+            }
+            if met.hasMoreMissed, !lost.isEmpty { met.isCapped = true }
+            met.hasMoreMissed = false
+            return lost.filter { met.add($0.digest, BlobFault(path: $0.path, isMissing: true)) }
+        }
+        for each in new { report(.blobMissing(digest: each.digest.text)) }
     }
 
     /// Of the database's file.
     var file: StoreError? { met.withLock { $0.file } }
 
-    /// Blobs whose bytes are others, with the paths of their files.
-    var blobs: [(digest: BlobDigest, path: String)] {
-        met.withLock { met in met.blobs.sorted { $0.key.hex < $1.key.hex }.map { (digest: $0.key, path: $0.value) } }
+    /// Blobs whose bytes are others or gone.
+    var blobs: [(digest: BlobDigest, fault: BlobFault)] {
+        met.withLock { met in met.blobs.sorted { $0.key.hex < $1.key.hex }.map { (digest: $0.key, fault: $0.value) } }
     }
 }
