@@ -111,8 +111,8 @@ import Testing
             Configuration.plain + "replicators:\n"
                 + Configuration.replicator(
                     "hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main", more: "type: pull\n    collections: { _default: { pull_filter: picky } }"), in: folder)
-        func listener(_ id: String) async throws -> JSONValue { try await Self.why(hub, id)["listeners"]?.asArray?.first ?? .null }
-        func states() async throws -> [String?] {
+        @Sendable func listener(_ id: String) async throws -> JSONValue { try await Self.why(hub, id)["listeners"]?.asArray?.first ?? .null }
+        @Sendable func states() async throws -> [String?] {
             var found: [String?] = []
             for id in ["fine", "bad", "odd", "photo"] { found.append(try await listener(id)["peers"]?.asArray?.first?["state"]?.asString) }
             return found

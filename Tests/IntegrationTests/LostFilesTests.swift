@@ -234,19 +234,27 @@ struct LostDatabaseTests {
         for agent in [edge, agent] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("a replicator to a CouchDB keeps the document whose blob was altered, and brings all others", arguments: [5_000, 100_000])
-    func alteredPush(_ count: Int) async throws {
+    @Test(
+        "a replicator keeps the document whose blob was altered here, which is no refusal of the peer's, and brings all others; it follows at once when the blob is right",
+        arguments: ["ws", "http"], [5_000, 100_000])
+    func alteredPush(_ scheme: String, _ count: Int) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
-        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "push", scheme: "http"))
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "push", scheme: scheme))
         // Inside of its JSON, or as a part behind it.
         let photo = String(repeating: "a photo of many bytes ", count: count)
         let digest = try await saveDamaged("photo", photo, at: edge)
         try await edge.load("edge", 20)
         try await hub.waits(documents: 20)
         try await isNamed(digest, edge, "document photo of _default._default names it")
+        try await edge.waits("the document is held") { $0["held"]?.asInt64 == 1 && $0["refused"]?.asInt64 == 0 }
+        let health = try await edge.admin.get("/health").text
+        #expect(!health.contains("documents_refused") && !health.contains("documents_held"), "\(health)")
+        let held = try await edge.admin.get("/api/replicators/hub/held").text
+        #expect(held.contains("photo") && held.contains("the blob \(digest.text) of the document is damaged here"), "\(held)")
         #expect(try await edge.command("blob", "put", "main", input: .text(photo)).status == 0)
-        #expect(try await edge.command("replicator", "hub", "retry-refused").status == 0)
-        try await hub.waits(documents: 21)
+        // Long before what is refused is offered again.
+        try await eventually("the document is there", within: .seconds(20)) { try await hub.documents("main") == 21 }
+        try await edge.waits("nothing is held") { $0["held"]?.asInt64 == 0 }
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 

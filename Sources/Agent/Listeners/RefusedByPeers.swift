@@ -47,7 +47,8 @@ struct RefusedByPeers: Sendable {
     private var counted: Set<Int> = []
 
     mutating func note(_ events: [DocumentEvent], peer: String, database: String, now: Int64) {
-        for event in events where event.error?.domain != .plugin {
+        // What is wrong here is no refusal of the peer's.
+        for event in events where event.error?.domain != .plugin && event.error?.isOfOwnBlob != true {
             let key = Key(peer: peer, database: database, collection: event.collection, id: event.id)
             note(event, key, now: now)
             guard event.direction == .push else { continue }

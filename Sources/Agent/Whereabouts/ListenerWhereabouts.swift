@@ -70,7 +70,8 @@ struct ListenerWhereabouts: Sendable {
                 remedy: "where it is not there: nightjar doc why, or the log, at the peer")
         case .refused(let error):
             WhereaboutsStatement(
-                "waiting", "the peer was sent its current revision and could not take it: \(error)", remedy: "look at the peer: it comes for it again once it can"
+                "waiting", "the peer was sent its current revision and could not take it: \(error)",
+                remedy: error.isOfOwnBlob ? BlobMend.text(database: database) : "look at the peer: it comes for it again once it can"
             ).with(["error": Agent.report(error)])
         case .told:
             WhereaboutsStatement(

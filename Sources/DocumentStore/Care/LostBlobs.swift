@@ -47,6 +47,10 @@ extension Database {
         }
     }
 
+    /// Tells of each blob that was altered or gone, as far as that was met, and is right again. On a worker, or where somebody asks for
+    /// ``lostBlobs()``; the handler must not block.
+    package func observeMendedBlobs(_ handler: @escaping @Sendable (BlobDigest) -> Void) -> ChangeObservation { problems.mends.observe(handler) }
+
     /// Of the blobs that somebody looked for in vain, those count that a live document names and that are not here still.
     private func lookForMissingBlobs() async throws {
         let missed = problems.missedBlobs

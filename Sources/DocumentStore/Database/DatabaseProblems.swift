@@ -49,14 +49,17 @@ final class DatabaseProblems: Sendable {
             return blobs.updateValue(fault, forKey: digest)?.isMissing != fault.isMissing
         }
 
-        mutating func isRight(_ digest: BlobDigest) {
-            if !blobs.isEmpty { blobs[digest] = nil }
-            if !missedBlobs.isEmpty { missedBlobs.remove(digest) }
+        /// - Returns: whether that is news.
+        mutating func isRight(_ digest: BlobDigest) -> Bool {
+            if blobs.isEmpty, missedBlobs.isEmpty { return false }
+            let wasFaulty = blobs.removeValue(forKey: digest) != nil
+            return missedBlobs.remove(digest) != nil || wasFaulty
         }
     }
 
     private let met = Mutex(Met())
     private let report: @Sendable (StoreError) -> Void
+    let mends = BlobMends()
 
     /// - Parameter report: told each problem when it is first met.
     init(report: @escaping @Sendable (StoreError) -> Void) { self.report = report }
@@ -148,43 +151,48 @@ final class DatabaseProblems: Sendable {
 
     /// A blob was read to its end. Beyond `StoreLimits.damagedDocuments` no further ones are noted.
     func note(_ digest: BlobDigest, _ error: StoreError?) {
-        let isNew = met.withLock { met in
-            guard case .blobAltered(_, let path)? = error else {
-                if error == nil { met.isRight(digest) }
-                return false
-            }
-            return met.add(digest, BlobFault(path: path, isMissing: false))
+        guard let error else {
+            if met.withLock({ $0.isRight(digest) }) { mends.mended([digest]) }
+            return
         }
-        if isNew, let error { report(error) }
+        guard case .blobAltered(_, let path) = error else { return }
+        if met.withLock({ $0.add(digest, BlobFault(path: path, isMissing: false)) }) { report(error) }
     }
 
     /// Somebody looked for a blob in vain.
     func noteMissed(_ digest: BlobDigest) {
         met.withLock { met in
-            if met.missedBlobs.count < StoreLimits.damagedDocuments { met.missedBlobs.insert(digest) } else { met.hasMoreMissed = true }
+            guard met.missedBlobs.count < StoreLimits.damagedDocuments || met.missedBlobs.contains(digest) else {
+                met.hasMoreMissed = true
+                return
+            }
+            met.missedBlobs.insert(digest)
         }
     }
 
     /// Blobs that somebody looked for in vain, and those that were found to be missed by documents before.
     var missedBlobs: [BlobDigest] {
-        met.withLock { met in Array(met.missedBlobs.union(met.blobs.filter { $0.value.isMissing }.keys)) }
+        met.withLock { met in met.missedBlobs.union(met.blobs.filter { $0.value.isMissing }.keys).sorted { $0.hex < $1.hex } }
     }
 
     /// - Parameters:
     ///   - missed: those that were looked for.
     ///   - lost: of these, with the paths of their files, those that documents need and that are not there.
     func settle(missed: [BlobDigest], lost: [(digest: BlobDigest, path: String)]) {
-        let new = met.withLock { met in
-            let still = Set(lost.map(\.digest))
+        let still = Set(lost.map(\.digest))
+        let new: [BlobDigest] = met.withLock { met in
             for digest in missed {
                 met.missedBlobs.remove(digest)
                 if !still.contains(digest), met.blobs[digest]?.isMissing == true { met.blobs[digest] = nil }
             }
             if met.hasMoreMissed, !lost.isEmpty { met.isCapped = true }
             met.hasMoreMissed = false
-            return lost.filter { met.add($0.digest, BlobFault(path: $0.path, isMissing: true)) }
+            var new: [BlobDigest] = []
+            for each in lost where met.add(each.digest, BlobFault(path: each.path, isMissing: true)) { new.append(each.digest) }
+            return new
         }
-        for each in new { report(.blobMissing(digest: each.digest.text)) }
+        for digest in new { report(.blobMissing(digest: digest.text)) }
+        mends.mended(missed.filter { !still.contains($0) })
     }
 
     /// Of the database's file.

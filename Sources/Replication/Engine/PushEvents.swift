@@ -67,6 +67,8 @@ enum PushEvent: Sendable {
     case met([(DocumentID, Version)])
     /// Whether everything that the peer announced is here, and nothing of it waits for a decision.
     case pullIsComplete(Bool)
+    /// A blob that was gone or damaged here is right again.
+    case blobMended(BlobDigest)
     case retryIsDue
     /// See ``PushAction/startRefusedTimer(attempts:seconds:)``.
     case refusedAreDue(attempts: Int)

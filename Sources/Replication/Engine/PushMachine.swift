@@ -28,6 +28,7 @@ struct PushMachine {
     var hasKeptBack = false
     /// Put on the list on this connection because the peer refused them.
     var refused: RefusedRetries
+    var ownBlobs: OwnBlobWaits
     var barrier = PushBarrier.down(refusal: nil)
     /// What the peer took away while it owes an answer about it.
     var removals: [Removal] = []
@@ -45,6 +46,7 @@ struct PushMachine {
         echoes = EchoMemory(limit: settings.limits.echoMemory)
         fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
         refused = RefusedRetries(settings.limits)
+        ownBlobs = OwnBlobWaits(limit: settings.limits.refusedDocuments)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
         review = KeptBackReview(isDue: settings.style == .propose)
         isPullComplete = !settings.pulls
@@ -110,6 +112,7 @@ struct PushMachine {
         case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
+        case .blobMended(let digest): ledger.callBack(ownBlobs.take(digest))
         case .retryIsDue: retryElapsed()
         case .refusedAreDue(let attempts): ledger.callBack(refused.take(attempts))
         case .timeHasCome(let ids): if !isOver { ledger.callBack(ids) }

@@ -46,7 +46,7 @@ public struct ReplicationCounts: Sendable, Equatable {
     public var rejected: UInt64 = 0
     /// Documents that ended in an error.
     public var failed: UInt64 = 0
-    /// Documents whose filter failed, or with a blob that cannot be taken; they are held.
+    /// Documents whose filter failed, or with a blob that cannot be taken or given; they are held.
     public var held: UInt64 = 0
     /// Conflicts that were decided.
     public var resolved: UInt64 = 0
