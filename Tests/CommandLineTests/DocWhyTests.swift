@@ -120,7 +120,8 @@ import Testing
         try await eventually("each has its answer") { try await states() == ["sent", "rejected_there", "held_there", "held_there"] }
         let photoText = try await listener("photo")["peers"]?.asArray?.first?["text"]?.asString ?? ""
         #expect(photoText.contains("keeps it back") && photoText.contains("a blob of it"), "\(photoText)")
-        // It begins behind them then; what it said of those that it took is not remembered.
+        // With its checkpoint saved it begins behind them then; what it said of those that it took is not remembered.
+        try await eventually("it is idle") { try await edge.replicator("hub")["activity"] == "idle" }
         #expect(try await edge.command("replicator", "hub", "stop").status == 0)
         try await eventually("it is gone") { try await listener("bad")["peers"]?.asArray?.isEmpty == true }
         let gone = try await listener("bad")["kept_by_peers"]?.asArray?.first
