@@ -242,7 +242,7 @@ package actor Agent {
         var options = DatabaseOptions(wanted)
         options.maxBlobBytes = UInt64(settings.limits.maxBlobBytes)
         options.openBlobs = openBlobs
-        options.onProblem = { [log, name = wanted.name.value] in log.error("database \(name): \($0)") }
+        options.onProblem = { [log, name = wanted.name.value] in log.error("\($0.problem(of: name))") }
         let folder = "\(settings.data.value)/\(wanted.name.value).nightjar"
         disks.watch(wanted, folder: folder, &options)
         let database = try Database.open(folder: folder, name: wanted.name.value, options: options, environment: environment)

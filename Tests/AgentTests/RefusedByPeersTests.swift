@@ -30,4 +30,21 @@ import Testing
         refused.note(try events(all - 1..<all, refusal), peer: "ben", database: "main", now: 5)
         #expect(refused.refusals.count == 1 && refused.more == 0)
     }
+
+    @Test("what a peer keeps on a list is known until it says otherwise, or gives the document itself")
+    func kept() throws {
+        var said = RefusedByPeers()
+        func note(_ direction: Direction, _ kept: KeptThere? = nil) throws {
+            var event = DocumentEvent(id: try DocumentID("a"), collection: .default, direction: direction)
+            event.kept = kept
+            said.note([event], peer: "ada", database: "main", now: 1)
+        }
+        let there = KeptThere(.rejected, try RevisionID("1-a"))
+        for taken in [Direction.push, .pull] {
+            try note(.push, there)
+            #expect(said.kept.values.map(\.kept) == [there] && said.refusals.isEmpty)
+            try note(taken)
+            #expect(said.kept.isEmpty)
+        }
+    }
 }

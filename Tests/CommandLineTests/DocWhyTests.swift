@@ -95,6 +95,42 @@ import Testing
         #expect(text.output.contains("  push: held: held after 1 try: the filter fragile fails on it: ") && text.output.contains("-> mend the plugin"), "\(text)")
     }
 
+    /// What a peer that pulls took and did not store is not called sent, also once it has connected anew.
+    @Test func aHubSaysWhatItsPeerMadeOfADocument() async throws {
+        let hub = try await AgentProcess.start(Configuration.plain)
+        let photo = "the bytes of a photo"
+        let digest = try #require(try await hub.command("blob", "put", "main", input: .text(photo)).lines.first)
+        let named = "{\"file\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":\(photo.utf8.count)}}"
+        for (id, body) in [("fine", "{}"), ("bad", #"{"bad":true}"#), ("odd", #"{"odd":1}"#), ("photo", named)] {
+            #expect(try await hub.put("main", id, body).status == 201)
+        }
+        #expect(unlink(hub.folder.path("data/main.nightjar/blobs/\(try BlobDigest(digest).hex)")) == 0)
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/picky.lua", "return {\n  pull_filter = function(doc) if doc.odd then return doc.a.b end return not doc.bad end\n}\n")
+        let edge = try await AgentProcess.start(
+            Configuration.plain + "replicators:\n"
+                + Configuration.replicator(
+                    "hub", to: "ws://127.0.0.1:\(try hub.port("edge"))/main", more: "type: pull\n    collections: { _default: { pull_filter: picky } }"), in: folder)
+        @Sendable func listener(_ id: String) async throws -> JSONValue { try await Self.why(hub, id)["listeners"]?.asArray?.first ?? .null }
+        @Sendable func states() async throws -> [String?] {
+            var found: [String?] = []
+            for id in ["fine", "bad", "odd", "photo"] { found.append(try await listener(id)["peers"]?.asArray?.first?["state"]?.asString) }
+            return found
+        }
+        try await eventually("each has its answer") { try await states() == ["sent", "rejected_there", "held_there", "held_there"] }
+        let photoText = try await listener("photo")["peers"]?.asArray?.first?["text"]?.asString ?? ""
+        #expect(photoText.contains("keeps it back") && photoText.contains("a blob of it"), "\(photoText)")
+        // With its checkpoint saved it begins behind them then; what it said of those that it took is not remembered.
+        try await eventually("it is idle") { try await edge.replicator("hub")["activity"] == "idle" }
+        #expect(try await edge.command("replicator", "hub", "stop").status == 0)
+        try await eventually("it is gone") { try await listener("bad")["peers"]?.asArray?.isEmpty == true }
+        let gone = try await listener("bad")["kept_by_peers"]?.asArray?.first
+        #expect(gone?["state"] == "rejected_there" && gone?["since"]?.asString?.hasPrefix("20") == true, "\(gone?.text ?? "")")
+        #expect(try await hub.command("doc", "why", "main", "bad").output.contains("127.0.0.1: rejected_there: the peer took 1-"))
+        #expect(try await edge.command("replicator", "hub", "start").status == 0)
+        try await eventually("the answers are known still") { try await states() == ["told", "rejected_there", "held_there", "held_there"] }
+    }
+
     @Test func aPeerThatHangsIsNamedAsSuch() async throws {
         let hub = try await AgentProcess.start(Configuration.plain)
         let target = "ws://127.0.0.1:\(try hub.port("edge"))/main"

@@ -70,14 +70,49 @@ import Testing
             try writeFile(path, wrong)
             let expected = StoreError.blobAltered(digest: digest.text, path: path)
             await #expect(throws: expected) { try await store.database.blobs.perform { try $0.read(digest) } }
-            #expect(try await store.database.alteredBlobs().map(\.path) == [path])
+            #expect(try await store.database.lostBlobs().map(\.path) == [path])
             #expect(store.database.fileProblem() == nil)
             #expect(log.problems.withLock { $0 }.last == expected)
             _ = try await store.database.blobs.perform { try $0.install(bytes) }
-            #expect(try await store.database.alteredBlobs().isEmpty)
+            #expect(try await store.database.lostBlobs().isEmpty)
             _ = try await store.database.blobs.perform { try $0.read(digest) }
         }
         #expect(log.problems.withLock { $0 }.count == 2)
+    }
+
+    @Test func aBlobThatIsGoneIsNamedWhileALiveDocumentNeedsIt() async throws {
+        let log = Log()
+        let store = try Store(log.options)
+        let (database, bytes) = (store.database, [UInt8](repeating: 7, count: 1_000))
+        let digest = BlobDigest.of(bytes)
+        let path = store.folder + "/blobs/" + digest.hex
+        func miss() async { await #expect(throws: StoreError.blobMissing(digest: digest.text)) { try await database.blobs.check(digest, pieceBytes: 100) } }
+        // Somebody asks for what nothing names.
+        await miss()
+        #expect(try await database.lostBlobs().isEmpty)
+        _ = try await database.blobs.perform { try $0.install(bytes) }
+        let saved = try await store.save("photo", "{\"file\":{\"@type\":\"blob\",\"digest\":\"\(digest.text)\",\"length\":1000}}")
+        try #require(unlink(path) == 0)
+        for _ in 0..<2 {
+            await miss()
+            let lost = try await database.lostBlobs()
+            #expect(lost.map(\.path) == [path] && lost.first?.isMissing == true && lost.first?.names.map(\.id) == [doc("photo")], "\(lost)")
+            #expect(log.problems.withLock { $0 } == [.blobMissing(digest: digest.text)])
+        }
+        // It is put back by hand; is gone again, which the check of everything finds; is stored anew.
+        try writeFile(path, bytes)
+        #expect(try await database.lostBlobs().isEmpty)
+        try #require(unlink(path) == 0)
+        #expect(try await !database.integrity().isSound)
+        #expect(try await database.lostBlobs().count == 1)
+        _ = try await database.blobs.perform { try $0.install(bytes) }
+        #expect(try await database.lostBlobs().isEmpty)
+        // Nobody needs it once the document is deleted.
+        try #require(unlink(path) == 0)
+        await miss()
+        #expect(try await database.lostBlobs().count == 1)
+        _ = try await store.save("photo", "{}", deleted: true, parent: saved.revision)
+        #expect(try await database.lostBlobs().isEmpty)
     }
 
     @Test func aCorruptPageIsNamedOnceWithWhatToDo() async throws {

@@ -93,6 +93,36 @@ struct LostDatabaseTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a blob whose file is gone is named once a peer wants it, or the doctor has looked, until it is stored anew", arguments: ["peer", "doctor"])
+    func goneBlob(_ finder: String) async throws {
+        let agent = try await AgentProcess.start(Configuration.hub())
+        let photo = String(repeating: "a photo of many bytes ", count: 1_000)
+        let peer = try await Peer.connect(agent)
+        try await peer.push("photo", blob: photo)
+        let digest = BlobDigest.of(Array(photo.utf8))
+        try agent.folder.rename("data/main.nightjar/blobs/\(digest.hex)", to: "away")
+        if finder == "peer" {
+            let reply = try await peer.ask(OutgoingRequest(profile: "getAttachment", properties: ["digest": digest.text, "docID": "photo"]))
+            #expect(reply.error?.code == 404, "\(String(describing: reply.error))")
+        } else {
+            let doctor = try await agent.command("doctor", "--offline")
+            #expect(doctor.status == 1 && doctor.output.contains("blob \(digest.text) is not stored"), "\(doctor)")
+        }
+        let health = try await agent.admin.get("/health")
+        let entries = try (health.json["attention"]?.asArray ?? []).filter { $0["text"]?.asString?.contains(digest.text) == true }
+        let text = entries.first?["text"]?.asString ?? ""
+        #expect(health.status == 503 && entries.count == 1 && entries.first?["kind"] == "documents_damaged", "\(health)")
+        #expect(text.contains("is gone") && text.contains("document photo of _default._default names it"), "\(text)")
+        #expect(entries.first?["remedy"]?.asString?.contains("nightjar blob put main FILE") == true, "\(health)")
+        for command in ["status", "doctor"] {
+            let outcome = command == "status" ? try await agent.command("status") : try await agent.command("doctor", "--offline", "--quick")
+            #expect(outcome.output.contains(digest.text) && outcome.output.contains("is gone"), "\(outcome)")
+        }
+        #expect(try await agent.command("blob", "put", "main", input: .text(photo)).status == 0)
+        #expect(try await agent.admin.get("/health").status == 200)
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("nor is a part of it, wherever in the file it is")
     func partOfAlteredBlob() async throws {
         let agent = try await AgentProcess.start(Configuration.hub())
@@ -204,19 +234,27 @@ struct LostDatabaseTests {
         for agent in [edge, agent] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("a replicator to a CouchDB keeps the document whose blob was altered, and brings all others", arguments: [5_000, 100_000])
-    func alteredPush(_ count: Int) async throws {
+    @Test(
+        "a replicator keeps the document whose blob was altered here, which is no refusal of the peer's, and brings all others; it follows at once when the blob is right",
+        arguments: ["ws", "http"], [5_000, 100_000])
+    func alteredPush(_ scheme: String, _ count: Int) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
-        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "push", scheme: "http"))
+        let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), type: "push", scheme: scheme))
         // Inside of its JSON, or as a part behind it.
         let photo = String(repeating: "a photo of many bytes ", count: count)
         let digest = try await saveDamaged("photo", photo, at: edge)
         try await edge.load("edge", 20)
         try await hub.waits(documents: 20)
         try await isNamed(digest, edge, "document photo of _default._default names it")
+        try await edge.waits("the document is held") { $0["held"]?.asInt64 == 1 && $0["refused"]?.asInt64 == 0 }
+        let health = try await edge.admin.get("/health").text
+        #expect(!health.contains("documents_refused") && !health.contains("documents_held"), "\(health)")
+        let held = try await edge.admin.get("/api/replicators/hub/held").text
+        #expect(held.contains("photo") && held.contains("the blob \(digest.text) of the document is damaged here"), "\(held)")
         #expect(try await edge.command("blob", "put", "main", input: .text(photo)).status == 0)
-        #expect(try await edge.command("replicator", "hub", "retry-refused").status == 0)
-        try await hub.waits(documents: 21)
+        // Long before what is refused is offered again.
+        try await eventually("the document is there", within: .seconds(20)) { try await hub.documents("main") == 21 }
+        try await edge.waits("nothing is held") { $0["held"]?.asInt64 == 0 }
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 

@@ -10,14 +10,27 @@ package enum BlobMend {
     }
 }
 
-extension AlteredBlob {
-    /// Which documents wait for it.
-    var namedBy: String {
+extension StoreError {
+    /// A problem of a database, as the log tells it.
+    func problem(of database: String) -> String {
+        guard case .blobMissing = self else { return "database \(database): \(self)" }
+        return "database \(database): \(self), and a document names it: \(BlobMend.text(database: database))"
+    }
+}
+
+extension LostBlob {
+    /// What is the matter, and which documents wait for it.
+    var text: String {
+        isMissing ? "the file of blob \(digest) is gone (\(path)): \(namedBy)" : "the bytes of blob \(digest) were altered on disk (\(path)): \(namedBy)"
+    }
+
+    private var namedBy: String {
         guard let first = names.first else { return "no document names it" }
         let document = "document \(first.id) of \(first.collection)"
-        guard names.count > 1 else { return "\(document) names it, and goes to no peer until it is right again" }
+        let end = "to no peer until it is \(isMissing ? "there" : "right") again"
+        guard names.count > 1 else { return "\(document) names it, and goes \(end)" }
         let others = "\(Plural.count(names.count - 1, "other document", "other documents"))\(hasMoreNames ? " and more" : "")"
-        return "\(document) and \(others) name it, and go to no peer until it is right again"
+        return "\(document) and \(others) name it, and go \(end)"
     }
 }
 

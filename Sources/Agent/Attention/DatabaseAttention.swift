@@ -37,11 +37,8 @@ extension Agent {
                     .documentsDamaged, "\(subject), collection \(damaged.collection)", "what is stored of document \(damaged.id) is damaged (\(damaged.detail))",
                     remedy: "save it anew on top of its current revision, delete it, or purge it"))
         }
-        for blob in (try? await database.alteredBlobs()) ?? [] {
-            list.append(
-                Attention(
-                    .documentsDamaged, "\(subject), blob \(blob.digest)", "the bytes of blob \(blob.digest) were altered on disk (\(blob.path)): \(blob.namedBy)",
-                    remedy: BlobMend.text(database: database.name)))
+        for blob in (try? await database.lostBlobs()) ?? [] {
+            list.append(Attention(.documentsDamaged, "\(subject), blob \(blob.digest)", blob.text, remedy: BlobMend.text(database: database.name)))
         }
         if database.hasMoreProblems {
             list.append(

@@ -85,7 +85,8 @@ extension Agent {
                     .documentsHeld, subject, since: held.oldest, "\(Plural.count(held.count, "document")) held because a filter failed",
                     remedy: "mend the plugin; nightjar replicator \(name) held says which and why"))
         }
-        if let held = try? await replicator.held(byPlugin: false), held.count > 0, let example = held.example {
+        // What cannot be given for a blob of ours is told with that blob.
+        if let held = try? await replicator.held(byPlugin: false, .pull), held.count > 0, let example = held.example {
             list.append(
                 Attention(
                     .documentsHeld, "\(subject), blobs", since: held.oldest,

@@ -2,9 +2,9 @@ import Documents
 import Interfaces
 import Replication
 
-/// Documents that peers of a listener could not take, as they said when they pulled. Kept while the agent runs.
+/// Documents that peers of a listener could not take, or did not store, as they said when they pulled. Kept while the agent runs.
 struct RefusedByPeers: Sendable {
-    /// `refused_by_peers`: documents that are named; those beyond are counted.
+    /// `refused_by_peers`: documents that are named; those beyond are counted. As many again are known that peers keep on their lists.
     static let limit = 1_000
     /// `refused_by_peers_counted`: documents beyond those that are named, of which is known that they were counted. Where there are more, these
     /// are the number.
@@ -32,15 +32,26 @@ struct RefusedByPeers: Sendable {
         var since: Int64
     }
 
+    struct Kept: Sendable {
+        var kept: KeptThere
+        /// Seconds since 1970.
+        var since: Int64
+    }
+
     private(set) var refusals: [Key: Refusal] = [:]
+    /// What peers took and have on their lists, by what they said last.
+    private(set) var kept: [Key: Kept] = [:]
     /// How many are refused beside those that are named, each counted once however often its peer comes for it.
     var more: Int { counted.count }
     /// Hashes of their keys: a key holds texts that a peer chose.
     private var counted: Set<Int> = []
 
     mutating func note(_ events: [DocumentEvent], peer: String, database: String, now: Int64) {
-        for event in events where event.direction == .push && event.error?.domain != .plugin {
+        // What is wrong here is no refusal of the peer's.
+        for event in events where event.error?.domain != .plugin && event.error?.isOfOwnBlob != true {
             let key = Key(peer: peer, database: database, collection: event.collection, id: event.id)
+            note(event, key, now: now)
+            guard event.direction == .push else { continue }
             guard var error = event.error else {
                 // It was taken after all.
                 if !refusals.isEmpty { refusals[key] = nil }
@@ -55,6 +66,15 @@ struct RefusedByPeers: Sendable {
             if error.message.utf8.count > Self.textLength { error.message = String(error.message.unicodeScalars.prefix(Self.textLength)) + " ..." }
             refusals[key] = Refusal(error: error, since: refusals[key]?.since ?? now)
         }
+    }
+
+    /// What the peer gives us itself is in its database too.
+    private mutating func note(_ event: DocumentEvent, _ key: Key, now: Int64) {
+        guard event.direction == .push, let there = event.kept else {
+            if !kept.isEmpty { kept[key] = nil }
+            return
+        }
+        if kept[key] != nil || kept.count < Self.limit { kept[key] = Kept(kept: there, since: now) }
     }
 }
 

@@ -59,13 +59,19 @@ struct ListenerWhereabouts: Sendable {
             WhereaboutsStatement("deletion_skipped", "it was deleted before the peer's first visit, and the peer wants no such deletions")
         case .underWay: WhereaboutsStatement("under_way", "it was offered or sent, and the peer has not answered", remedy: "if it stays, look at the line and at the peer")
         case .taken: WhereaboutsStatement("sent", "the peer has its current revision")
+        case .kept(let kept): Self.statement(kept)
+        case .before:
+            WhereaboutsStatement(
+                "told", "the peer began behind it when it came: it has it, keeps it back there, or did not ask for it, and what it said of it is not remembered",
+                remedy: "where it is not there: nightjar doc why, or the log, at the peer")
         case .declined:
             WhereaboutsStatement(
                 "told", "the peer was told of its current revision and did not ask for it: it has it, does not want it, or has no room for it now",
                 remedy: "where it is not there: nightjar doc why, or the log, at the peer")
         case .refused(let error):
             WhereaboutsStatement(
-                "waiting", "the peer was sent its current revision and could not take it: \(error)", remedy: "look at the peer: it comes for it again once it can"
+                "waiting", "the peer was sent its current revision and could not take it: \(error)",
+                remedy: error.isOfOwnBlob ? BlobMend.text(database: database) : "look at the peer: it comes for it again once it can"
             ).with(["error": Agent.report(error)])
         case .told:
             WhereaboutsStatement(
@@ -79,11 +85,33 @@ struct ListenerWhereabouts: Sendable {
         }
     }
 
-    /// Where the peer itself said that it cannot take the document.
-    func refusal(by peer: PeerListener.Peer, _ id: DocumentID) -> WhereaboutsStatement? {
-        let who = peer.user ?? String(peer.address[..<(peer.address.lastIndex(of: ":") ?? peer.address.endIndex)])
-        let key = RefusedByPeers.Key(peer: who, database: database, collection: collection, id: id)
-        return listener.refusedByPeers.refusals[key].map { Self.statement($0) }
+    /// Where the peer itself said that it cannot take the document; or, of one that it came behind, that it keeps it back.
+    func answer(of peer: PeerListener.Peer, _ id: DocumentID, _ standing: PeerStanding) -> WhereaboutsStatement? {
+        let key = RefusedByPeers.Key(peer: peer.user ?? PeerListener.host(of: peer.address), database: database, collection: collection, id: id)
+        let said = listener.refusedByPeers
+        if let refusal = said.refusals[key] { return Self.statement(refusal) }
+        guard case .before = standing else { return nil }
+        return said.kept[key].map { Self.statement($0) }
+    }
+
+    static func statement(_ kept: RefusedByPeers.Kept) -> WhereaboutsStatement {
+        statement(kept.kept).with(["since": .string(Timestamp.format(kept.since))])
+    }
+
+    private static func statement(_ kept: KeptThere) -> WhereaboutsStatement {
+        let took = "the peer took \(kept.revision.text) and keeps it back, by what it said then"
+        let statement =
+            switch kept.reason {
+            case .rejected:
+                WhereaboutsStatement("rejected_there", "\(took): its pull filter said no", remedy: "change the document, or the filter at the peer")
+            case .held:
+                WhereaboutsStatement("held_there", "\(took): its pull filter failed on it", remedy: "mend the plugin at the peer, which tries it again by itself")
+            case .blob:
+                WhereaboutsStatement(
+                    "held_there", "\(took): a blob of it could not be had or taken",
+                    remedy: "nightjar doc why at the peer names the blob: have its bytes stored here (nightjar blob put), or its limit raised there")
+            }
+        return statement.with(["rev": .string(kept.revision.text)])
     }
 
     static func statement(_ refusal: RefusedByPeers.Refusal) -> WhereaboutsStatement {

@@ -195,7 +195,9 @@ struct ReplicatorWhereabouts: Sendable {
         guard !noted.plugin.isEmpty else {
             return WhereaboutsStatement(
                 "waiting_for_blobs", "held after \(tries): a blob of it cannot be \(way): \(noted.error)",
-                remedy: "where a limit is named, raise it and nightjar reload; else have the blob stored anew where it comes from (nightjar blob put), then \(start)"
+                remedy: noted.direction == .push
+                    ? "\(BlobMend.text(database: config.database.name)); it goes by itself then"
+                    : "where a limit is named, raise it and nightjar reload; else have the blob stored anew where it comes from (nightjar blob put), then \(start)"
             ).with(noted).with(["error": .string(noted.error)])
         }
         return WhereaboutsStatement(

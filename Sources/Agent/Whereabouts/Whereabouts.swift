@@ -125,7 +125,10 @@ extension Agent {
         // No listener gives it to users then.
         if !isServed, unrouted != nil { condition?.remedy = nil }
         let peers = try await listener.standings(of: id, in: name, database: database)
-        let refusals = listener.refusedByPeers.refusals.filter { $0.key.database == database && $0.key.collection == name && $0.key.id == id }
+        func isOfDocument(_ key: RefusedByPeers.Key) -> Bool { key.database == database && key.collection == name && key.id == id }
+        let said = listener.refusedByPeers
+        let refusals = said.refusals.filter { isOfDocument($0.key) }
+        let kept = said.kept.filter { isOfDocument($0.key) }
         let pushed = listener.waiting.find(name, id, .pull)
         return JSONOutput.object([
             "name": .string(listener.settings.name.value), "activity": .string(listener.binding.condition.word),
@@ -134,7 +137,7 @@ extension Agent {
             "unrouted": isServed ? unrouted.map { words.statement($0).json } ?? .null : .null,
             "peers": .array(
                 peers.map { peer, standing in
-                    let statement = words.refusal(by: peer, id) ?? words.statement(standing)
+                    let statement = words.answer(of: peer, id, standing) ?? words.statement(standing)
                     return .object(
                         JSONObject(
                             [
@@ -148,6 +151,10 @@ extension Agent {
             "refused_by_peers": .array(
                 refusals.sorted { $0.key < $1.key }.map { key, refusal in
                     .object(JSONObject([.init(key: "peer", value: .string(key.peer))] + ListenerWhereabouts.statement(refusal).members))
+                }),
+            "kept_by_peers": .array(
+                kept.sorted { $0.key < $1.key }.map { key, kept in
+                    .object(JSONObject([.init(key: "peer", value: .string(key.peer))] + ListenerWhereabouts.statement(kept).members))
                 }),
             // What a peer pushes of it, and could not be taken.
             "not_taken": pushed.map { waiting in

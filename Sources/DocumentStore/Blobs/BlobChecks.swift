@@ -32,7 +32,10 @@ extension BlobStore {
         let facts: FileFacts
         // Before it is opened: what is put in its place meanwhile has others.
         do throws(FileError) { facts = try files.facts(path(digest)) } catch {
-            if error.isMissing { throw .blobMissing(digest: digest.text) }
+            if error.isMissing {
+                isMissed(digest)
+                throw .blobMissing(digest: digest.text)
+            }
             throw StoreError(error)
         }
         let (isRight, running) = checks.withLock { ($0.isRight(digest, facts), $0.running(digest, facts)) }

@@ -166,7 +166,12 @@ public final class BlobStore: Sendable {
     func ownReader(_ digest: BlobDigest) throws(StoreError) -> BlobReader { try reader(digest, nil) }
 
     private func reader(_ digest: BlobDigest, _ place: OpenBlobs.Place?) throws(StoreError) -> BlobReader {
-        try BlobReader(path: path(digest), digest: digest, files, place, environment.time) { [weak self] in self?.note(digest, $0) }
+        do throws(StoreError) {
+            return try BlobReader(path: path(digest), digest: digest, files, place, environment.time) { [weak self] in self?.note(digest, $0) }
+        } catch {
+            if case .blobMissing = error { isMissed(digest) }
+            throw error
+        }
     }
 
     /// The blob was written anew, or read.
@@ -174,6 +179,9 @@ public final class BlobStore: Sendable {
 
     /// Who read the blob has found other bytes.
     func isAltered(_ digest: BlobDigest) { note(digest, .blobAltered(digest: digest.text, path: path(digest))) }
+
+    /// Who looked for the blob has not found it. Whether a document needs it is seen later.
+    func isMissed(_ digest: BlobDigest) { problems.noteMissed(digest) }
 
     private func note(_ digest: BlobDigest, _ error: StoreError?) {
         // A disk may give others without the file having changed: what was found before says nothing any more.

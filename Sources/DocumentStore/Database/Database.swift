@@ -256,7 +256,7 @@ public final class Database: Sendable {
     /// Documents that cannot be read, as far as they were met since the start; at most `StoreLimits.damagedDocuments`.
     public var damagedDocuments: [DamagedDocument] { problems.documents }
 
-    /// More documents or blobs are damaged than ``damagedDocuments`` and ``alteredBlobs()`` name.
+    /// More documents or blobs are damaged than ``damagedDocuments`` and ``lostBlobs()`` name.
     public var hasMoreProblems: Bool { problems.isCapped }
 
     /// A peer of version vectors has been here, or edits get versions in any case.

@@ -37,8 +37,8 @@ public struct DatabaseOptions: Sendable {
     /// Largest size of the database file in pages of 4096 bytes; `nil` = SQLite's own maximum.
     public var maxPages: Int64? = nil
 
-    /// Told each problem with the database's files when it is first met: `.corrupt`, `.fileGone`, `.documentDamaged`, `.blobAltered`. Called
-    /// on a worker; must not block.
+    /// Told each problem with the database's files when it is first met: `.corrupt`, `.fileGone`, `.documentDamaged`, `.blobAltered`, and
+    /// `.blobMissing` of one that documents name. Called on a worker; must not block.
     public var onProblem: @Sendable (StoreError) -> Void = { _ in }
 
     /// What the database holds is counted here.

@@ -9,6 +9,14 @@ public struct DamagedDocument: Sendable, Equatable {
     public var detail: String
 }
 
+/// What is wrong with a blob that documents name.
+struct BlobFault: Sendable {
+    /// Of its file.
+    var path: String
+    /// It is gone; else its bytes are others.
+    var isMissing: Bool
+}
+
 /// What is wrong with a database's files, as far as readers and the writer have met it. Not stored: whoever meets it again notes it again.
 final class DatabaseProblems: Sendable {
     private struct Key: Hashable {
@@ -18,8 +26,11 @@ final class DatabaseProblems: Sendable {
 
     private struct Met {
         var documents: [Key: String] = [:]
-        /// The paths of their files.
-        var blobs: [BlobDigest: String] = [:]
+        var blobs: [BlobDigest: BlobFault] = [:]
+        /// Somebody looked for these, and they were not there. Perhaps nothing needs them.
+        var missedBlobs: Set<BlobDigest> = []
+        /// There was no room for all of those.
+        var hasMoreMissed = false
         var file: StoreError?
         var writes: (error: StoreError, since: Int64)?
         /// The version of a peer that was furthest ahead of our clock, and who gave it.
@@ -28,10 +39,27 @@ final class DatabaseProblems: Sendable {
         var copy: (version: VectorVersion, sender: String?)?
         /// There was no room for all of them.
         var isCapped = false
+
+        /// - Returns: whether that is news.
+        mutating func add(_ digest: BlobDigest, _ fault: BlobFault) -> Bool {
+            guard blobs[digest] != nil || blobs.count < StoreLimits.damagedDocuments else {
+                isCapped = true
+                return false
+            }
+            return blobs.updateValue(fault, forKey: digest)?.isMissing != fault.isMissing
+        }
+
+        /// - Returns: whether that is news.
+        mutating func isRight(_ digest: BlobDigest) -> Bool {
+            if blobs.isEmpty, missedBlobs.isEmpty { return false }
+            let wasFaulty = blobs.removeValue(forKey: digest) != nil
+            return missedBlobs.remove(digest) != nil || wasFaulty
+        }
     }
 
     private let met = Mutex(Met())
     private let report: @Sendable (StoreError) -> Void
+    let mends = BlobMends()
 
     /// - Parameter report: told each problem when it is first met.
     init(report: @escaping @Sendable (StoreError) -> Void) { self.report = report }
@@ -123,25 +151,55 @@ final class DatabaseProblems: Sendable {
 
     /// A blob was read to its end. Beyond `StoreLimits.damagedDocuments` no further ones are noted.
     func note(_ digest: BlobDigest, _ error: StoreError?) {
-        let isNew = met.withLock { met in
-            guard case .blobAltered(_, let path)? = error else {
-                if error == nil, !met.blobs.isEmpty { met.blobs[digest] = nil }
-                return false
-            }
-            guard met.blobs[digest] != nil || met.blobs.count < StoreLimits.damagedDocuments else {
-                met.isCapped = true
-                return false
-            }
-            return met.blobs.updateValue(path, forKey: digest) == nil
+        guard let error else {
+            if met.withLock({ $0.isRight(digest) }) { mends.mended([digest]) }
+            return
         }
-        if isNew, let error { report(error) }
+        guard case .blobAltered(_, let path) = error else { return }
+        if met.withLock({ $0.add(digest, BlobFault(path: path, isMissing: false)) }) { report(error) }
+    }
+
+    /// Somebody looked for a blob in vain.
+    func noteMissed(_ digest: BlobDigest) {
+        met.withLock { met in
+            guard met.missedBlobs.count < StoreLimits.damagedDocuments || met.missedBlobs.contains(digest) else {
+                met.hasMoreMissed = true
+                return
+            }
+            met.missedBlobs.insert(digest)
+        }
+    }
+
+    /// Blobs that somebody looked for in vain, and those that were found to be missed by documents before.
+    var missedBlobs: [BlobDigest] {
+        met.withLock { met in met.missedBlobs.union(met.blobs.filter { $0.value.isMissing }.keys).sorted { $0.hex < $1.hex } }
+    }
+
+    /// - Parameters:
+    ///   - missed: those that were looked for.
+    ///   - lost: of these, with the paths of their files, those that documents need and that are not there.
+    func settle(missed: [BlobDigest], lost: [(digest: BlobDigest, path: String)]) {
+        let still = Set(lost.map(\.digest))
+        let new: [BlobDigest] = met.withLock { met in
+            for digest in missed {
+                met.missedBlobs.remove(digest)
+                if !still.contains(digest), met.blobs[digest]?.isMissing == true { met.blobs[digest] = nil }
+            }
+            if met.hasMoreMissed, !lost.isEmpty { met.isCapped = true }
+            met.hasMoreMissed = false
+            var new: [BlobDigest] = []
+            for each in lost where met.add(each.digest, BlobFault(path: each.path, isMissing: true)) { new.append(each.digest) }
+            return new
+        }
+        for digest in new { report(.blobMissing(digest: digest.text)) }
+        mends.mended(missed.filter { !still.contains($0) })
     }
 
     /// Of the database's file.
     var file: StoreError? { met.withLock { $0.file } }
 
-    /// Blobs whose bytes are others, with the paths of their files.
-    var blobs: [(digest: BlobDigest, path: String)] {
-        met.withLock { met in met.blobs.sorted { $0.key.hex < $1.key.hex }.map { (digest: $0.key, path: $0.value) } }
+    /// Blobs whose bytes are others or gone.
+    var blobs: [(digest: BlobDigest, fault: BlobFault)] {
+        met.withLock { met in met.blobs.sorted { $0.key.hex < $1.key.hex }.map { (digest: $0.key, fault: $0.value) } }
     }
 }

@@ -59,7 +59,7 @@ public enum StoreLimits {
     static let deltaBasesDroppedPerWrite = 16
     /// Damaged documents of one database that are named in its state.
     public static let damagedDocuments = 100
-    /// Documents that are told of those that name a blob which is altered.
+    /// Documents that are told of those that name a blob which is altered or gone.
     static let namedDocuments = 100
     /// Blobs of one database of which it is remembered that they were read through before they were given out; some hundred bytes each.
     static let checkedBlobs = 1000

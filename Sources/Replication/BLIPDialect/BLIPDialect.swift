@@ -200,7 +200,7 @@ struct BLIPDialect: ~Copyable {
                 if slots[trip.slot].style == .announce { events.append(.warn("the peer could not take \(trip.id): \(error)")) }
                 events.append(.revisionAnswered(trip, ReplicationError(reply: error, to: Profile.rev)))
             } else {
-                events.append(.revisionAnswered(trip, nil))
+                events.append(.revisionAnswered(trip, nil, kept: reply.properties[Property.kept].flatMap { KeptThere.Reason(rawValue: $0) }))
             }
         case .subscription(let picks):
             guard let error = reply.error else { break }

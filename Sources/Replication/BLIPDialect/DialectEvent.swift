@@ -8,7 +8,7 @@ import NIOCore
 enum DialectEvent: Sendable {
     case push(slot: Int, PushEvent)
     /// The peer took a revision of ours, or could not.
-    case revisionAnswered(RevisionTrip, ReplicationError?)
+    case revisionAnswered(RevisionTrip, ReplicationError?, kept: KeptThere.Reason? = nil)
     case pull(slot: Int, PullEvent)
     case checkpoint(slot: Int, CheckpointMachine.Event)
     case blob(BlobEvent)

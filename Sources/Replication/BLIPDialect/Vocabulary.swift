@@ -57,6 +57,8 @@ enum Property {
     /// Ours, of the reply to proposeChanges, whose status still says "send it": each revision would be refused with HTTP/403, for this reason.
     /// Couchbase Lite, which would stop for good if the proposals themselves were refused, does not know it, and goes on by those refusals.
     static let refusesRevisions = "refusesRevs"
+    /// Ours, of the reply to a revision: it is on a list of the peer and not in its database, see ``KeptThere/Reason``. To others it is taken.
+    static let kept = "kept"
 }
 
 /// Truth as the peers of this field spell it: LiteCore writes `1` or `true`, Sync Gateway `true`.

@@ -113,7 +113,7 @@ extension CouchDialect {
                 texts.append(try await text(of: document))
                 plain.append(document)
             } catch {
-                let failure = ReplicationError(couch: error)
+                let failure = ReplicationError(ownBlob: error) ?? ReplicationError(couch: error)
                 guard failure.domain == .http || failure.domain == .store else { throw error }
                 answer(document, failure)
             }

@@ -59,6 +59,8 @@ final class CollectionLink {
     /// Counts the pushes on this connection, so that what belongs to an earlier one is known.
     var generation = 0
     var observation: ChangeObservation?
+    /// Of blobs that become right again.
+    var mends: ChangeObservation?
     /// Watchers of the policies.
     var watchers: [Task<Void, Never>] = []
 
@@ -124,11 +126,15 @@ final class CollectionLink {
         deltaTrips = [:]
         observation?.cancel()
         observation = nil
+        mends?.cancel()
+        mends = nil
     }
 
     func end() {
         observation?.cancel()
         observation = nil
+        mends?.cancel()
+        mends = nil
         for task in watchers { task.cancel() }
         watchers = []
     }

@@ -13,13 +13,18 @@ struct DialectEvents {
             session.owed.answered()
             guard slot < session.links.count else { return }
             if session.links[slot].push != nil { session.tell(session.links[slot], push: event) }
-        case .revisionAnswered(let trip, let error):
+        case .revisionAnswered(let trip, let error, let kept):
             session.owed.answered()
+            let fault = session.blobs.files.lent.fault(trip)
             session.blobs.files.lent.takeBack(trip)
             // One that an earlier subscription sent is no business of this one.
             guard trip.slot < session.links.count, session.links[trip.slot].push != nil, session.links[trip.slot].generation == trip.generation else { return }
             if session.deltas.sendsWholeAgain(trip.id, error, session.links[trip.slot]) { return }
-            session.tell(session.links[trip.slot], push: error.map { .refused(trip.id, $0) } ?? .acknowledged(trip.id))
+            let taken = kept.map { PushEvent.keptThere(trip.id, $0) } ?? .acknowledged(trip.id)
+            // Without the blob the peer can only say no: the no is not its own.
+            let refusal = error.map { $0.isConflict || $0.isForbidden ? $0 : fault ?? $0 }
+            let answer = refusal.map { PushEvent.refused(trip.id, $0) } ?? taken
+            session.tell(session.links[trip.slot], push: answer)
         case .pull(let slot, let event): handle(event, slot)
         case .checkpoint(let slot, let event):
             session.owed.answered()

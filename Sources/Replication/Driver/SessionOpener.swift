@@ -207,6 +207,11 @@ struct SessionOpener {
                 if link.push != nil, link.generation == generation { session.tell(link, push: .storeChanged(newest: newest)) }
             }
         }
+        if style == .propose {
+            link.mends = session.database.observeMendedBlobs { [weak owner = session.owner] digest in
+                owner?.later { $0.tell(slot, generation, push: .blobMended(digest)) }
+            }
+        }
         for changes in link.pushFilter?.allVersionChanges() ?? [] {
             watch(changes, link) { if $1.push != nil { $0.tell($1, push: .filterChanged) } }
         }

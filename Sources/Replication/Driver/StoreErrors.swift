@@ -29,6 +29,20 @@ extension ReplicationError {
     var reasonForPeer: String { domain == .store ? MessageError.busy.message : message }
 }
 
+extension ReplicationError {
+    /// A document cannot go because a blob of it is gone or damaged here; nil for any other error.
+    init?(ownBlob error: any Error) {
+        switch error as? StoreError {
+        case .blobMissing(let digest)?: self.init(domain: .store, code: 410, message: "the blob \(digest) of the document is not here any more")
+        case .blobAltered(let digest, _)?: self.init(domain: .store, code: 410, message: "the blob \(digest) of the document is damaged here")
+        default: return nil
+        }
+    }
+
+    /// A blob of the document is gone or damaged here: no matter of the peer's.
+    package var isOfOwnBlob: Bool { domain == .store && code == 410 }
+}
+
 extension StoreError {
     /// The machine could not do it for now: no room, no descriptors, a disk that failed or is not mounted, a lock that another program holds.
     fileprivate var maySoonBeOver: Bool {

@@ -195,6 +195,8 @@ enum ProposalAnswer: Sendable, Equatable {
 enum Settlement: Sendable {
     case stored
     case alreadyHere
+    /// It is on our list, which is all that the peer has to know to go on.
+    case kept(KeptThere.Reason)
     case refused(ReplicationError)
 }
 

@@ -32,13 +32,16 @@ extension PullMachine {
                 if failure == nil { counts.rejected += 1 } else { counts.held += 1 }
                 if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }
                 // What is on our list needs no second try of the peer; else it keeps what is held, and gives up what is refused.
-                if !isListed {
+                if isListed {
+                    settlement = .kept(failure == nil ? .rejected : .held)
+                } else {
                     let error = failure.map { ReplicationError.busy("the document is held: \($0.kind)") } ?? .forbidden(reason)
                     settlement = .refused(error)
                     if settings.isPassive, failure == nil { report(each.id, error, isDeleted: each.isDeleted, &actions) }
                 }
             case .held(let error):
                 counts.held += 1
+                settlement = .kept(.blob)
                 report(each.id, error, isDeleted: each.isDeleted, &actions)
             case .refused(let error), .postponed(let error):
                 counts.failed += 1

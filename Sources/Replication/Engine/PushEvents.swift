@@ -52,6 +52,8 @@ enum PushEvent: Sendable {
     /// Answers ``PushAction/compare(_:)``.
     case compared([(DocumentID, Comparison)])
     case acknowledged(DocumentID)
+    /// The same of what the peer has on a list, and not in its database.
+    case keptThere(DocumentID, KeptThere.Reason)
     case refused(DocumentID, ReplicationError)
     /// What was to be sent is not for the peer any more; it was told that nothing comes.
     case withdrawn(DocumentID)
@@ -65,6 +67,8 @@ enum PushEvent: Sendable {
     case met([(DocumentID, Version)])
     /// Whether everything that the peer announced is here, and nothing of it waits for a decision.
     case pullIsComplete(Bool)
+    /// A blob that was gone or damaged here is right again.
+    case blobMended(BlobDigest)
     case retryIsDue
     /// See ``PushAction/startRefusedTimer(attempts:seconds:)``.
     case refusedAreDue(attempts: Int)

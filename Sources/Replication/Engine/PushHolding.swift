@@ -51,7 +51,9 @@ extension PushMachine {
         report(undecided.document, ReplicationError(undecided.stall.failure), &actions)
     }
 
-    func report(_ document: OutgoingDocument, _ error: ReplicationError?, _ actions: inout [PushAction]) {
-        actions.append(.report(DocumentEvent(pushed: document, settings.collection, error)))
+    func report(_ document: OutgoingDocument, _ error: ReplicationError?, kept: KeptThere? = nil, _ actions: inout [PushAction]) {
+        var event = DocumentEvent(pushed: document, settings.collection, error)
+        event.kept = kept
+        actions.append(.report(event))
     }
 }

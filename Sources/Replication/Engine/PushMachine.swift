@@ -19,7 +19,7 @@ struct PushMachine {
     var echoes: EchoMemory
     var fetchedDeletions: FetchedDeletions
     /// Of a peer that pulls: what it was told of and has not taken.
-    var untaken = UntakenDocuments(limit: WaitingDocuments.limit)
+    var untaken: UntakenDocuments
     private var judging: JudgedPage?
     /// Read, and to be judged when the page before it is.
     var nextPage: PushPage?
@@ -28,6 +28,7 @@ struct PushMachine {
     var hasKeptBack = false
     /// Put on the list on this connection because the peer refused them.
     var refused: RefusedRetries
+    var ownBlobs: OwnBlobWaits
     var barrier = PushBarrier.down(refusal: nil)
     /// What the peer took away while it owes an answer about it.
     var removals: [Removal] = []
@@ -39,11 +40,13 @@ struct PushMachine {
         self.settings = settings
         feed = FeedReader(from: position)
         held = HeldDocuments(limit: settings.limits.heldDocuments)
+        untaken = UntakenDocuments(limit: WaitingDocuments.limit, behind: position.sequence)
         lists = OfferedLists(generation: generation)
         ledger = PushLedger(from: position.sequence, settings.limits)
         echoes = EchoMemory(limit: settings.limits.echoMemory)
         fetchedDeletions = FetchedDeletions(limit: settings.limits.echoMemory)
         refused = RefusedRetries(settings.limits)
+        ownBlobs = OwnBlobWaits(limit: settings.limits.refusedDocuments)
         retry = RetryDelay(first: settings.limits.deferralSeconds, longest: settings.limits.maximumDeferralSeconds)
         review = KeptBackReview(isDue: settings.style == .propose)
         isPullComplete = !settings.pulls
@@ -100,7 +103,8 @@ struct PushMachine {
         case .forbidden(let list, let ids, let error): forbid((list.map { lists.take($0) } ?? []) + ids, error, &actions)
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
         case .compared(let results): for (id, comparison) in results { accept(comparison, of: id, &actions) }
-        case .acknowledged(let id): acknowledge(id, &actions)
+        case .acknowledged(let id): acknowledge(id, kept: nil, &actions)
+        case .keptThere(let id, let reason): acknowledge(id, kept: reason, &actions)
         case .refused(let id, let error): refuse(id, error, &actions)
         case .noted(let batch): acknowledged.noted(batch)
         case .noteNow: note(&actions)
@@ -108,6 +112,7 @@ struct PushMachine {
         case .met(let revisions): if settings.style == .announce, !isOver { ledger.callBack(echoes.meet(revisions)) }
         case .pullIsComplete(let isComplete): isPullComplete = isComplete
         case .throttled(let isShort): isThrottled = isShort
+        case .blobMended(let digest): ledger.callBack(ownBlobs.take(digest))
         case .retryIsDue: retryElapsed()
         case .refusedAreDue(let attempts): ledger.callBack(refused.take(attempts))
         case .timeHasCome(let ids): if !isOver { ledger.callBack(ids) }
@@ -372,12 +377,14 @@ struct PushMachine {
         if settings.style == .propose, ledger.hasDue { note(&actions) }
     }
 
-    private mutating func acknowledge(_ id: DocumentID, _ actions: inout [PushAction]) {
+    private mutating func acknowledge(_ id: DocumentID, kept reason: KeptThere.Reason?, _ actions: inout [PushAction]) {
         guard case .sent(let document)? = ledger.phase(of: id) else { return }
         removalWatch.answers += 1
         ledger.count { $0.pushed += 1 }
-        report(document, nil, &actions)
+        let kept = reason.map { KeptThere($0, document.version) }
+        report(document, nil, kept: kept, &actions)
         hold(document, &actions)
+        if let kept, settings.style == .announce, !document.isEndOfBranch { untaken.note(document, .kept(kept)) }
         if ledger.waiting == 0 { retry.reset() }
         if acknowledged.unsavedCount >= settings.limits.unsavedMarks { note(&actions) }
     }

@@ -50,6 +50,7 @@ extension PushMachine {
         // What was acknowledged of it is noted first: it takes it off the list that it goes on now.
         note(&actions)
         hasKeptBack = true
+        if error.isOfOwnBlob { ownBlobs.note(document) }
         refused.note(document)
         actions.append(.list([KeptBack(document: document, refusal: error)]))
     }
@@ -147,7 +148,7 @@ extension PushMachine {
 
     /// - Parameter isFinal: the document is given up; else its sequence stays open, and it is offered again later.
     mutating func fail(_ document: OutgoingDocument, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PushAction]) {
-        ledger.count { $0.failed += 1 }
+        ledger.count { if error.isOfOwnBlob { $0.held += 1 } else { $0.failed += 1 } }
         report(document, error, &actions)
         if isFinal {
             list(document, error, &actions)

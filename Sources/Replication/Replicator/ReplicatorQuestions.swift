@@ -145,7 +145,7 @@ extension Replicator {
         return Pending(count: count)
     }
 
-    /// Documents that are held because a filter failed or a blob cannot be taken, both directions. All of them, some at a time.
+    /// Documents that are held because a filter failed or a blob cannot be taken or given, both directions. All of them, some at a time.
     public nonisolated func eachHeld(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
         let database = configuration.database
         let key = configuration.remoteKey
@@ -180,8 +180,12 @@ extension Replicator {
 
     /// How many documents are held, and the first of them.
     ///
-    /// - Parameter byPlugin: only those that a filter failed on, or only those with a blob that cannot be taken.
-    public nonisolated func held(byPlugin: Bool? = nil) async throws -> Listed { try await listed(.held, directions, byPlugin: byPlugin) }
+    /// - Parameters:
+    ///   - byPlugin: only those that a filter failed on, or only those with a blob that cannot be taken or given.
+    ///   - direction: only those of one way.
+    public nonisolated func held(byPlugin: Bool? = nil, _ direction: Exclusion.Direction? = nil) async throws -> Listed {
+        try await listed(.held, directions.filter { direction == nil || $0 == direction }, byPlugin: byPlugin)
+    }
 
     /// Documents on a list.
     public struct Listed: Sendable, Equatable {

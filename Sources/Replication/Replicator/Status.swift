@@ -17,6 +17,8 @@ public struct DocumentEvent: Sendable {
     public var isAccessRemoved: Bool
     /// Nil when the document was replicated.
     public var error: ReplicationError?
+    /// The peer took a document that we sent, and has not stored it.
+    public var kept: KeptThere?
     /// When a replicator told of it (seconds since 1970), and what it and its peer call the connection in their logs.
     public internal(set) var time: Int64?
     public internal(set) var correlationID: String?
@@ -44,7 +46,7 @@ public struct ReplicationCounts: Sendable, Equatable {
     public var rejected: UInt64 = 0
     /// Documents that ended in an error.
     public var failed: UInt64 = 0
-    /// Documents whose filter failed, or with a blob that cannot be taken; they are held.
+    /// Documents whose filter failed, or with a blob that cannot be taken or given; they are held.
     public var held: UInt64 = 0
     /// Conflicts that were decided.
     public var resolved: UInt64 = 0

@@ -131,6 +131,7 @@ extension Replicator {
             case .rejected: return .rejected(noted)
             // The peer refuses what it cannot have whole, and is not to blame.
             case .refused: return lost.isEmpty ? .refused(noted) : .blobsLost(lost)
+            case .held where noted.plugin.isEmpty && !lost.isEmpty: return .blobsLost(lost)
             case .held, .orphaned: return .held(noted)
             }
         }

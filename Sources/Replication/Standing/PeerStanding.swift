@@ -20,8 +20,12 @@ public enum PeerStanding: Sendable {
     case deletionSkipped
     /// It was offered or sent, and the peer has not answered.
     case underWay
-    /// The peer has acknowledged it, here or by beginning behind it.
+    /// The peer has acknowledged it on this connection, or gave it.
     case taken
+    /// The peer took it, and has it on a list and not in its database.
+    case kept(KeptThere)
+    /// The peer began behind it: it dealt with it on an earlier connection.
+    case before
     /// The peer was told of it and did not ask for it: it has it, does not want it, or has no room for it now.
     case declined
     /// The peer was sent it and could not take it.
@@ -75,6 +79,8 @@ extension ReplicationSession {
         if row.isDeleted, link.source.activeOnly { return .deletionSkipped }
         return switch push.untaken.fate(of: id, at: row.sequence) {
         case .taken: .taken
+        case .before: .before
+        case .untaken(.kept(let kept)): .kept(kept)
         case .untaken(.declined): .declined
         case .untaken(.refused(let error)): .refused(error)
         case .unknown: .told

@@ -25,7 +25,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             until resume, start, or the agent's next start. pending: documents that wait to be pushed, \
             with the reason where the peer could not take them: those after the checkpoint that the remote is not known to have. Not what the push \
             filter rejects, what the checkpoint has passed as held or refused, or what is still to be pulled. With ID: whether that one waits. held: documents \
-            whose filter failed, or with a blob that cannot be taken. refused: documents that the peer refused; each new connection offers them again, one that \
+            whose filter failed, or with a blob that cannot be taken or given. refused: documents that the peer refused; each new connection offers them again, one that \
             stands does after a minute, then ever more seldom, up to an hour apart, and retry-refused does it now (their former names, rejected and retry-rejected, still work); one that has until was refused for a version of a time to come, and is offered again then. What a filter here said no to \
             is rejected, and only counted. orphaned: documents that the remote took away and that stayed here, by \
             enable_auto_purge or a pull filter.

@@ -48,7 +48,7 @@ extension Explanation {
                 + "They stay at the peer; deletions and documents that fit still come, and what is to be pushed goes on.",
             "Make room: delete or purge documents, remove what is not the agent's from the disk, or raise the quota and nightjar reload. The pull goes on by itself."),
         Explanation(
-            "documents_damaged", "What is stored of a document, or the file of a blob, cannot be read or was altered. Peers do not get that document, or those "
+            "documents_damaged", "What is stored of a document, or the file of a blob, cannot be read or was altered; or the file of a blob that a document names is gone. Peers do not get that document, or those "
                 + "that name the blob; everything else goes on.",
             "A document: save it anew on top of its current revision, delete it, or purge it; or let a peer send it again. A blob: nightjar blob put DB "
                 + "FILE with the right bytes, such as a backup has in its folder blobs. A disk that does this once does it again: look at it."),

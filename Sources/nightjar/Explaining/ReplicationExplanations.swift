@@ -100,6 +100,9 @@ extension Explanation {
         Explanation("plugin/409", "A conflict waits, because the resolver failed.", "nightjar conflicts list --pending; mend the plugin."),
         Explanation("plugin/503", "A plugin failed on the document, which is held.", "nightjar replicator NAME held has file and line; mend the plugin."),
         Explanation("store/404", "The configuration names a collection that the database has not.", "Add it to collections of the database."),
+        Explanation(
+            "store/410", "A blob that the document names is gone or damaged here, so that no peer can have the document.",
+            "Store the right bytes anew: nightjar blob put DB FILE. The document goes by itself then; nightjar explain documents_damaged."),
         Explanation("store/500", "The database failed; the message says how.", "Look at the disk and at nightjar doctor."),
         Explanation(
             "store/503", "The database cannot be used for now: its disk failed or is not there, descriptors are short, or another program holds its lock.",

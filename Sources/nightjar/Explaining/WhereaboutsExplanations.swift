@@ -19,7 +19,7 @@ extension Explanation {
         Explanation("nothing_here", "There is no such document here that could be given to the peer.", "Nothing."),
         Explanation("sent", "The peer has the current revision.", "Nothing."),
         Explanation(
-            "told", "The peer of a listener was told of the current revision and did not ask for it, or what it said is not remembered: it has it, does not want it, or has no room for it now.",
+            "told", "The peer of a listener was told of the current revision, or began behind it, and did not ask for it, or what it said is not remembered: it has it, keeps it back, does not want it, or has no room for it now.",
             "Where the document is not there, ask there: nightjar doc why, or the peer's log."),
         Explanation("known", "The remote is known to have the revision that is named.", "Nothing."),
         Explanation(
@@ -45,6 +45,12 @@ extension Explanation {
         Explanation(
             "held", "A filter failed on the document, so that nobody knows whether it may pass.",
             "The text has the plugin's error. Mend the plugin; the document is tried again by itself."),
+        Explanation(
+            "rejected_there", "The peer of a listener took the document, and its pull filter said no: it is not in its database.",
+            "Change the document, or the filter there. What the filter kept back is looked at again there by itself, of which nothing is heard here."),
+        Explanation(
+            "held_there", "The peer of a listener took the document and waits with it: its pull filter failed, or a blob of it could not be had or taken.",
+            "nightjar doc why there has the error. Mend the plugin there, or the blob: nightjar blob put on the side that lacks its bytes. Of what the peer does then nothing is heard here."),
         Explanation(
             "refused", "The peer said no to the document.",
             "Mend the reason there, or change the document; then nightjar replicator NAME retry-refused. A peer of a listener has to connect anew."),

@@ -30,7 +30,9 @@ enum WhereaboutsText {
                 let user = peer["user"]?.asString.map { " (\(TextTable.printable($0)))" } ?? ""
                 statement(peer, "\(string(peer, "address"))\(user): ", to: &lines)
             }
-            for refusal in listener["refused_by_peers"]?.asArray ?? [] { statement(refusal, "\(string(refusal, "peer")): ", to: &lines) }
+            for key in ["refused_by_peers", "kept_by_peers"] {
+                for answer in listener[key]?.asArray ?? [] { statement(answer, "\(string(answer, "peer")): ", to: &lines) }
+            }
             if let left = listener["left_out"], !left.isNull { statement(left, "peers of CouchDB's protocol: ", to: &lines) }
             if let pushed = listener["not_taken"], !pushed.isNull { statement(pushed, "", to: &lines) }
         }

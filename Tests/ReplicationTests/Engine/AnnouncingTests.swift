@@ -53,6 +53,16 @@ import Testing
         push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
         push.on(.acknowledged(doc("b")))
         #expect(fate("b", 4) == .taken)
+        // It is on the peer's list only, until a newer one is not.
+        push.on(.storeChanged(newest: 5))
+        push.on(.read(page(outgoing("d", 5))))
+        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        #expect(push.on(.keptThere(doc("d"), .held)).first == "report d ok")
+        #expect(fate("d", 5) == .untaken(.kept(KeptThere(.held, rev("1-a")))) && fate("d", 6) == .taken)
+        // What the peer began behind was dealt with before, unless it was taken after all.
+        var later = UntakenDocuments(limit: 10, behind: 3)
+        later.taken(outgoing("b", 2))
+        #expect(later.fate(of: doc("a"), at: 1) == .before && later.fate(of: doc("b"), at: 2) == .taken && later.fate(of: doc("d"), at: 4) == .taken)
         // As many as are remembered, and one.
         var few = UntakenDocuments(limit: 1)
         few.note(outgoing("a", 1), .declined)

@@ -1,3 +1,4 @@
+import DocumentStore
 import Documents
 import Interfaces
 import Testing
@@ -44,6 +45,30 @@ import Testing
         push.on(.acknowledged(doc("a")))
         #expect(push.counts.pushed == 1 && push.isClean && push.machine.ledger.completedThrough == 1)
         #expect(push.on(.refusedAreDue(attempts: 6)) == [])
+    }
+
+    /// What the peer could not have whole is held, and goes when its blob is right again, whatever its timer says.
+    @Test func aBlobThatIsRightAgainHasItsDocumentsOfferedAtOnce() throws {
+        let (digest, other) = (BlobDigest.of([1]), BlobDigest.of([2]))
+        let error = try #require(ReplicationError(ownBlob: StoreError.blobMissing(digest: digest.text)))
+        var push = PushRun()
+        push.start()
+        var document = outgoing("a", 1)
+        document.blobs = [other, digest]
+        push.on(.read(page(document)))
+        let list = push.list ?? ListID(number: 0)
+        push.on(.read(end(1)))
+        push.on(.answered(list, [.wanted(known: [])]))
+        #expect(push.on(.refused(doc("a"), error)) == ["report a 410", "list a@1-a", "refused timer 0 60"])
+        push.on(.listed([doc("a")]))
+        #expect(push.counts.held == 1 && push.counts.failed == 0 && push.isClean)
+        #expect(push.on(.blobMended(BlobDigest.of([3]))) == [])
+        #expect(push.on(.blobMended(digest)) == ["again a"])
+        push.on(.readAgain([doc("a")], [document]))
+        push.on(.answered(push.list ?? ListID(number: 0), [.wanted(known: [])]))
+        push.on(.acknowledged(doc("a")))
+        #expect(push.counts.pushed == 1)
+        #expect(push.on(.blobMended(digest)) == [])
     }
 
     @Test func aChangedDocumentAndAnotherOneBeginWithTheShortestTime() {

@@ -78,6 +78,7 @@ struct BlobServing {
     }
 
     private func refuse(_ handle: AnswerHandle, _ digest: BlobDigest, _ error: any Error) {
+        if let fault = ReplicationError(ownBlob: error) { session.blobs.files.lent.note(digest, fault) }
         switch error as? StoreError {
         case .blobMissing?: session.dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
         // As of one that is not here: the document waits at the peer, and nothing else does. Here the store has said it, with the file.

@@ -1,4 +1,5 @@
 import Documents
+import Interfaces
 
 /// The blobs of revisions that are on their way to the peer: sent, and not answered. It may ask for these, whoever it is; that
 /// is when every peer asks, since it answers a revision only when it has the blobs, and Sync Gateway gives no others.
@@ -8,6 +9,8 @@ import Documents
 struct LentBlobs {
     private var byTrip: [RevisionTrip: [BlobDigest]] = [:]
     private var trips: [BlobDigest: Int] = [:]
+    /// What is wrong here with those that the peer asked for and did not get.
+    private var faults: [BlobDigest: ReplicationError] = [:]
 
     mutating func lend(_ blobs: [BlobDigest], _ trip: RevisionTrip) {
         takeBack(trip)
@@ -22,6 +25,7 @@ struct LentBlobs {
         for digest in blobs {
             guard let count = trips[digest] else { continue }
             trips[digest] = count > 1 ? count - 1 : nil
+            if count == 1, !faults.isEmpty { faults[digest] = nil }
         }
     }
 
@@ -31,4 +35,11 @@ struct LentBlobs {
     }
 
     func contains(_ digest: BlobDigest) -> Bool { trips[digest] != nil }
+
+    mutating func note(_ digest: BlobDigest, _ fault: ReplicationError) { if contains(digest) { faults[digest] = fault } }
+
+    /// Why the peer could not have all blobs of a revision, where that is known to be our fault.
+    func fault(_ trip: RevisionTrip) -> ReplicationError? {
+        faults.isEmpty ? nil : byTrip[trip]?.lazy.compactMap { faults[$0] }.first
+    }
 }

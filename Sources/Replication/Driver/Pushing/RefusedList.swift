@@ -2,11 +2,12 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Documents that the peer refused: the list that outlives the connection.
+/// Documents that the peer refused, or could not have whole: the list that outlives the connection.
 struct RefusedList {
     let session: SessionDriver
 
-    /// Puts documents on the list; what is there already keeps its time.
+    /// Puts documents on the list; what is there already keeps its time. Those with a blob that is gone or damaged here go among those that are
+    /// held.
     func listRefused(_ kept: [KeptBack], _ link: CollectionLink) {
         let ids = kept.map(\.document.id)
         guard let remote = link.remote else { return session.tell(link, push: .listed(ids)) }
@@ -19,6 +20,14 @@ struct RefusedList {
                 guard let error = each.refusal else { continue }
                 let before = try transaction.exclusion(collection, remote: remote, direction: .push, id: each.document.id)
                 let isListed = before?.kind == .refused
+                let name = transaction.listName(of: each.document.version, collection, each.document.id)
+                if error.isOfOwnBlob {
+                    if isListed { count -= 1 }
+                    let row = Exclusion(
+                        remote: remote, direction: .push, kind: .held, id: each.document.id, sequence: each.document.sequence, revision: name, error: error.message)
+                    try transaction.exclude(collection, [row])
+                    continue
+                }
                 guard isListed || count < limit else {
                     beyond += 1
                     continue
@@ -26,7 +35,7 @@ struct RefusedList {
                 if !isListed { count += 1 }
                 let row = Exclusion(
                     remote: remote, direction: .push, kind: .refused, id: each.document.id, sequence: each.document.sequence,
-                    revision: transaction.listName(of: each.document.version, collection, each.document.id), error: error.message, plugin: error.domain.rawValue, version: "\(error.code)")
+                    revision: name, error: error.message, plugin: error.domain.rawValue, version: "\(error.code)")
                 try transaction.exclude(collection, [row])
             }
             refusals.set(count)
