@@ -114,9 +114,17 @@ extension CouchDialect {
         question.members = decisions.map { decision in
             .init(key: decision.id.text, value: .array((decision.given + [decision.winner.revision]).map { .string($0.text) }))
         }
-        // The answer may have each of the names.
-        let names = decisions.reduce(0) { $0 + $1.given.count }
-        let answer = try await askJSON("POST", "/_revs_diff", .object(question), rows: decisions.count + names / 100).asObject ?? JSONObject()
+        // The answer may have each of the names, and each leaf that is there besides.
+        let most = AnswerBounds.rows(decisions.count + decisions.reduce(Portions.leaves) { $0 + $1.given.count } / 100)
+        let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: most))
+        if isTooMuch(came, isOne: decisions.count == 1) {
+            // So many that nobody looks through them.
+            guard decisions.count > 1 else { return [] }
+            let half = decisions.count / 2
+            return try await theirs(Array(decisions[..<half])) + theirs(Array(decisions[half...]))
+        }
+        guard came.isGood else { throw ReplicationError(came, to: "POST /_revs_diff") }
+        let answer = try await reading(came, "POST /_revs_diff") { $0 }.asObject ?? JSONObject()
         return decisions.compactMap { decision in
             let missing = Set((answer[decision.id.text]?["missing"]?.asArray ?? []).compactMap(\.asString))
             guard !missing.contains(decision.winner.revision.text) else {

@@ -90,6 +90,30 @@ struct CouchLeafTests {
         }
     }
 
+    @Test("a document is pushed to a peer that names thousands of its leaves as possible ancestors")
+    func ancestors() async throws {
+        let a = try TestDatabase()
+        for id in ["many", "other"] { try await a.put(id, "{\"id\":\"\(id)\"}") }
+        try await CouchServer.with { server, target in
+            let ancestors = JSONValue.array((0..<5_000).map { .string("1-\(CouchTree.hash("\($0)"))") })
+            server.trouble { request, body in
+                guard request.path == "/db/_revs_diff", let asked = (try? JSONValue(parsing: body))?.asObject else { return nil }
+                var answer = JSONObject()
+                for member in asked.members {
+                    var entry = JSONObject()
+                    entry["missing"] = member.value
+                    if member.key == "many" { entry["possible_ancestors"] = ancestors }
+                    answer[member.key] = .object(entry)
+                }
+                return .json(JSONValue.object(answer).text)
+            }
+            let configuration = ReplicatorConfiguration(a, to: target, .push) { $0.retry.maximumAttempts = 1 }
+            let status = await Replicator(configuration, try DatabaseClient(target)).run()
+            #expect(status.error == nil && status.counts.pushed == 2, "\(status)")
+            #expect(server.tree.documents.keys.sorted() == ["many", "other"])
+        }
+    }
+
     @Test("what a revision costs does not grow with the number of its document's other leaves")
     func sharedLeaves() {
         func cost(_ leaves: Int) -> Int {
