@@ -25,37 +25,44 @@ import Testing
         let problems = Mutex<[StoreError]>([])
         var options = DatabaseOptions()
         options.onProblem = { error in problems.withLock { $0.append(error) } }
-        let database = try Database.open(folder: first.folder, name: "test", options: options)
+        var database = try Database.open(folder: first.folder, name: "test", options: options)
         let c = try #require(database.collection(.default))
         let tried = Mutex(0)
-        func save(_ id: String, _ body: String) async throws {
+        func save(_ id: String, _ body: String, in database: Database) async throws {
             let saved = doc(id)
             _ = try await database.write { transaction in
                 tried.withLock { $0 += 1 }
                 return try transaction.save(c, id: saved, body: Array(body.utf8), parent: nil)
             }
         }
-        try await save("b", "{}")
-        let thrown = await #expect(throws: StoreError.self) { try await save("lost", large) }
+        try await save("b", "{}", in: database)
+        let thrown = await #expect(throws: StoreError.self) { [database] in try await save("lost", large, in: database) }
         let error = try #require(thrown)
         guard case .corrupt(path, let detail) = error else { return #expect(Bool(false), "\(error)") }
         #expect(detail.contains("malformed, met by a write: nothing more is written"))
         let before = tried.withLock { $0 }
         // Small enough for a page that is there.
-        await #expect(throws: error) { try await save("small", "{}") }
+        await #expect(throws: error) { [database] in try await save("small", "{}", in: database) }
         #expect(tried.withLock { $0 } == before, "nothing is tried")
         #expect(database.fileProblem() == error && problems.withLock { $0 } == [error])
         // Reading goes on.
         let found = try await database.read { transaction in try ["a", "b", "lost", "small"].map { try transaction.document(c, doc($0)) != nil } }
         #expect(found == [true, true, false, false])
         #expect(try await !database.integrity().isSound)
-        await #expect(throws: error) { try await save("small", "{}") }
+        await #expect(throws: error) { [database] in try await save("small", "{}", in: database) }
+        // A start is no mend.
+        database.close()
+        database = try Database.open(folder: first.folder, name: "test", options: options)
+        await #expect(throws: StoreError.self) { [database] in try await save("small", "{}", in: database) }
+        #expect(tried.withLock { $0 } == before && "\(String(describing: database.fileProblem()))".contains("met by a write"))
         // Somebody has mended it.
         try setFreePages(path, [0, 0, 0, 0])
         #expect(try await database.integrity().isSound)
         #expect(database.fileProblem() == nil)
-        try await save("lost", large)
-        try await save("small", "{}")
+        try await save("lost", large, in: database)
+        database.close()
+        database = try Database.open(folder: first.folder, name: "test", options: options)
+        try await save("small", "{}", in: database)
         #expect(try await database.statistics().first?.documents == 4)
         database.close()
     }

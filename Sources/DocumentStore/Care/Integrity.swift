@@ -30,7 +30,7 @@ extension Database {
         var report = IntegrityReport()
         let damages = problems.damages
         report.file = try await fileFaults()
-        if report.file.isEmpty { problems.fileIsSound(damages) }
+        if report.file.isEmpty, problems.fileIsSound(damages) { file.removeDamageSign() }
         for collection in collections {
             var since: SequenceNumber = 0
             while true {

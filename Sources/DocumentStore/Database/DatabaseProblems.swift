@@ -122,7 +122,14 @@ final class DatabaseProblems: Sendable {
     /// All of the file was looked at, and it is sound.
     ///
     /// - Parameter damages: as before the look.
-    func fileIsSound(_ damages: Int) { met.withLock { if $0.damages == damages { $0.damage = nil } } }
+    /// - Returns: writes may go on that might not.
+    func fileIsSound(_ damages: Int) -> Bool {
+        met.withLock { met in
+            guard met.damage != nil, met.damages == damages else { return false }
+            met.damage = nil
+            return true
+        }
+    }
 
     /// The disk failed for a write, or (nil) took one.
     func noteWrite(_ error: StoreError?, now: Int64) {

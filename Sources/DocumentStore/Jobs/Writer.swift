@@ -140,6 +140,10 @@ final class Writer: @unchecked Sendable {
                 return
             }
             if error.isOfDisk { problems.noteWrite(error, now: state.now) }
+            if problems.damage != nil, !wasDamaged {
+                wasDamaged = true
+                file.setDamageSign()
+            }
             for job in done { job.refuse(error) }
             if done.isEmpty {
                 // Not even BEGIN worked, or the file is malformed. Fail these, else the queue would be stuck on them.
@@ -158,10 +162,7 @@ final class Writer: @unchecked Sendable {
     }
 
     private func refuseIfDamaged() throws(StoreError) {
-        if let damage = problems.damage {
-            wasDamaged = true
-            throw damage
-        }
+        if let damage = problems.damage { throw damage }
         guard wasDamaged else { return }
         wasDamaged = false
         // The file is sound: what SQLite has in memory of it may be what it found malformed.

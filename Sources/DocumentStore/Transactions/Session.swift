@@ -116,8 +116,7 @@ final class Session {
         var translated = StoreError(error, path: path)
         if error.kind == .corrupt || error.kind == .notADatabase {
             if isWrite, !hasReadDamage {
-                translated = .corrupt(
-                    path: path, detail: "\(error.message), met by a write: nothing more is written to it until nightjar doctor finds the file sound")
+                translated = .metByWrite(path, error.message)
                 problems.noteDamage(translated)
             } else {
                 hasReadDamage = true
