@@ -24,6 +24,9 @@ public final class Statement {
 
     public var sql: String { sqlite3_sql(handle).map { String(cString: $0) } ?? "" }
 
+    /// It may change the file. COMMIT counts as one that does not.
+    public var isWrite: Bool { sqlite3_stmt_readonly(handle) == 0 }
+
     // MARK: binding
 
     @inline(__always) private func note(_ code: Int32) {

@@ -24,10 +24,13 @@ public struct IntegrityReport: Sendable {
 
 extension Database {
     /// Reads all that is stored: the file's own structure, each document with its history, each blob against its digest. Changes nothing;
-    /// writes go on meanwhile. Documents that are damaged are noted as such, as if somebody had asked for them.
+    /// writes go on meanwhile. Documents that are damaged are noted as such, as if somebody had asked for them. A database that takes no writes because
+    /// SQLite found its file malformed takes them again where that is sound.
     public func integrity() async throws -> IntegrityReport {
         var report = IntegrityReport()
+        let damages = problems.damages
         report.file = try await fileFaults()
+        if report.file.isEmpty, problems.fileIsSound(damages) { file.removeDamageSign() }
         for collection in collections {
             var since: SequenceNumber = 0
             while true {

@@ -12,7 +12,7 @@ extension WriteTransaction {
         do {
             made = try Opening.addCollection(session.connection, name)
         } catch {
-            throw session.note(error)
+            throw session.note(error, isWrite: true)
         }
         while state.counters.count <= made.id { state.counters.append(nil) }
         state.counters[made.id] = Counters(lastSequence: 0, documents: 0, deleted: 0)

@@ -28,7 +28,7 @@ public final class Database: Sendable {
     private let signals: ChangeSignals
     let problems: DatabaseProblems
     private let commits = CommitMeter()
-    private let file: DatabaseFile
+    let file: DatabaseFile
     let versions: VersionUse
     private let idHash: IDHash
     let keepers: BranchKeepers

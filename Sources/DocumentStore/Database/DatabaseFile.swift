@@ -5,6 +5,7 @@ import Glibc
 /// written then is lost.
 final class DatabaseFile: Sendable {
     private let path: String
+    private let folder: String
     private let identity: UInt64
     /// Tells the file from its copies.
     var home: String { String(identity) }
@@ -13,6 +14,10 @@ final class DatabaseFile: Sendable {
 
     /// The sign that there was a database. It stands beside the folder, so that it stays when the folder goes.
     static func sign(_ folder: String) -> String { folder + ".known" }
+
+    /// The sign that SQLite found the file malformed when it was to write, so that a start does not forget it. It stands in the folder: what is restored
+    /// is without.
+    static func damageSign(_ folder: String) -> String { folder + "/malformed" }
 
     /// Where a restore prepares what it puts into the folder's place at its end.
     static func preparation(_ folder: String) -> String { folder + ".restoring" }
@@ -42,9 +47,10 @@ final class DatabaseFile: Sendable {
         }
     }
 
-    /// Of a database that was opened or made now: the sign is set.
+    /// Of a database that was opened or made now: the sign of it is set, and one of damage is heeded.
     init(_ path: String, folder: String, _ files: any FileSystem, _ problems: DatabaseProblems) throws(StoreError) {
         self.path = path
+        self.folder = folder
         self.files = files
         self.problems = problems
         identity = try StoreError.ofFiles { () throws(FileError) in
@@ -57,6 +63,22 @@ final class DatabaseFile: Sendable {
             try files.syncFolder(folder + "/..")
             return identity
         }
+        if files.size(Self.damageSign(folder)) != nil { problems.noteDamage(.metByWrite(path, "SQLite found it malformed")) }
+    }
+
+    /// A disk that does not take the sign has more to say itself.
+    func setDamageSign() {
+        do throws(FileError) {
+            try files.open(Self.damageSign(folder), .create).sync()
+            try files.syncFolder(folder)
+        } catch {}
+    }
+
+    func removeDamageSign() {
+        do throws(FileError) {
+            try files.remove(Self.damageSign(folder))
+            try files.syncFolder(folder)
+        } catch {}
     }
 
     /// - Throws: `StoreError.fileGone` while the file at the path is not the one that is open.

@@ -32,6 +32,9 @@ final class DatabaseProblems: Sendable {
         /// There was no room for all of those.
         var hasMoreMissed = false
         var file: StoreError?
+        /// SQLite found the file malformed when it was to write; and how often it did.
+        var damage: StoreError?
+        var damages = 0
         var writes: (error: StoreError, since: Int64)?
         /// The version of a peer that was furthest ahead of our clock, and who gave it.
         var clock: (version: VectorVersion, sender: String?)?
@@ -128,6 +131,34 @@ final class DatabaseProblems: Sendable {
         if isNew { report(error) }
     }
 
+    /// SQLite found the file malformed when it was to write: what is written to it may be found by nobody again, though it was acknowledged.
+    func noteDamage(_ error: StoreError) {
+        let isNew = met.withLock { met in
+            met.damages += 1
+            defer { met.damage = met.damage ?? error }
+            return met.damage == nil
+        }
+        if isNew { report(error) }
+    }
+
+    /// Why nothing may be written; nil where it may be.
+    var damage: StoreError? { met.withLock { $0.damage } }
+
+    /// How often ``noteDamage(_:)`` was said.
+    var damages: Int { met.withLock { $0.damages } }
+
+    /// All of the file was looked at, and it is sound.
+    ///
+    /// - Parameter damages: as before the look.
+    /// - Returns: writes may go on that might not.
+    func fileIsSound(_ damages: Int) -> Bool {
+        met.withLock { met in
+            guard met.damage != nil, met.damages == damages else { return false }
+            met.damage = nil
+            return true
+        }
+    }
+
     /// The disk failed for a write, or (nil) took one.
     func noteWrite(_ error: StoreError?, now: Int64) {
         met.withLock { met in
@@ -196,7 +227,7 @@ final class DatabaseProblems: Sendable {
     }
 
     /// Of the database's file.
-    var file: StoreError? { met.withLock { $0.file } }
+    var file: StoreError? { met.withLock { $0.damage ?? $0.file } }
 
     /// Blobs whose bytes are others or gone.
     var blobs: [(digest: BlobDigest, fault: BlobFault)] {

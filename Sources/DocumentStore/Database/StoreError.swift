@@ -81,6 +81,11 @@ extension StoreError {
     /// There is no room to open the database with.
     package var isNoRoomToOpen: Bool { if case .diskFull(_, Self.noRoomToOpen) = self { true } else { false } }
 
+    /// SQLite found the file malformed when it was to write.
+    static func metByWrite(_ path: String, _ detail: String) -> Self {
+        .corrupt(path: path, detail: "\(detail), met by a write: nothing more is written to it until nightjar doctor finds the file sound")
+    }
+
     /// The bytes of a blob are not those of its digest: what names it waits, and nothing else has to.
     package var isOfAlteredBlob: Bool { if case .blobAltered = self { true } else { false } }
 

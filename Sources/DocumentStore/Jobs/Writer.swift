@@ -21,9 +21,11 @@ final class Writer: @unchecked Sendable {
     private let commits: CommitMeter
     /// The disk failed for a job of this transaction.
     private var diskFailure: StoreError?
-    /// Jobs at the front that met a full disk and are tried once more, each in a transaction of its own: one that needs much room must not
-    /// take the others with it.
+    /// Jobs at the front that met a full disk, or one of which met a damaged page, and are tried once more, each in a transaction of its own: one that
+    /// needs much room, or reads what is damaged, must not take the others with it.
     private var secondTries = 0
+    /// Nothing is written, since SQLite found the file malformed.
+    private var wasDamaged = false
     /// Pages that were in the log after the last commit.
     private var loggedPages: Int32 = 0
     /// Told the newest sequences after each commit.
@@ -84,10 +86,12 @@ final class Writer: @unchecked Sendable {
         state.wallNanoseconds = environment.time.wallNanoseconds()
         state.now = environment.time.wallSeconds()
         session.failure = nil
+        session.hasReadDamage = false
         diskFailure = nil
         let isSecondTry = secondTries > 0
         secondTries -= isSecondTry ? 1 : 0
         do {
+            try refuseIfDamaged()
             try session.run(session.begin)
             while true {
                 while let job = waiting.first, state.rows < StoreLimits.maxRowsPerCommit {
@@ -109,7 +113,7 @@ final class Writer: @unchecked Sendable {
             try session.options.usage.count(session)
             if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
             let begun = environment.time.monotonicNanoseconds()
-            try session.run(session.commit)
+            try session.commitWrites()
             if state.rows > 0 || !news.isEmpty { commits.add(environment.time.monotonicNanoseconds() - begun) }
             if !news.isEmpty { onCommit(news) }
             if diskFailure != nil || state.rows > 0 || !news.isEmpty { problems.noteWrite(diskFailure, now: state.now) }
@@ -129,10 +133,20 @@ final class Writer: @unchecked Sendable {
                 moveLog()
                 return
             }
+            // Of several one read what is damaged. Their writes are sound.
+            if session.hasReadDamage, problems.damage == nil, !isSecondTry, done.count > 1 {
+                secondTries = done.count
+                waiting = (done + waiting)[...]
+                return
+            }
             if error.isOfDisk { problems.noteWrite(error, now: state.now) }
+            if problems.damage != nil, !wasDamaged {
+                wasDamaged = true
+                file.setDamageSign()
+            }
             for job in done { job.refuse(error) }
             if done.isEmpty {
-                // Not even BEGIN worked. Fail these, else the queue would be stuck on them.
+                // Not even BEGIN worked, or the file is malformed. Fail these, else the queue would be stuck on them.
                 #if DEBUG
                 if environment.has(.unansweredWrite) { forgotten += waiting } else { for job in waiting { job.refuse(error) } }
                 #else
@@ -145,6 +159,14 @@ final class Writer: @unchecked Sendable {
         countLog()
         if diskFailure != nil { _ = session.options.onDiskFailure() }
         moveLog()
+    }
+
+    private func refuseIfDamaged() throws(StoreError) {
+        if let damage = problems.damage { throw damage }
+        guard wasDamaged else { return }
+        wasDamaged = false
+        // The file is sound: what SQLite has in memory of it may be what it found malformed.
+        try? session.connection.execute("PRAGMA shrink_memory")
     }
 
     private func countLog() {
@@ -166,6 +188,11 @@ final class Writer: @unchecked Sendable {
         guard session.connection.isInTransaction else {
             throw session.failure ?? .database(code: 0, message: "the transaction was rolled back", sql: "")
         }
+        if let failure = session.failure {
+            if let damage = problems.damage { throw damage }
+            // Even to go back to the savepoint would leave a transaction that takes nothing.
+            if session.hasReadDamage, !isFirst { throw failure }
+        }
         if succeeded && session.failure == nil {
             if !isFirst { try session.run(session.release) }
             try session.forEachIndex { $0.keep() }
@@ -179,6 +206,7 @@ final class Writer: @unchecked Sendable {
         if let failure, failure.isOfDisk { diskFailure = failure }
         if isFirst {
             try session.execute("ROLLBACK")
+            session.hasReadDamage = false
             try session.run(session.begin)
         } else {
             try session.run(session.rollbackTo)

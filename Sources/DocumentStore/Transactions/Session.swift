@@ -10,6 +10,8 @@ final class Session {
     /// The first failure of SQLite itself in the running job. A job that swallowed one
     /// must not be committed half done.
     var failure: StoreError?
+    /// SQLite met damage while it read for the running transaction. It takes nothing more in that one then, which says nothing of the rest of the file.
+    var hasReadDamage = false
     /// Counts a reader's transactions; stays 0 for the writer, which is always up to date.
     var view: UInt64 = 0
     /// Set as soon as the database's properties are read.
@@ -82,13 +84,13 @@ final class Session {
 
     @inline(__always)
     func step(_ statement: Statement) throws(StoreError) -> Bool {
-        do { return try statement.step() } catch { throw note(error) }
+        do { return try statement.step() } catch { throw note(error, isWrite: statement.isWrite) }
     }
 
     /// For statements without rows.
     @inline(__always)
     func run(_ statement: Statement) throws(StoreError) {
-        do { try statement.runOnce() } catch { throw note(error) }
+        do { try statement.runOnce() } catch { throw note(error, isWrite: statement.isWrite) }
     }
 
     /// The same, inside of a closure that cannot throw; nil if it went well.
@@ -98,13 +100,29 @@ final class Session {
         return nil
     }
 
+    /// Of a writer: for statements that change something, or end a transaction.
     func execute(_ sql: String) throws(StoreError) {
-        do { try connection.execute(sql) } catch { throw note(error) }
+        do { try connection.execute(sql) } catch { throw note(error, isWrite: true) }
     }
 
-    func note(_ error: SQLiteError) -> StoreError {
-        let translated = StoreError(error, path: path)
-        if case .corrupt = translated { problems.note(translated) }
+    /// Makes durable what a writer's transaction did.
+    func commitWrites() throws(StoreError) {
+        do { try commit.runOnce() } catch { throw note(error, isWrite: true) }
+    }
+
+    /// - Parameter isWrite: SQLite was to change the file. Where it finds that malformed then, nothing that is written is safe; what it finds while it
+    ///   reads may be one document's.
+    func note(_ error: SQLiteError, isWrite: Bool = false) -> StoreError {
+        var translated = StoreError(error, path: path)
+        if error.kind == .corrupt || error.kind == .notADatabase {
+            if isWrite, !hasReadDamage {
+                translated = .metByWrite(path, error.message)
+                problems.noteDamage(translated)
+            } else {
+                hasReadDamage = true
+                if case .corrupt = translated { problems.note(translated) }
+            }
+        }
         if failure == nil { failure = translated }
         return translated
     }

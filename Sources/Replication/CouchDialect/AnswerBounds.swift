@@ -22,12 +22,31 @@ enum AnswerBounds {
 }
 
 extension CouchDialect {
+    /// How much of an answer is collected, in bytes. Of several documents it is a part that leaves room for the other requests under way: where it is
+    /// more, fewer are asked for at a time.
+    func answerBytes(isOne: Bool) -> Int { isOne ? Portions.answerBytes : min(Portions.answerBytes, memory.limit / 6) }
+
+    /// A good answer is more than may be held as text and values. These are counted half as much again, and an eighth of `limits.memory` is never used.
+    func isTooMuch(_ answer: PeerAnswer, isOne: Bool) -> Bool {
+        if answer.isTooLarge { return true }
+        guard answer.isGood else { return false }
+        let values = AnswerBounds.treeSize(answer.body)
+        return values > AnswerBounds.tree || answer.body.readableBytes + values > memory.limit / 12 * (isOne ? 7 : 2)
+    }
+
     /// Reads an answer, and counts text and values among what the session holds for as long as it works with them.
     func reading<Result>(_ answer: PeerAnswer, _ what: String, _ body: (JSONValue) async throws -> Result) async throws -> Result {
         let bytes = answer.body.readableBytes + AnswerBounds.treeSize(answer.body)
+        // For a while only: what is worked on may wait for this one.
+        for _ in 0..<Self.looks where state.withLock({ $0.bytesAtHand > 0 && $0.bytesAtHand + bytes > memory.limit / 12 * 7 }) {
+            try await environment.time.sleep(nanoseconds: 50_000_000)
+        }
         state.withLock { $0.bytesAtHand += bytes }
         tell([])
         defer { state.withLock { $0.bytesAtHand -= bytes } }
         return try await body(try answer.json(what))
     }
+
+    /// How often it is looked, 50 milliseconds apart, whether there is room.
+    private static let looks = 40
 }

@@ -11,7 +11,7 @@ extension CouchDialect {
     func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {
         state.withLock { state in
             // Of conflicts that waited since an earlier connection the peer's rows were seen then.
-            for outcome in outcomes where state.branches[outcome.id] != nil || state.branches.count < Portions.branched {
+            for outcome in outcomes where state.branches[outcome.id] != nil || state.remembersMore {
                 for revision in outcome.branches where state.branches[outcome.id]?.leaves[revision] == nil {
                     state.branches[outcome.id, default: Branches()].leaves[revision] = .here
                 }
@@ -29,7 +29,7 @@ extension CouchDialect {
         state.withLock { $0.writes += 1 }
         run { dialect in
             let decisions = try await dialect.decisions(about: seen)
-            for decision in decisions { try await dialect.endLosers(of: decision) }
+            for decision in decisions { try await dialect.endAllLosers(of: decision) }
         } finally: { $0.writes -= 1 }
     }
 
@@ -114,7 +114,17 @@ extension CouchDialect {
         question.members = decisions.map { decision in
             .init(key: decision.id.text, value: .array((decision.given + [decision.winner.revision]).map { .string($0.text) }))
         }
-        let answer = try await askJSON("POST", "/_revs_diff", .object(question), rows: decisions.count).asObject ?? JSONObject()
+        // The answer may have each of the names, and each leaf that is there besides.
+        let most = AnswerBounds.rows(decisions.count + decisions.reduce(Portions.leaves) { $0 + $1.given.count } / 100)
+        let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: most))
+        if isTooMuch(came, isOne: decisions.count == 1) {
+            // So many that nobody looks through them.
+            guard decisions.count > 1 else { return [] }
+            let half = decisions.count / 2
+            return try await theirs(Array(decisions[..<half])) + theirs(Array(decisions[half...]))
+        }
+        guard came.isGood else { throw ReplicationError(came, to: "POST /_revs_diff") }
+        let answer = try await reading(came, "POST /_revs_diff") { $0 }.asObject ?? JSONObject()
         return decisions.compactMap { decision in
             let missing = Set((answer[decision.id.text]?["missing"]?.asArray ?? []).compactMap(\.asString))
             guard !missing.contains(decision.winner.revision.text) else {
@@ -132,33 +142,57 @@ extension CouchDialect {
         state.withLock { state in for leaf in decision.given { state.branches[decision.id]?.leaves[leaf] = .lost } }
     }
 
-    private func endLosers(of decision: Decision) async throws {
+    /// The greatest first, some at a time.
+    private func endAllLosers(of decision: Decision) async throws {
+        var (part, left) = (decision, decision.given[...])
+        while !left.isEmpty {
+            part.given = Array(left.suffix(Portions.ended))
+            left = left.dropLast(Portions.ended)
+            guard try await endLosers(of: part) else { return }
+        }
+    }
+
+    /// - Returns: false where what won here was ended at the peer, or is not there: the others are nothing to end.
+    private func endLosers(of decision: Decision) async throws -> Bool {
         let (id, winner, given) = (decision.id, decision.winner, decision.given)
         let open = PercentEncoding.encode(JSONValue.array((given + [winner.revision]).map { .string($0.text) }).text)
         let path = "/\(PercentEncoding.encode(id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
         let answer = try await ask(PeerRequest("GET", path, json: nil))
-        if answer.status == 404 { return }
+        if answer.status == 404 { return false }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
+        if isTooMuch(answer, isOne: given.count == 1) {
+            guard given.count > 1 else { return true }
+            var half = decision
+            for part in [given[(given.count / 2)...], given[..<(given.count / 2)]] {
+                half.given = Array(part)
+                guard try await endLosers(of: half) else { return false }
+            }
+            return true
+        }
         var found: [FoundDocument] = []
         try await reading(answer, "GET \(path)") { for case .document(let document) in ($0.asArray ?? []).map({ FoundRevision($0) }) { found.append(document) } }
         // What grew on since is news, and no loser.
         let losers = found.filter { !$0.isDeleted && given.contains($0.revision) }
         let won = found.filter { $0.revision == winner.revision || $0.history.contains(winner.revision) }
-        if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await takeUp(losers, insteadOf: winner.revision) }
+        if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await !takeUp(losers, insteadOf: winner.revision) }
         give(decision)
-        guard pushes, !won.isEmpty else { return }
+        guard pushes, !won.isEmpty else { return true }
         for loser in losers { try await end(loser) }
+        return true
     }
 
     /// What won here was ended at the peer meanwhile, in favour of what was given up here: that comes once more.
-    private func takeUp(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws {
-        guard let document = losers.max(by: { $0.revision < $1.revision }) else { return }
+    ///
+    /// - Returns: false where all of these have ended.
+    private func takeUp(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws -> Bool {
+        guard let document = losers.max(by: { $0.revision < $1.revision }) else { return false }
         let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision)
         let whole = try await withAttachments(document, WantedRevision(row: row, ancestors: [], since: "0"))
-        guard case .arrived(var received) = whole.arrival(row.sequence, limits) else { return }
+        guard case .arrived(var received) = whole.arrival(row.sequence, limits) else { return true }
         received.sequence = nil
         received.branches = PeerBranches(isLoser: false, others: Set(losers.map(\.revision)).subtracting([document.revision]), ended: [winner])
         tell([.pull(slot: 0, .arrived(received))])
+        return true
     }
 
     /// Ends a branch with the tombstone that anybody else would give it.

@@ -34,6 +34,13 @@ final class CouchDialect: RequestingDialect, Sendable {
         static let answerBytes = 48 << 20
         /// `couch_branched`: documents with several leaves whose leaves are remembered.
         static let branched = 10_000
+        /// `couch_branched_leaves`: about so many leaves of such documents.
+        static let branchedLeaves = 100_000
+        /// `couch_leaves`: leaves of one document at the peer; one that has more is not taken. CouchDB has no limit, and a document that is in conflict
+        /// with itself for long has thousands, of which a store here keeps `StoreLimits.maxBranches` in any case.
+        static let leaves = 1_000
+        /// `couch_ended`: branches of one document that are looked at together when they lost here: their names stand in a request's path.
+        static let ended = 50
         /// `couch_attempts`: how often a request is sent that the peer puts off (429, 503).
         static let attempts = 5
         /// `couch_pause`: the longest that a request waits for its next attempt, in seconds; a peer that wants more ends the connection.
@@ -85,11 +92,16 @@ final class CouchDialect: RequestingDialect, Sendable {
         var lacksBulkGet = false
         /// The leaves of documents that have several at the peer: those that lose are to be ended.
         var branches: [DocumentID: Branches] = [:]
+        /// How many leaves of the peer's were met in them.
+        var leaves = 0
         var log = ReplicationLog()
         /// The peer's, as it was when the session began: it can be long, and is read beside the session.
         var peerLog = ReplicationLog()
         /// Attachments that came, by what the peer calls them.
         var attachments: [AttachmentName: BlobReference] = [:]
+
+        /// There is room for the leaves of one document more.
+        var remembersMore: Bool { branches.count < Portions.branched && leaves < Portions.branchedLeaves }
     }
 
     let peer: any HTTPPeer
@@ -97,6 +109,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     let limits: ReplicationLimits
     let environment: Environment
     let database: Database
+    let memory: MemoryBudget
     let collection: CollectionName
     /// The peer's branches come here and are decided here, so that ours wait for them.
     let pulls: Bool
@@ -107,12 +120,16 @@ final class CouchDialect: RequestingDialect, Sendable {
     private let deliver = Mutex<@Sendable ([DialectEvent]) -> Void> { _ in }
 
     /// Nil where the transport carries messages.
-    init?(_ transport: any MessageTransport, _ role: SessionRole, _ environment: Environment, _ wire: WireLog?, _ counters: ReplicationCounters) {
+    init?(
+        _ transport: any MessageTransport, _ role: SessionRole, _ environment: Environment, _ memory: MemoryBudget, _ wire: WireLog?,
+        _ counters: ReplicationCounters
+    ) {
         guard let peer = transport as? any HTTPPeer, case .active(let active) = role else { return nil }
         self.peer = peer
         self.wire = wire
         self.counters = counters
         self.environment = environment
+        self.memory = memory
         limits = active.replicator.limits
         database = active.replicator.database
         collection = active.replicator.collections.first?.collection ?? .default

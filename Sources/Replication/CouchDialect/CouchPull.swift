@@ -13,124 +13,8 @@ struct WantedRevision: Sendable {
     var since: String
 }
 
-/// Rows that the store looks at.
-struct CouchFeedPage: Sendable {
-    var rows: [RowResult<OfferedRow>]
-    var since: String
-}
-
-/// Pull: `_changes` becomes lists of changes, what is wanted of them comes by `_bulk_get`.
+/// Pull: what the engine wants of the peer's rows comes by `_bulk_get`.
 extension CouchDialect {
-    func subscribe(_ slot: Int, _ subscription: PullSubscription) {
-        run { try await $0.follow(subscription) }
-    }
-
-    /// Reads the feed to its end, and waits there for more.
-    private func follow(_ subscription: PullSubscription) async throws {
-        var since = subscription.since?.feedText ?? "0"
-        var isCaughtUp = false
-        while !isOver {
-            let request = changes(subscription, since: since, waits: isCaughtUp)
-            let page = try await page(request, since: since)
-            if !page.rows.isEmpty { await offer(CouchFeedPage(rows: page.rows, since: since)) }
-            since = page.last
-            // A peer that does not wait must not be asked without a pause.
-            if isCaughtUp, page.rows.isEmpty { try await environment.time.sleep(seconds: 1) }
-            let isEnd = page.rows.isEmpty || page.pending.map { $0 == 0 } ?? (page.count < Portions.rows)
-            if isEnd, !isCaughtUp {
-                isCaughtUp = true
-                var marker = IncomingList(handle: nil, body: ByteBuffer())
-                marker.rows = .offered([])
-                tell([.pull(slot: 0, .listArrived(marker))])
-                if !subscription.isContinuous { return }
-            }
-        }
-    }
-
-    private func changes(_ subscription: PullSubscription, since: String, waits: Bool) -> PeerRequest {
-        var path = "/_changes?style=all_docs&since=\(PercentEncoding.encode(since))&limit=\(Portions.rows)"
-        if waits { path += "&feed=longpoll&heartbeat=\(Portions.heartbeat)" }
-        var body: JSONValue?
-        if let ids = subscription.documentIDs {
-            path += "&filter=_doc_ids"
-            body = .some(["doc_ids": .array(ids.map { .string($0.text) })])
-        } else if let channels = subscription.channels {
-            path += "&filter=sync_gateway%2Fbychannel&channels=\(channels.map(PercentEncoding.encode).joined(separator: ","))"
-        } else {
-            switch subscription.sourceFilter {
-            case .selector(let selector):
-                path += "&filter=_selector"
-                body = .some(["selector": selector])
-            case .named(let name, let parameters): path += "&" + SourceFilter.query(name, parameters)
-            case nil: break
-            }
-        }
-        var request = PeerRequest(body == nil ? "GET" : "POST", path, json: body)
-        request.patience = Portions.heartbeat * 3
-        request.hasHeartbeat = waits
-        return request
-    }
-
-    private func page(_ request: PeerRequest, since: String) async throws -> FeedAnswer {
-        let answer = try await ask(request)
-        // The path may hold parameters that are secrets.
-        let what = "\(request.method) _changes"
-        guard answer.isGood else { throw ReplicationError(answer, to: what) }
-        return try await reading(answer, what) { try FeedAnswer($0, since: since, limits: limits) }
-    }
-
-    /// Hands rows to the engine; returns when it has room for more.
-    private func offer(_ page: CouchFeedPage) async {
-        let rows = page.rows
-        let number = state.withLock { state in
-            state.lastList += 1
-            state.lists[state.lastList] = page
-            var before: DocumentID?
-            for case .row(let row) in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.branches.count < Portions.branched {
-                var known = state.branches[row.id] ?? Branches()
-                if row.id != before { known.row = [] }
-                before = row.id
-                known.row.insert(row.revision)
-                if known.leaves[row.revision] == nil { known.leaves[row.revision] = .announced }
-                state.branches[row.id] = known
-            }
-            return state.lastList
-        }
-        var list = IncomingList(handle: AnswerHandle(number: number), body: ByteBuffer())
-        list.rows = .offered(rows)
-        tell([.pull(slot: 0, .listArrived(list))])
-        await withCheckedContinuation { continuation in
-            let goesOn = state.withLock { state in
-                if state.isOver || state.lists.count < Portions.lists { return true }
-                state.feedWaits = continuation
-                return false
-            }
-            if goesOn { continuation.resume() }
-        }
-    }
-
-    func answer(_ handle: AnswerHandle?, changes answers: [ChangeAnswer]) {
-        guard let handle else { return }
-        let waits = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            guard let page = state.lists.removeValue(forKey: handle.number) else { return nil }
-            for case (.row(let row), let answer) in zip(page.rows, answers) {
-                if case .wanted(let ancestors) = answer {
-                    state.wanted.append(WantedRevision(row: row, ancestors: ancestors, since: page.since))
-                } else if case .notWanted = answer, state.branches[row.id]?.leaves[row.revision] == .announced {
-                    state.branches[row.id]?.leaves[row.revision] = .here
-                }
-            }
-            defer { state.feedWaits = nil }
-            return state.feedWaits
-        }
-        waits?.resume()
-    }
-
-    /// A list that cannot be looked at: the engine ends the connection.
-    func refuse(_ handle: AnswerHandle?, _ error: MessageError) { answer(handle, changes: []) }
-
-    // MARK: - Revisions
-
     /// Begins the requests that may go now.
     func fetch() {
         while let (wanted, over) = nextFetch() {
@@ -170,14 +54,13 @@ extension CouchDialect {
         if state.withLock({ $0.lacksBulkGet }) { return try await fetchOneByOne(wanted) }
         let docs = JSONValue.array(
             wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
-        let answer = try await ask(PeerRequest("POST", "/_bulk_get?revs=true&latest=true&attachments=false&att_encoding_info=true", json: ["docs": docs]))
+        let path = "/_bulk_get?revs=true&latest=true&attachments=false&att_encoding_info=true"
+        let answer = try await ask(PeerRequest("POST", path, json: ["docs": docs], atMost: answerBytes(isOne: wanted.count == 1)))
         if [400, 404, 405, 415, 501].contains(answer.status) {
             state.withLock { $0.lacksBulkGet = true }
             return try await fetchOneByOne(wanted)
         }
-        if answer.isTooLarge || answer.status == 413 || answer.isGood && answer.hasTooManyValues {
-            return try await fetchHalves(of: wanted) { tooLarge($0) }
-        }
+        if answer.status == 413 || isTooMuch(answer, isOne: wanted.count == 1) { return try await fetchHalves(of: wanted) { tooLarge($0) } }
         guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_get") }
         do {
             try await reading(answer, "POST _bulk_get") { json in
@@ -198,6 +81,8 @@ extension CouchDialect {
     private func fetchHalves(of wanted: [WantedRevision], refusal: (WantedRevision) -> ReplicationError) async throws {
         if wanted.count == 1 { return refuse(wanted[0], refusal(wanted[0])) }
         try await fetch(Array(wanted[..<(wanted.count / 2)]))
+        // What came of the first half is stored meanwhile.
+        await peer.untilReading()
         try await fetch(Array(wanted[(wanted.count / 2)...]))
     }
 
@@ -207,7 +92,7 @@ extension CouchDialect {
             let open = PercentEncoding.encode("[\"\(each.row.revision.text)\"]")
             let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
             let answer = try await ask(PeerRequest("GET", path, json: nil))
-            if answer.isTooLarge || answer.isGood && answer.hasTooManyValues { refuse(each, tooLarge(each)); continue }
+            if isTooMuch(answer, isOne: true) { refuse(each, tooLarge(each)); continue }
             if answer.status == 404 { try await giveUp([each]); continue }
             guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
             do { try await reading(answer, "GET \(path)") { try await take(($0.asArray ?? []).map { FoundRevision($0, of: each.row.id) }, for: [each]) } } catch {
@@ -219,7 +104,8 @@ extension CouchDialect {
 
     private func tooLarge(_ wanted: WantedRevision) -> ReplicationError {
         ReplicationError(
-            domain: .http, code: 413, message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes), or values of more than \(AnswerBounds.tree) (couch_tree_bytes)")
+            domain: .http, code: 413,
+            message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes), or values of more than \(AnswerBounds.tree) (couch_tree_bytes), or is more than limits.memory (\(memory.limit) bytes) leaves for one answer")
     }
 
     private func unreadable(_ wanted: WantedRevision, _ flaw: JSONError) -> ReplicationError {
@@ -236,8 +122,9 @@ extension CouchDialect {
         let known = state.withLock { $0.branches[document.id] }
         guard case .arrived(var received) = event else { return event }
         if let known {
-            let others = known.row.filter { !known.isOver($0) && $0 != document.revision }
-            received.branches = PeerBranches(isLoser: known.isLoser(document.revision), others: others, ended: known.ended.subtracting(document.history))
+            // One set for all of them: each with a set of its own, a thousand would hold a million.
+            let others = known.row.contains(where: known.isOver) ? known.row.filter { !known.isOver($0) } : known.row
+            received.branches = PeerBranches(isLoser: known.isLoser(document.revision), others: others, ended: known.ended.isDisjoint(with: document.history) ? known.ended : known.ended.subtracting(document.history))
         }
         if document.endsOnlyBranch(wanted.row) {
             var branches = received.branches ?? PeerBranches(isLoser: true)
@@ -286,10 +173,20 @@ extension CouchDialect {
     /// The revisions of these documents that the peer's feed names behind this place, where the same nodes answer.
     private func named(_ ids: Set<DocumentID>, since: String) async throws -> [DocumentID: Set<RevisionID>] {
         let path = "/_changes?style=all_docs&since=\(PercentEncoding.encode(since))&filter=_doc_ids"
-        let request = PeerRequest("POST", path, json: ["doc_ids": .array(ids.map { .string($0.text) })])
+        let request = PeerRequest("POST", path, json: ["doc_ids": .array(ids.map { .string($0.text) })], atMost: answerBytes(isOne: ids.count == 1))
         var named: [DocumentID: Set<RevisionID>] = [:]
         do {
-            for case .row(let row) in try await page(request, since: since).rows { named[row.id, default: []].insert(row.revision) }
+            let answer = try await ask(request)
+            if isTooMuch(answer, isOne: ids.count == 1) {
+                // It has so many leaves by now that its next row fails by name.
+                guard ids.count > 1 else { return [:] }
+                let sorted = ids.sorted()
+                for half in [sorted[..<(ids.count / 2)], sorted[(ids.count / 2)...]] { named.merge(try await self.named(Set(half), since: since)) { $1 } }
+                return named
+            }
+            for entry in try await page(answer, to: request, since: since).entries {
+                if let id = entry.id { named[id, default: []].formUnion(entry.leaves) }
+            }
         } catch let error as ReplicationError where error.domain == .http && (400..<500).contains(error.code) && !error.isTransient {
             // A peer that cannot be asked this is believed.
             return [:]

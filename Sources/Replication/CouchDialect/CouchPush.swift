@@ -19,8 +19,22 @@ extension CouchDialect {
     private func missing(_ documents: [OutgoingDocument]) async throws -> JSONObject {
         var question = JSONObject()
         question.members = documents.map { .init(key: $0.id.text, value: [.string($0.version.text)]) }
-        let answer = try await askJSON("POST", "/_revs_diff", .object(question), rows: documents.count)
         let what = "POST _revs_diff"
+        let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: AnswerBounds.rows(documents.count)))
+        if isTooMuch(came, isOne: documents.count == 1) {
+            if documents.count > 1 {
+                let half = documents.count / 2
+                var missing = try await self.missing(Array(documents[..<half]))
+                missing.members += try await self.missing(Array(documents[half...])).members
+                return missing
+            }
+            // Of a document that it lacks it names every leaf as a possible ancestor, and those may be thousands. They are nothing that has to be known.
+            if let document = documents.first, came.begins(with: document.id) {
+                return JSONObject([.init(key: document.id.text, value: ["missing": [.string(document.version.text)]])])
+            }
+        }
+        guard came.isGood else { throw ReplicationError(came, to: "POST /_revs_diff") }
+        let answer = try await reading(came, "POST /_revs_diff") { $0 }
         guard let missing = answer.asObject else { throw unexpected(answer, in: what, wanted: "an object of the documents that are missing there") }
         let asked = Set(documents.map(\.id))
         for member in missing.members {

@@ -1,16 +1,68 @@
 import Documents
+import Encodings
 import Interfaces
 
+/// One document of an answer of `_changes`. Its rows are made when their turn comes: they are many times its leaves.
+struct FeedEntry: Sendable {
+    /// Nil for one that cannot be stored here: it fails.
+    var id: DocumentID?
+    var sequence: RemoteSequence
+    /// Where the row before stands.
+    var before: String
+    /// The greatest first.
+    var leaves: [RevisionID] = []
+    var isDeleted = false
+    /// Why it cannot be taken as it is.
+    var problem: String?
+
+    var rows: [RowResult<OfferedRow>] {
+        var rows: [RowResult<OfferedRow>] = []
+        if let problem { rows.append(.bad(problem, sequence: leaves.isEmpty ? sequence : nil, id: id)) }
+        guard let id else { return rows }
+        // Each leaf has a place of its own; the row is done with its last, and until then the feed goes on behind the row before.
+        for (index, leaf) in leaves.enumerated().reversed() {
+            let place = index == 0 ? sequence : RemoteSequence(behind: before, index, in: sequence)
+            rows.append(.row(OfferedRow(sequence: place, id: id, revision: leaf, isDeletion: isDeleted)))
+        }
+        return rows
+    }
+
+    /// What it holds in memory.
+    var bytes: Int {
+        MemoryLayout<Self>.stride + (id.map { HeldBytes.text($0.text) } ?? 0) + HeldBytes.text(sequence.json) + HeldBytes.text(before)
+            + leaves.reduce(0) { $0 + MemoryLayout<RevisionID>.stride + HeldBytes.text($1.text) }
+    }
+}
+
 /// One answer of `_changes`.
-struct FeedAnswer {
-    /// What cannot be stored here is a row too, which fails by name.
-    var rows: [RowResult<OfferedRow>] = []
+struct FeedAnswer: Sendable {
+    /// What cannot be stored here is one too, which fails by name.
+    var entries: [FeedEntry] = []
     /// Rows as the peer counts them: one for a document.
     var count = 0
     /// Where the feed goes on.
     var last: String
     /// How many rows are behind it, where the peer says so.
     var pending: Int64?
+
+    var rows: [RowResult<OfferedRow>] { entries.flatMap(\.rows) }
+
+    /// The same without its leaves: those are more than may be held.
+    func refused() -> Self {
+        var answer = self
+        for index in answer.entries.indices {
+            answer.entries[index].leaves = []
+            if let id = answer.entries[index].id { answer.entries[index].problem = Self.tooManyLeaves(id, "more leaves than can be read") }
+        }
+        return answer
+    }
+
+    /// It has the same documents, with the same leaves. A cluster may name one place of its feed in several ways.
+    func isSame(as other: Self) -> Bool { entries.map(\.id) == other.entries.map(\.id) && entries.map(\.leaves) == other.entries.map(\.leaves) }
+
+    private static func tooManyLeaves(_ id: DocumentID, _ what: String) -> String {
+        "document \(id) has \(what) at the peer, couch_leaves is \(CouchDialect.Portions.leaves): delete or purge there what its conflicts left; it comes when it changes"
+    }
 
     init(_ answer: JSONValue, since: String, limits: ReplicationLimits) throws(ReplicationError) {
         guard let results = answer["results"]?.asArray else {
@@ -28,32 +80,31 @@ struct FeedAnswer {
             last = sequence.feedText
             // Design documents are the peer's own programs.
             if text.utf8.starts(with: "_design/".utf8) || text.utf8.starts(with: "_local/".utf8) { continue }
-            let id: DocumentID
-            do { id = try DocumentID(text) } catch {
-                rows.append(.bad("\(error)", sequence: sequence))
-                continue
-            }
-            var leaves: [RevisionID] = []
-            var problem: String?
-            for change in row["changes"]?.asArray ?? [] {
-                do { leaves.append(try RevisionID(change["rev"]?.asString ?? "")) } catch { problem = "document \(id) cannot be stored here: \(error)" }
-            }
-            if leaves.isEmpty, problem == nil { problem = "document \(id): its row of _changes names no revision" }
-            // In an order of our own: PouchDB has tombstones of a higher generation before the winner.
-            leaves.sort(by: >)
-            if let problem { rows.append(.bad(problem, sequence: leaves.isEmpty ? sequence : nil, id: id)) }
-            // Then the winner is, and with it every leaf.
-            let isDeleted = row["deleted"]?.asBool == true
-            // Each leaf has a place of its own; the row is done with its last, and until then the feed goes on behind the row before.
-            for (index, leaf) in leaves.enumerated().reversed() {
-                let place = index == 0 ? sequence : RemoteSequence(behind: before, index, in: sequence)
-                rows.append(.row(OfferedRow(sequence: place, id: id, revision: leaf, isDeletion: isDeleted)))
-            }
+            var entry = FeedEntry(sequence: sequence, before: before)
+            do { entry.id = try DocumentID(text) } catch { entry.problem = "\(error)" }
+            if let id = entry.id { Self.read(row, id, &entry) }
+            entries.append(entry)
         }
         if let end = answer["last_seq"].flatMap({ RemoteSequence(feed: $0) }) {
             try end.checkFeed(limits)
             last = end.feedText
         }
+    }
+
+    private static func read(_ row: JSONValue, _ id: DocumentID, _ entry: inout FeedEntry) {
+        let changes = row["changes"]?.asArray ?? []
+        // Then the winner is, and with it every leaf.
+        entry.isDeleted = row["deleted"]?.asBool == true
+        guard changes.count <= CouchDialect.Portions.leaves else {
+            entry.problem = tooManyLeaves(id, Plural.count(changes.count, "leaf", "leaves"))
+            return
+        }
+        for change in changes {
+            do { entry.leaves.append(try RevisionID(change["rev"]?.asString ?? "")) } catch { entry.problem = "document \(id) cannot be stored here: \(error)" }
+        }
+        if entry.leaves.isEmpty, entry.problem == nil { entry.problem = "document \(id): its row of _changes names no revision" }
+        // In an order of our own: PouchDB has tombstones of a higher generation before the winner.
+        entry.leaves.sort(by: >)
     }
 }
 

@@ -10,6 +10,9 @@ struct AskedRows {
         var later: [Version] = []
     }
 
+    /// Earlier offers that a row names where what the peer had is not known.
+    private static let namedOffers = 32
+
     private var rows: [RemoteSequence: AskedRow] = [:]
     private var underWay: [DocumentID: UnderWay] = [:]
 
@@ -22,7 +25,10 @@ struct AskedRows {
     func document(at sequence: RemoteSequence?) -> DocumentID? { sequence.flatMap { rows[$0]?.id } }
 
     mutating func ask(_ sequence: RemoteSequence, _ id: DocumentID, _ revision: Version, peerHad: PeerRevision) {
-        rows[sequence] = AskedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: begin(id, revision))
+        var earlier = begin(id, revision)
+        // Of a peer that has several revisions of a document nobody asks this; each of a thousand would name all others.
+        if peerHad == .unknown, earlier.count > Self.namedOffers { earlier = [] }
+        rows[sequence] = AskedRow(id: id, revision: revision, peerHad: peerHad, offeredBefore: earlier)
     }
 
     /// The revision is here; it goes on its way into the store. Nil for one that the peer was not asked for, or of another document than the

@@ -36,7 +36,8 @@ enum HeldBytes {
     ) -> Int {
         var bytes = revision + text(id.text) + text(version.text) + history.heldBytes + versions(offeredBefore)
         if let sequence { bytes += text(sequence.json) }
-        if let branches { bytes += versions(branches.others) + versions(branches.ended) }
+        // The leaves of a document share the set of them: each counts as one of it.
+        if let branches { bytes += (branches.others.first.map { Self.version + text($0.text) } ?? 0) + versions(branches.ended) }
         return bytes
     }
 

@@ -96,6 +96,7 @@ extension ReplicationError {
 struct PeerBranches: Sendable {
     /// Another leaf is the peer's current revision.
     var isLoser: Bool
+    /// The peer's leaves, this one perhaps among them.
     var others: Set<Version> = []
     /// Revisions whose branches ended there.
     var ended: Set<Version> = []

@@ -5,9 +5,9 @@ extension Explanation {
             "not_ready", "The agent is starting or stopping.",
             "Wait. Where a start takes long, its log names the database or the plugin that it is at."),
         Explanation(
-            "database_unreadable", "The file of a database is damaged, gone, or was replaced under the running agent; or its disk fails. Or the folder of its blobs is gone.",
+            "database_unreadable", "The file of a database is damaged, gone, or was replaced under the running agent; or its disk fails. Or the folder of its blobs is gone. Where SQLite found the file malformed when it was to write, nothing more is written to it.",
             "Look at the disk (dmesg, smartctl). Put the file back, or stop the agent and restore a backup: nightjar restore. nightjar doctor says how "
-                + "much of it can still be read; nightjar export saves that."),
+                + "much of it can still be read, and lets writes go on where it finds the file sound; nightjar export saves what can be read."),
         Explanation(
             "writes_failing", "The disk takes no writes: it is full or it fails. What was acknowledged before is safe; nothing new is stored.",
             "Make room, or look after the disk. Writes go on by themselves then."),

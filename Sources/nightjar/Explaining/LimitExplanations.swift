@@ -113,6 +113,9 @@ extension Explanation {
         Explanation("max_checkpoint_bytes", "A peer's checkpoint is larger than 128 KiB.", "Look at the peer's version."),
         Explanation("max_checkpoint_id_bytes", "A peer's checkpoint id is longer than 512 bytes.", "Look at the peer's version."),
         Explanation("couch_answer_bytes", "A CouchDB answered with more than 48 MiB at once, for one document.", "Make its attachments or its conflicts fewer there."),
+        Explanation(
+            "couch_leaves", "A document has more than 1,000 leaves at a CouchDB: branches of conflicts that nobody decided, and tombstones of those that ended. It is not pulled; others are.",
+            "Decide its conflicts there, and purge the leaves that are left (_purge): it comes when it changes. Whoever makes them with each write should be mended first."),
         Explanation("couchdb_descending_bytes", "A feed backwards with include_docs comes to more than 8 MiB.", "Ask for fewer with limit."),
         Explanation("couchdb_index_name_bytes", "An index has a name of more than 1,024 bytes.", "Use a shorter one."),
         Explanation("couchdb_part_header_bytes", "A part of a multipart body has a header of more than 8 KiB.", "Look what the client sends."),

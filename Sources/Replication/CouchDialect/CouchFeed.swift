@@ -1,0 +1,166 @@
+import Documents
+import DocumentStore
+import Encodings
+import Interfaces
+import NIOCore
+
+/// Rows that the store looks at.
+struct CouchFeedPage: Sendable {
+    var rows: [RowResult<OfferedRow>]
+    var since: String
+}
+
+/// Pull: `_changes` becomes lists of changes.
+extension CouchDialect {
+    func subscribe(_ slot: Int, _ subscription: PullSubscription) {
+        run { try await $0.follow(subscription) }
+    }
+
+    /// Reads the feed to its end, and waits there for more.
+    private func follow(_ subscription: PullSubscription) async throws {
+        var since = subscription.since?.feedText ?? "0"
+        var (isCaughtUp, rows) = (false, Portions.rows)
+        while !isOver {
+            let (page, asked) = try await page(subscription, since: since, waits: isCaughtUp, rows)
+            await offer(page, since: since)
+            since = page.last
+            // A peer that does not wait must not be asked without a pause.
+            if isCaughtUp, page.entries.isEmpty { try await environment.time.sleep(seconds: 1) }
+            let isEnd = page.count == 0 || page.pending.map { $0 == 0 } ?? (page.count < asked)
+            rows = min(asked * 2, Portions.rows)
+            if isEnd, !isCaughtUp {
+                isCaughtUp = true
+                var marker = IncomingList(handle: nil, body: ByteBuffer())
+                marker.rows = .offered([])
+                tell([.pull(slot: 0, .listArrived(marker))])
+                if !subscription.isContinuous { return }
+            }
+        }
+    }
+
+    /// The next page of the feed, and how many rows were asked for: fewer than may be where the documents have so many leaves that the answer is
+    /// more than may be held. A document that is more by itself fails alone.
+    private func page(
+        _ subscription: PullSubscription, since: String, waits: Bool, _ rows: Int
+    ) async throws -> (page: FeedAnswer, rows: Int) {
+        var rows = rows
+        var suspect: FeedAnswer?
+        while true {
+            let request = changes(subscription, since: since, waits: waits, rows)
+            let answer = try await ask(request)
+            if !isTooMuch(answer, isOne: rows == 1) { return (try await page(answer, to: request, since: since), rows) }
+            if rows > 1 {
+                rows = max(1, rows / 4)
+                continue
+            }
+            let short = changes(subscription, since: since, waits: waits, rows, style: "main_only")
+            let winner = try await page(try await ask(short), to: short, since: since)
+            // Else what was too much may have been the row of a document that has moved on meanwhile.
+            if let suspect, winner.isSame(as: suspect) { return (winner.refused(), rows) }
+            suspect = winner
+        }
+    }
+
+    private func changes(
+        _ subscription: PullSubscription, since: String, waits: Bool, _ rows: Int, style: String = "all_docs"
+    ) -> PeerRequest {
+        var path = "/_changes?style=\(style)&since=\(PercentEncoding.encode(since))&limit=\(rows)"
+        if waits { path += "&feed=longpoll&heartbeat=\(Portions.heartbeat)" }
+        var body: JSONValue?
+        if let ids = subscription.documentIDs {
+            path += "&filter=_doc_ids"
+            body = .some(["doc_ids": .array(ids.map { .string($0.text) })])
+        } else if let channels = subscription.channels {
+            path += "&filter=sync_gateway%2Fbychannel&channels=\(channels.map(PercentEncoding.encode).joined(separator: ","))"
+        } else {
+            switch subscription.sourceFilter {
+            case .selector(let selector):
+                path += "&filter=_selector"
+                body = .some(["selector": selector])
+            case .named(let name, let parameters): path += "&" + SourceFilter.query(name, parameters)
+            case nil: break
+            }
+        }
+        var request = PeerRequest(body == nil ? "GET" : "POST", path, json: body, atMost: answerBytes(isOne: rows == 1))
+        request.patience = Portions.heartbeat * 3
+        request.hasHeartbeat = waits
+        return request
+    }
+
+    func page(_ answer: PeerAnswer, to request: PeerRequest, since: String) async throws -> FeedAnswer {
+        // The path may hold parameters that are secrets.
+        let what = "\(request.method) _changes"
+        guard answer.isGood else { throw ReplicationError(answer, to: what) }
+        return try await reading(answer, what) { try FeedAnswer($0, since: since, limits: limits) }
+    }
+
+    /// Hands a page to the engine, a list of rows at a time: those of one document together. What waits counts as held.
+    private func offer(_ page: FeedAnswer, since: String) async {
+        let bytes = page.entries.reduce(0) { $0 + $1.bytes }
+        state.withLock { $0.bytesAtHand += bytes }
+        defer { state.withLock { $0.bytesAtHand -= bytes } }
+        var rows: [RowResult<OfferedRow>] = []
+        for entry in page.entries {
+            if !rows.isEmpty, rows.count + entry.leaves.count > Portions.rows {
+                await offer(CouchFeedPage(rows: rows, since: since))
+                rows = []
+            }
+            rows += entry.rows
+        }
+        if !rows.isEmpty { await offer(CouchFeedPage(rows: rows, since: since)) }
+    }
+
+    /// Hands rows to the engine; returns when it has room for more.
+    private func offer(_ page: CouchFeedPage) async {
+        let rows = page.rows
+        let number = state.withLock { state in
+            state.lastList += 1
+            state.lists[state.lastList] = page
+            var before: DocumentID?
+            for case .row(let row) in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.remembersMore {
+                // Taken out, so that it is not copied for each of its leaves.
+                var known = state.branches.removeValue(forKey: row.id) ?? Branches()
+                if row.id != before { known.row = [] }
+                before = row.id
+                known.row.insert(row.revision)
+                if known.leaves[row.revision] == nil {
+                    known.leaves[row.revision] = .announced
+                    state.leaves += 1
+                }
+                state.branches[row.id] = known
+            }
+            return state.lastList
+        }
+        var list = IncomingList(handle: AnswerHandle(number: number), body: ByteBuffer())
+        list.rows = .offered(rows)
+        tell([.pull(slot: 0, .listArrived(list))])
+        await withCheckedContinuation { continuation in
+            let goesOn = state.withLock { state in
+                if state.isOver || state.lists.count < Portions.lists { return true }
+                state.feedWaits = continuation
+                return false
+            }
+            if goesOn { continuation.resume() }
+        }
+    }
+
+    func answer(_ handle: AnswerHandle?, changes answers: [ChangeAnswer]) {
+        guard let handle else { return }
+        let waits = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard let page = state.lists.removeValue(forKey: handle.number) else { return nil }
+            for case (.row(let row), let answer) in zip(page.rows, answers) {
+                if case .wanted(let ancestors) = answer {
+                    state.wanted.append(WantedRevision(row: row, ancestors: ancestors, since: page.since))
+                } else if case .notWanted = answer, state.branches[row.id]?.leaves[row.revision] == .announced {
+                    state.branches[row.id]?.leaves[row.revision] = .here
+                }
+            }
+            defer { state.feedWaits = nil }
+            return state.feedWaits
+        }
+        waits?.resume()
+    }
+
+    /// A list that cannot be looked at: the engine ends the connection.
+    func refuse(_ handle: AnswerHandle?, _ error: MessageError) { answer(handle, changes: []) }
+}
