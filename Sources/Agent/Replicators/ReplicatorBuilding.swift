@@ -192,6 +192,7 @@ package enum ReplicatorBuilding {
         client.userAgent = "nightjar/\(AgentVersion.number)"
         client.heartbeat = .seconds(Int64(settings.heartbeat.value))
         client.limits.pongTime = .seconds(Int64(settings.pongTime))
+        client.bandwidth = settings.bandwidth.map { Bandwidth(BandwidthCap($0), time: environment.time) }
         if case .basic = settings.authenticator { client.sessions = SessionCookies(time: environment.time) }
         client.opensSession = settings.openSession.value
         // A server that also admits guests asks nobody.
@@ -259,6 +260,10 @@ package enum ReplicatorBuilding {
         }
         return security
     }
+}
+
+extension BandwidthCap {
+    init(_ settings: BandwidthSettings) { self.init(send: settings.send, receive: settings.receive) }
 }
 
 extension CollectionName {

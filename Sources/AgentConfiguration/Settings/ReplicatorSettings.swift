@@ -67,6 +67,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var deltaSync = true
     /// Level of compression of what is sent; 0: none. Default 3.
     package var compression = Located(3)
+    /// How much of the line its connections take. Default: nil, as much as there is.
+    package var bandwidth: BandwidthSettings?
     package internal(set) var position = SourcePosition.none
 
     package init() {}
@@ -125,6 +127,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas where the database has them on and the other side takes them."),
         Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
+        Key("bandwidth", optional: \.bandwidth, Form<BandwidthSettings>.section,
+            "Bytes a second that its connections take of the line. Absent: as many as there are."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
@@ -218,6 +222,9 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         if scheme == .discover {
             if let proxy { refuse("proxy", at: proxy.position, "leads out of the local network", &reading) }
             checkTrustInDiscovered(&reading)
+        }
+        if !scheme.isNetwork, let bandwidth {
+            refuse("bandwidth", at: bandwidth.position, "needs a network target (ws, wss, http or https)", &reading)
         }
         if !scheme.isNetwork, let proxy { refuse("proxy", at: proxy.position, "needs a network target (ws, wss, http or https)", &reading) }
         // They have no HTTP in which these could travel.
