@@ -133,6 +133,8 @@ private let wrong: [Wrong] = [
     Wrong(listener("authenticator: none\n    compression: ‸false"), "listeners[0].compression", "off, or a level from 1"),
     Wrong(listener("authenticator: none\n    compression: ‸\"6\""), "found \"6\""),
     Wrong(replicator("compression: ‸off", target: "https://hub/main"), "compression", "Couchbase Lite", "the target is https:"),
+    Wrong(replicator("collections: { _default: { priority: ‸10 } }"), "_default.priority", "from 0 to 9", "found 10"),
+    Wrong(replicator("type: pull\n    collections: { _default: { priority: ‸1 } }"), "of what is pushed", "type is pull"),
     Wrong(replicator("bandwidth: { send: ‸64 }"), "replicators[0].bandwidth.send", "a size from 4KiB", "found 64"),
     Wrong(replicator("bandwidth: ‸64KiB"), "replicators[0].bandwidth", "a mapping"),
     Wrong(replicator("bandwidth: ‸{}"), "\"send\", \"receive\" or both", "found neither"),

@@ -50,6 +50,35 @@ struct BandwidthTests {
         #expect(text.contains("at most 64 KiB \(way == "send" ? "sent" : "received") a second (bandwidth)"), "\(text)")
     }
 
+    @Test("a document of a collection that goes first does not wait for those that are on their way")
+    func priority() async throws {
+        let collections = "{ collections: [ plant.alarms, plant.readings ] }"
+        let hub = try await AgentProcess.start(Configuration.hub(database: collections))
+        let edge = try await AgentProcess.start(
+            """
+            data: data
+            admin: { port: 0, open: true }
+            databases: { main: \(collections) }
+            replicators:
+              - name: hub
+                database: main
+                target: ws://127.0.0.1:\(try hub.port("edge"))/main
+                type: push
+                continuous: true
+                compression: off
+                bandwidth: { send: 128KiB }
+                collections: { plant.readings: {}, plant.alarms: { priority: 9 } }
+            """)
+        try await edge.connects("hub")
+        // Ten seconds on this line.
+        let readings = (0..<600).map { "{\"_id\":\"r\($0)\",\"text\":\"\(String(repeating: "wind and weather", count: 128))\"}" }
+        try await edge.post("/api/databases/main.plant.readings/import", readings.joined(separator: "\n"))
+        try await eventually("readings come") { try await hub.documents("main", collection: "plant.readings") > 0 }
+        #expect(try await edge.put("main.plant.alarms", "fire", "{\"at\":1}").status == 201)
+        try await eventually("the alarm is there") { try await hub.documents("main", collection: "plant.alarms") == 1 }
+        #expect(try await hub.documents("main", collection: "plant.readings") < 500)
+    }
+
     @Test("a reload puts another cap in force, and takes it away")
     func reload() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())

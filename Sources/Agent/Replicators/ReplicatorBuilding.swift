@@ -49,6 +49,7 @@ package enum ReplicatorBuilding {
             if !wanted.channels.isEmpty { collection.channels = wanted.channels.map(\.value) }
             collection.sourceFilter = SourceFilter(wanted)
             collection.skipsDeletions = wanted.skipDeletions
+            collection.priority = wanted.priority.value
             collections.append(collection)
         }
         var configuration = ReplicatorConfiguration(

@@ -197,6 +197,9 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
             refuse("collections", at: collections[1].collection.position, "only one collection goes to a database of CouchDB", &reading)
         }
         for collection in collections {
+            if collection.priority.value > 0, !direction.pushes {
+                reading.report(at: collection.priority.position, "\"priority\" is of what is pushed, but type is pull")
+            }
             let choices = collection.choices
             guard let choice = choices.first, choice.key == "selector" || choice.key == "source_filter" else { continue }
             if !isDatabase { refuse(choice.key, at: choice.position, "needs a database of CouchDB (http or https)", &reading) }
@@ -278,6 +281,8 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
     package var sourceFilter: SourceFilterSettings?
     /// Deletions of documents that the other side never had stay where they are. Default false.
     package var skipDeletions = false
+    /// Documents of collections with a higher one are pushed first. Default 0.
+    package var priority = Located(0)
     /// Default: nil, the database's.
     package var conflictResolver: PluginReference?
     package internal(set) var position = SourcePosition.none
@@ -299,6 +304,8 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
         Key("source_filter", optional: \.sourceFilter, .sourceFilter, "http and https: a filter of the other side, DESIGN/NAME, decides what is pulled."),
         Key("skip_deletions", \.skipDeletions, .boolean,
             "Leaves out deletions of documents that the receiving side never had. An unknown one costs a row of a list, not a document."),
+        Key("priority", \.priority, Form<Int>.integer(0...9).located,
+            "Among the collections of the replicator: documents of those with a higher one are pushed first, also while others are under way."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the database's."),
     ]
 
