@@ -113,6 +113,23 @@ struct PacingTests {
         #expect((9 * own...11 * own).contains(crossed[0]), "\(crossed)")
     }
 
+    @Test("what a connection says first does not wait for others")
+    func greeting() throws {
+        let shared = Bandwidth(BandwidthCap(send: 4 << 10), time: HandClock())
+        let channels = try (0..<2).map { _ in
+            let channel = EmbeddedChannel()
+            try channel.pipeline.syncOperations.addHandler(PacingHandler([shared]))
+            return channel
+        }
+        defer { for channel in channels { _ = try? channel.finish() } }
+        channels[0].writeAndFlush(ByteBuffer(repeating: 7, count: 1 << 20), promise: nil)
+        for (number, isHeard) in [true, true, false].enumerated() {
+            channels[1].writeAndFlush(ByteBuffer(repeating: UInt8(number), count: 8 << 10), promise: nil)
+            let heard = try channels[1].readOutbound(as: ByteBuffer.self)
+            #expect((heard != nil) == isHeard, "\(number)")
+        }
+    }
+
     @Test("the last word of a connection that ends goes out", arguments: [true, false])
     func lastWord(_ closes: Bool) throws {
         let channel = EmbeddedChannel()

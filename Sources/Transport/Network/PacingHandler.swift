@@ -23,6 +23,9 @@ final class PacingHandler: ChannelDuplexHandler {
     /// From when on the socket may be read.
     private var readable: NIODeadline?
     private var isEnding = false
+    /// What a connection says and hears first is paid for and waits for nobody: where many share a bandwidth, TLS and the upgrade would else not be
+    /// over in time.
+    private var greeting = (sent: 16 << 10, received: 16 << 10)
 
     init(_ bandwidths: [Bandwidth]) { self.bandwidths = bandwidths }
 
@@ -60,8 +63,10 @@ final class PacingHandler: ChannelDuplexHandler {
 
     func flush(context: ChannelHandlerContext) {
         guard flushing == nil else { return }
+        let isGreeting = unpaid <= greeting.sent
+        greeting.sent = max(0, greeting.sent - unpaid)
         let wait = pay()
-        guard wait > 0, !isEnding else { return context.flush() }
+        guard wait > 0, !isGreeting, !isEnding else { return context.flush() }
         flushing = context.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: wait))) { [weak self] in self?.release() }
     }
 
@@ -106,7 +111,9 @@ final class PacingHandler: ChannelDuplexHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let bytes = unwrapInboundIn(data).readableBytes
         let wait = bandwidths.reduce(UInt64(0)) { max($0, $1.receive?.take(bytes) ?? 0) }
-        if wait > 0 { readable = context.eventLoop.now + .nanoseconds(Int64(clamping: wait)) }
+        let isGreeting = bytes <= greeting.received
+        greeting.received = max(0, greeting.received - bytes)
+        if wait > 0, !isGreeting { readable = context.eventLoop.now + .nanoseconds(Int64(clamping: wait)) }
         context.fireChannelRead(data)
     }
 
