@@ -16,6 +16,8 @@ private final class Clock: TimeSource {
         ("SyncGatewaySession=abc; Path=/db; Max-Age=86400; HttpOnly", "SyncGatewaySession=abc"),
         ("AuthSession=YWRh; Version=1; Expires=Sun, 09-Sep-2001 02:46:40 GMT; Path=/", "AuthSession=YWRh"),
         ("s=1; Expires=Sun, 09 Sep 2001 02:46:40 GMT", "s=1"), ("s=", "s="), (" s = a b ;Secure;SameSite=Lax", "s=a b"),
+        // Also for a parent domain: it goes to this host and to no other in any case.
+        ("s=1; Domain=.example.com; Path=/", "s=1"),
         // Past their end, or with less than a minute left.
         ("s=1; Expires=Sun, 09 Sep 2001 01:46:00 GMT", nil), ("s=1; Max-Age=0", nil), ("s=1; Max-Age=-5", nil), ("s=1; Max-Age=59", nil),
         ("s=1; Max-Age=0; Expires=Sun, 09 Sep 2031 01:46:00 GMT", nil),

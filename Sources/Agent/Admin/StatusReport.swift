@@ -56,7 +56,8 @@ extension Agent {
         }
         return await Self.report(
             replicator, shared.withLock { $0.replicatorSecurity[name] }, isKeptStopped: records.read(name).isStopped,
-            resumesAt: resumption(of: replicator, now: environment.time.wallSeconds()), now: environment.time.wallSeconds(), attention: mine)
+            resumesAt: resumption(of: replicator, now: environment.time.wallSeconds()), bandwidth: settings.replicator(named: name)?.bandwidth,
+            now: environment.time.wallSeconds(), attention: mine)
     }
 
     private static func report(_ database: Database, _ place: DiskGuard.Place?) async -> JSONValue {
@@ -125,6 +126,9 @@ extension Agent {
             "connections": JSONOutput.number(peers.count),
             "max_connections": JSONOutput.number(listener.maxConnections),
             "active_connections": JSONOutput.number(peers.count { $0.isActive }),
+            // Bytes a second that connections may take of the line, all together and each; null: as many as there are.
+            "bandwidth": Self.report(listener.settings.bandwidth),
+            "connection_bandwidth": Self.report(listener.settings.connectionBandwidth),
             "attention": .array(attention.map { .string($0.what) }),
             "held": JSONOutput.number(listener.heldDocuments.count),
             // Documents that peers refused when they pulled.
@@ -172,11 +176,12 @@ extension Agent {
 
     /// As `nightjar replicate` reports its own.
     package static func report(_ replicator: Replicator) async -> JSONValue {
-        await report(replicator, nil, isKeptStopped: false, resumesAt: nil, now: 0, attention: [])
+        await report(replicator, nil, isKeptStopped: false, resumesAt: nil, bandwidth: nil, now: 0, attention: [])
     }
 
     private static func report(
-        _ replicator: Replicator, _ security: ReplicatorSecurity?, isKeptStopped: Bool, resumesAt: Int64?, now: Int64, attention: [Attention]
+        _ replicator: Replicator, _ security: ReplicatorSecurity?, isKeptStopped: Bool, resumesAt: Int64?, bandwidth: BandwidthSettings?, now: Int64,
+        attention: [Attention]
     ) async -> JSONValue {
         let configuration = replicator.configuration
         let status = replicator.status
@@ -224,6 +229,8 @@ extension Agent {
             "lag_seconds": status.lag(now: now).map { JSONOutput.number($0) } ?? .null,
             "bytes_sent": JSONOutput.number(status.counts.bytesSent),
             "bytes_received": JSONOutput.number(status.counts.bytesReceived),
+            // Bytes a second that it may take of the line; null: as many as there are.
+            "bandwidth": report(bandwidth),
             "blob_bytes_sent": JSONOutput.number(status.counts.blobBytesSent),
             "blob_bytes_received": JSONOutput.number(status.counts.blobBytesReceived),
             // Those of which bytes have come or gone, and that are not complete.
@@ -249,6 +256,13 @@ extension Agent {
             "checkpoint_refused": status.refusals.checkpoint.map { report($0) } ?? .null,
             // When the remote was last found behind where it was, as one restored from a backup is.
             "remote_went_back": status.wentBack.map { report($0) } ?? .null,
+        ])
+    }
+
+    private static func report(_ bandwidth: BandwidthSettings?) -> JSONValue {
+        guard let bandwidth else { return .null }
+        return JSONOutput.object([
+            "send": bandwidth.send.map { JSONOutput.number($0) } ?? .null, "receive": bandwidth.receive.map { JSONOutput.number($0) } ?? .null,
         ])
     }
 

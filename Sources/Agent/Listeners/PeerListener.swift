@@ -120,6 +120,8 @@ package final class PeerListener: ListenerDelegate {
         configuration.memory = memory
         (configuration.heartbeat, configuration.limits.pongTime) = (.seconds(Int64(settings.heartbeat)), .seconds(Int64(settings.pongTime)))
         configuration.secureLayer = security?.layer
+        configuration.bandwidth = ListenerBandwidth(
+            all: settings.bandwidth.map { BandwidthCap($0) }, each: settings.connectionBandwidth.map { BandwidthCap($0) }, time: environment.time)
         startCouch()
         configuration.refused = { [refusedConnections, time] in refusedConnections.note($0, from: $1, now: time.wallSeconds()) }
         configuration.newCorrelationID = { [random = environment.random] in CorrelationID.make(random) }

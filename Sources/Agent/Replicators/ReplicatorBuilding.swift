@@ -49,6 +49,7 @@ package enum ReplicatorBuilding {
             if !wanted.channels.isEmpty { collection.channels = wanted.channels.map(\.value) }
             collection.sourceFilter = SourceFilter(wanted)
             collection.skipsDeletions = wanted.skipDeletions
+            collection.priority = wanted.priority.value
             collections.append(collection)
         }
         var configuration = ReplicatorConfiguration(
@@ -193,6 +194,7 @@ package enum ReplicatorBuilding {
         client.userAgent = "nightjar/\(AgentVersion.number)"
         client.heartbeat = .seconds(Int64(settings.heartbeat.value))
         client.limits.pongTime = .seconds(Int64(settings.pongTime))
+        client.bandwidth = settings.bandwidth.map { Bandwidth(BandwidthCap($0), time: environment.time) }
         if case .basic = settings.authenticator { client.sessions = SessionCookies(time: environment.time) }
         client.opensSession = settings.openSession.value
         // A server that also admits guests asks nobody.
@@ -260,6 +262,10 @@ package enum ReplicatorBuilding {
         }
         return security
     }
+}
+
+extension BandwidthCap {
+    init(_ settings: BandwidthSettings) { self.init(send: settings.send, receive: settings.receive) }
 }
 
 extension CollectionName {

@@ -177,7 +177,10 @@ extension Form where Value == Bool {
 
 extension Form where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
     /// One of a few words.
-    static var choice: Form<Value> {
+    static var choice: Form<Value> { words() }
+
+    /// - Parameter others: what other programs call them, for whoever comes from there.
+    static func words(called others: [String: Value] = [:]) -> Form<Value> {
         let words = Value.allCases.map(\.rawValue)
         let expected = words.count == 2 ? words.joined(separator: " or ") : "one of " + words.joined(separator: ", ")
         return Form<Value>(
@@ -185,7 +188,7 @@ extension Form where Value: RawRepresentable & CaseIterable, Value.RawValue == S
             read: { node, reading in
                 guard let scalar = node.scalar, !scalar.isUnresolved, let value = Value(rawValue: scalar.text) else {
                     if let scalar = node.scalar, !scalar.isUnresolved, !scalar.isExpanded,
-                        let nearest = NearestName.nearest(to: scalar.text, among: words)
+                        let nearest = others[scalar.text]?.rawValue ?? NearestName.nearest(to: scalar.text, among: words)
                     {
                         reading.report(
                             at: node.position, "expected \(expected), found \(ValueQuoting.found(node)); did you mean \"\(nearest)\"?")

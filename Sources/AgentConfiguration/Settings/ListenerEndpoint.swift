@@ -22,6 +22,8 @@ extension ListenerSettings {
         if let interface { reading.report(at: interface.position, "\"interface\" \(why)") }
         if let identity { reading.report(at: identity.position, "\"identity\" \(why)") }
         if advertise.value != .no { reading.report(at: advertise.position, "\"advertise\" \(why)") }
+        if let bandwidth { reading.report(at: bandwidth.position, "\"bandwidth\" \(why)") }
+        if let connectionBandwidth { reading.report(at: connectionBandwidth.position, "\"connection_bandwidth\" \(why)") }
         if clientCertificates.value != .none { reading.report(at: clientCertificates.position, "\"client_certificates\" \(why)") }
         if let root = roots.first { reading.report(at: root.position, "\"roots\" \(why)") }
         if let list = revocationLists.first { reading.report(at: list.position, "\"crl\" \(why)") }

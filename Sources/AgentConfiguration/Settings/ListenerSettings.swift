@@ -36,6 +36,10 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
     package var deltaSync = true
     /// Level of compression of what peers of Couchbase Lite's protocol are sent; 0: none. Default 3.
     package var compression = Located(3)
+    /// How much of the line all connections together take. Default: nil, as much as there is.
+    package var bandwidth: BandwidthSettings?
+    /// How much of it each connection takes. Default: nil, as much as there is.
+    package var connectionBandwidth: BandwidthSettings?
     /// CouchDB's HTTP API beside the protocol of Couchbase Lite. Default true.
     package var couchDB = true
     /// Pages of other sites that may use CouchDB's API from a browser. Default: nil, none.
@@ -91,6 +95,10 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
         Key("read_only", \.readOnly, .boolean, "Peers may not write."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas to and from peers that take them, where the database has them on."),
         Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
+        Key("bandwidth", optional: \.bandwidth, Form<BandwidthSettings>.section,
+            "Bytes a second that its connections take of the line, all together. Absent: as many as there are."),
+        Key("connection_bandwidth", optional: \.connectionBandwidth, Form<BandwidthSettings>.section,
+            "Bytes a second that each connection takes of the line. Absent: as many as there are."),
         Key("couchdb", \.couchDB, .boolean, "Whether the port also speaks CouchDB's HTTP API, for PouchDB, CouchDB and their clients (default true)."),
         Key("cors", optional: \.cors, Form<CORSSettings>.section, "Pages of other sites that may use CouchDB's API from a browser. Absent: none."),
         Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what peers may pull."),

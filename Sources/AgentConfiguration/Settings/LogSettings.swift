@@ -25,7 +25,7 @@ package struct LogSettings: Sendable, ConfigurationSection {
 
     static let sectionName = "log"
     static let keys: [Key<LogSettings>] = [
-        Key("level", \.level, Form<Level>.choice, "The least important messages that are logged."),
+        Key("level", \.level, Form<Level>.level, "The least important messages that are logged."),
         Key("format", \.format, Form<Format>.choice, "Lines for people, or one JSON object a line."),
         Key(
             "bodies", \.bodies, .boolean,
@@ -63,15 +63,20 @@ package struct LogSettings: Sendable, ConfigurationSection {
 
         static let sectionName = "log_domains"
         static let keys: [Key<Domains>] = [
-            Key("database", optional: \.database, Form<Level>.choice, "Level of the store."),
-            Key("replicator", optional: \.replicator, Form<Level>.choice, "Level of replicators."),
-            Key("network", optional: \.network, Form<Level>.choice, "Level of the messages of replications: debug for what crosses the wire, trace for its properties too."),
-            Key("sync", optional: \.sync, Form<Level>.choice, "Level of what happens to each document in a replication, told at debug."),
-            Key("listener", optional: \.listener, Form<Level>.choice, "Level of listeners."),
-            Key("plugin", optional: \.plugin, Form<Level>.choice, "Level of plugins and what they log."),
-            Key("http", optional: \.http, Form<Level>.choice, "Level of HTTP requests."),
+            Key("database", optional: \.database, Form<Level>.level, "Level of the store."),
+            Key("replicator", optional: \.replicator, Form<Level>.level, "Level of replicators."),
+            Key("network", optional: \.network, Form<Level>.level, "Level of the messages of replications: debug for what crosses the wire, trace for its properties too."),
+            Key("sync", optional: \.sync, Form<Level>.level, "Level of what happens to each document in a replication, told at debug."),
+            Key("listener", optional: \.listener, Form<Level>.level, "Level of listeners."),
+            Key("plugin", optional: \.plugin, Form<Level>.level, "Level of plugins and what they log."),
+            Key("http", optional: \.http, Form<Level>.level, "Level of HTTP requests."),
         ]
 
         package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
     }
+}
+
+extension Form where Value == LogSettings.Level {
+    /// Couchbase Lite and others have further words.
+    static let level = words(called: ["verbose": .debug, "fatal": .critical, "none": .critical, "off": .critical])
 }

@@ -67,6 +67,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var deltaSync = true
     /// Level of compression of what is sent; 0: none. Default 3.
     package var compression = Located(3)
+    /// How much of the line its connections take. Default: nil, as much as there is.
+    package var bandwidth: BandwidthSettings?
     package internal(set) var position = SourcePosition.none
 
     package init() {}
@@ -125,6 +127,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas where the database has them on and the other side takes them."),
         Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
+        Key("bandwidth", optional: \.bandwidth, Form<BandwidthSettings>.section,
+            "Bytes a second that its connections take of the line. Absent: as many as there are."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
@@ -193,6 +197,9 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
             refuse("collections", at: collections[1].collection.position, "only one collection goes to a database of CouchDB", &reading)
         }
         for collection in collections {
+            if collection.priority.value > 0, !direction.pushes {
+                reading.report(at: collection.priority.position, "\"priority\" is of what is pushed, but type is pull")
+            }
             let choices = collection.choices
             guard let choice = choices.first, choice.key == "selector" || choice.key == "source_filter" else { continue }
             if !isDatabase { refuse(choice.key, at: choice.position, "needs a database of CouchDB (http or https)", &reading) }
@@ -218,6 +225,9 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         if scheme == .discover {
             if let proxy { refuse("proxy", at: proxy.position, "leads out of the local network", &reading) }
             checkTrustInDiscovered(&reading)
+        }
+        if !scheme.isNetwork, let bandwidth {
+            refuse("bandwidth", at: bandwidth.position, "needs a network target (ws, wss, http or https)", &reading)
         }
         if !scheme.isNetwork, let proxy { refuse("proxy", at: proxy.position, "needs a network target (ws, wss, http or https)", &reading) }
         // They have no HTTP in which these could travel.
@@ -271,6 +281,8 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
     package var sourceFilter: SourceFilterSettings?
     /// Deletions of documents that the other side never had stay where they are. Default false.
     package var skipDeletions = false
+    /// Documents of collections with a higher one are pushed first. Default 0.
+    package var priority = Located(0)
     /// Default: nil, the database's.
     package var conflictResolver: PluginReference?
     package internal(set) var position = SourcePosition.none
@@ -292,6 +304,8 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
         Key("source_filter", optional: \.sourceFilter, .sourceFilter, "http and https: a filter of the other side, DESIGN/NAME, decides what is pulled."),
         Key("skip_deletions", \.skipDeletions, .boolean,
             "Leaves out deletions of documents that the receiving side never had. An unknown one costs a row of a list, not a document."),
+        Key("priority", \.priority, Form<Int>.integer(0...9).located,
+            "Among the collections of the replicator: documents of those with a higher one are pushed first, also while others are under way."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the database's."),
     ]
 

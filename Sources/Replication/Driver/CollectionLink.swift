@@ -8,6 +8,8 @@ final class CollectionLink {
     /// Position in the session's list.
     let slot: Int
     let collection: Collection
+    /// Revisions of collections with a higher one are sent first.
+    var priority = 0
     var push: PushMachine?
     var pull: PullMachine
     var checkpoint: CheckpointMachine?

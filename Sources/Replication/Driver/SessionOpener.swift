@@ -96,6 +96,7 @@ struct SessionOpener {
 
     private func begin(_ found: SessionOpening.Found, _ active: ActiveConfiguration) {
         session.links = found.starts.enumerated().map { activeLink($0, $1.wanted, $1.collection, found.remote, active) }
+        session.outgoing.isRanked = Set(session.links.map(\.priority)).count > 1
         session.life = .running
         for (link, start) in zip(session.links, found.starts) { startFeeds(link, start, active, isKnown: found.isKnown) }
     }
@@ -116,6 +117,7 @@ struct SessionOpener {
             source: FeedSource(
                 collection: collection, remote: remote, skipsConflicts: true, skipsDeletions: wanted.skipsDeletions,
                 documentIDs: wanted.documentIDs, naming: session.naming))
+        link.priority = wanted.priority
         link.pushFilter = wanted.pushFilter
         link.pullFilter = wanted.pullFilter
         link.remote = remote

@@ -29,6 +29,8 @@ public struct CollectionReplication: Sendable {
     public var sourceFilter: SourceFilter?
     /// Deletions of documents that the other side never had stay where they are.
     public var skipsDeletions = false
+    /// Documents of collections with a higher one are pushed first.
+    public var priority = 0
 
     public init(
         collection: CollectionName, pushFilter: (any DocumentFilter)? = nil, pullFilter: (any DocumentFilter)? = nil,

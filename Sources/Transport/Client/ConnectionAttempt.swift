@@ -25,7 +25,7 @@ struct ConnectionAttempt: Sendable {
         let limits = configuration.limits
         let pipeline = OutgoingPipeline(
             target: .tcp(host: url.host, port: url.port), shown: "\(url)", proxy: configuration.proxy,
-            networkInterface: configuration.networkInterface, secureLayer: url.isSecure ? configuration.secureLayer : nil,
+            networkInterface: configuration.networkInterface, bandwidth: configuration.bandwidth, secureLayer: url.isSecure ? configuration.secureLayer : nil,
             speaksTLS: .speaksTLS(url), userAgent: configuration.userAgent, limits: limits, deadline: deadline,
             late: OutgoingPipeline.late("\(url)", configuration.proxy, limits.connectTime),
             silent: OutgoingPipeline.silent("\(url)", configuration.proxy, limits.connectTime))

@@ -14,6 +14,7 @@ struct SessionOpening: Sendable {
         guard case .basic(let login)? = configuration.credentials else { return }
         var client = HTTPClient(.tcp(host: url.host, port: url.port), group: group)
         (client.proxy, client.networkInterface, client.limits) = (configuration.proxy, configuration.networkInterface, configuration.limits)
+        client.bandwidth = configuration.bandwidth
         (client.connectTime, client.secureLayer) = (configuration.limits.connectTime, url.isSecure ? configuration.secureLayer : nil)
         let body = "{\"name\":\(JSONString.quoted(login.username)),\"password\":\(JSONString.quoted(login.password))}"
         let answer = try await client.request(

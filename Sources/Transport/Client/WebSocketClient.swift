@@ -29,6 +29,8 @@ public struct WebSocketClient: TransportConnector {
         public var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
         public var networkInterface: String?
+        /// What connections are held to, all together; nil: nothing.
+        public var bandwidth: Bandwidth?
         /// The proxy that connections are made through.
         public var proxy: ProxyServer?
         /// Idle time after which the peer is sent a PING.

@@ -23,7 +23,8 @@ struct ClientPipeline: Sendable {
         let shown = "\(client.target)"
         let end = NIODeadline.now() + client.connectTime
         var pipeline = OutgoingPipeline(
-            target: client.target, shown: shown, proxy: client.proxy, networkInterface: client.networkInterface, secureLayer: client.secureLayer,
+            target: client.target, shown: shown, proxy: client.proxy, networkInterface: client.networkInterface, bandwidth: client.bandwidth,
+            secureLayer: client.secureLayer,
             speaksTLS: ReplicationError(domain: .tls, code: 6, message: "\(shown): the server speaks TLS: use https:"), limits: client.limits,
             deadline: end, late: OutgoingPipeline.late(shown, client.proxy, client.connectTime),
             silent: OutgoingPipeline.silent(shown, client.proxy, client.connectTime), resolver: client.resolver)

@@ -49,6 +49,8 @@ public struct HTTPClient: Sendable {
     var pace: Pace?
     /// A network interface's name or an address of this machine to connect from.
     public var networkInterface: String?
+    /// What its connections are held to, all together; nil: nothing.
+    var bandwidth: Bandwidth?
     /// The proxy that connections are made through.
     public var proxy: ProxyServer?
     /// Connections that wait here are used first, and come back; nil: each request has its own.

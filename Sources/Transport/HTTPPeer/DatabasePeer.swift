@@ -183,6 +183,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         client.patience = .milliseconds(Int64(request.patience))
         client.pace = request.hasHeartbeat ? nil : HTTPClient.Pace()
         client.networkInterface = configuration.networkInterface
+        client.bandwidth = configuration.bandwidth
         let body: HTTPClient.RequestBody
         switch request.body {
         case .none: body = .none

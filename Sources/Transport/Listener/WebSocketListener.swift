@@ -20,6 +20,8 @@ public final class WebSocketListener: Sendable {
         public var memory = MemoryBudget.unlimited
         /// TLS; nil for plain `ws:` and `http:`.
         public var secureLayer: SecureLayer?
+        /// What connections are held to; nil: nothing.
+        public var bandwidth: ListenerBandwidth?
         /// Told of each connection that is refused because of a limit, with the address that it came from.
         package var refused: @Sendable (NamedLimit, String) -> Void = { _, _ in }
         /// Makes an id for a connection whose client names none; nil: such connections have none.
@@ -79,7 +81,11 @@ public final class WebSocketListener: Sendable {
         http.limits.writeLowWatermark = limits.writeLowWatermark
         http.limits.writeHighWatermark = limits.writeHighWatermark
         let secureLayer = configuration.secureLayer
-        http.makeLowerHandlers = { try secureLayer?.makeHandlers(.server) ?? [ClearTextGuard.server()] }
+        let bandwidth = configuration.bandwidth
+        http.makeLowerHandlers = {
+            let pacing: [any ChannelHandler] = bandwidth.map { [PacingHandler($0.ofConnection)] } ?? []
+            return try pacing + (secureLayer?.makeHandlers(.server) ?? [ClearTextGuard.server()])
+        }
         http.refused = configuration.refused
         http.explain = { explain($0, isSecure: secureLayer != nil) }
         do {

@@ -12,6 +12,8 @@ struct OutgoingPipeline: Sendable {
     var proxy: ProxyServer?
     /// A network interface's name or an address of this machine to connect from.
     var networkInterface: String?
+    /// What the connection is held to; nil: nothing.
+    var bandwidth: Bandwidth?
     /// Nil for clear text.
     var secureLayer: SecureLayer?
     /// For clear text: what it means when the other side speaks TLS.
@@ -99,7 +101,10 @@ struct OutgoingPipeline: Sendable {
             .channelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
             .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1_024, maximum: 65_536))
             .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { if let proxy { try secure(channel, to: proxy) } else { try secure(channel) } }.flatMap { InterfaceBinding.bind(channel, to: networkInterface) }
+                channel.eventLoop.makeCompletedFuture {
+                    if let bandwidth { try channel.pipeline.syncOperations.addHandler(PacingHandler([bandwidth])) }
+                    if let proxy { try secure(channel, to: proxy) } else { try secure(channel) }
+                }.flatMap { InterfaceBinding.bind(channel, to: networkInterface) }
             }
         switch target {
         case .unix(let path): return bootstrap.connect(unixDomainSocketPath: path)

@@ -307,6 +307,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         isReading = true
         let written = eventLoop.makePromise(of: Void.self)
         closeWritten = written.futureResult
+        context.triggerUserOutboundEvent(PacingHandler.Order.end, promise: nil)
         let frame = encoder.control(.close, payload, allocator: context.channel.allocator)
         deadline?.cancel()
         deadline = eventLoop.scheduleTask(in: limits.closeTime) { [weak self] in self?.context?.close(promise: nil) }

@@ -52,6 +52,8 @@ function one(state, replicator, isChosen) {
       ["Conflicts decided", count(replicator.conflicts_resolved)],
       ["Sent, received", `${bytes(replicator.bytes_sent)}, ${bytes(replicator.bytes_received)}`],
       ["Blobs sent, received", `${bytes(replicator.blob_bytes_sent)}, ${bytes(replicator.blob_bytes_received)}`],
+      replicator.bandwidth && ["At most, sent, received", [replicator.bandwidth.send, replicator.bandwidth.receive]
+        .map((most) => most === null ? "–" : `${bytes(most)}/s`).join(", ")],
       ["Saved by deltas", bytes(replicator.delta.bytes_saved)],
       ["Last in step", ago(replicator.last_success_at)],
       replicator.resumes_at && ["Suspended by its schedule until", clock(replicator.resumes_at)],

@@ -1,0 +1,25 @@
+/// How much of a line connections may take.
+package struct BandwidthSettings: Sendable, ConfigurationSection {
+    /// Bytes a second. Default: nil, as many as the line takes.
+    package var send: Int?
+    /// The same the other way.
+    package var receive: Int?
+    package internal(set) var position = SourcePosition.none
+
+    package init() {}
+
+    /// Below it signs of life come too late.
+    private static let rates = (4 << 10)...(1 << 40)
+
+    static let sectionName = "bandwidth"
+    static let keys: [Key<BandwidthSettings>] = [
+        Key("send", optional: \.send, Form<Int>.bytes(rates), "Bytes a second that are sent, at most. Absent: as many as the line takes."),
+        Key("receive", optional: \.receive, Form<Int>.bytes(rates), "Bytes a second that are received, at most. Absent: as many as come."),
+    ]
+
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    func check(_ reading: inout Reading) {
+        if send == nil, receive == nil { reading.report(at: position, "expected \"send\", \"receive\" or both, such as send: 64KiB, found neither") }
+    }
+}
