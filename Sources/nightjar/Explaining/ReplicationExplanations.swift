@@ -42,7 +42,7 @@ extension Explanation {
         Explanation("websocket/1006", "The connection broke without a word.", "It is tried again. Where it happens at even intervals, something on the way cuts idle connections: set heartbeat below that."),
         Explanation("websocket/1008", "The other side's rules forbid it.", "The message has its words."),
         Explanation("websocket/1009", "A message is larger than the other side takes.", "Look for a document that is too large: nightjar replicator NAME refused."),
-        Explanation("websocket/1011", "The peer met an error of its own, or bytes were changed on the way.", "Look into the peer's log; one word (correlation) is in both."),
+        Explanation("websocket/1011", "The peer met an error of its own, or bytes were changed on the way.", "It is tried again. Look into the peer's log; one word (correlation) is in both."),
         Explanation("websocket/1012", "The peer restarts.", "It is tried again."),
         Explanation("websocket/1013", "The peer is short of memory, or has too many connections.", "It is tried again. Raise limits: { memory } there."),
         Explanation("websocket/4001", "The peer asks us to come back later: it stops, reloads, or something there failed.", "It is tried again."),
