@@ -64,15 +64,21 @@ extension ReadTransaction {
     final func documents(naming digest: BlobDigest, limit: Int) throws(StoreError) -> [AlteredBlob.Name] {
         var names: [AlteredBlob.Name] = []
         for collection in try collections() {
-            let statement = try tables(collection).statement(.blobNamedBy)
-            statement.bind(1, digest.bytes)
-            statement.bind(2, Int64(limit - names.count))
-            defer { statement.reset() }
-            while try session.step(statement) {
-                names.append(AlteredBlob.Name(collection: collection.name, id: DocumentID(stored: statement.text(0))))
-            }
+            let ids = try documents(collection, naming: digest, limit: limit - names.count)
+            names += ids.map { AlteredBlob.Name(collection: collection.name, id: $0) }
             if names.count >= limit { break }
         }
         return names
+    }
+
+    /// The same of one collection.
+    package final func documents(_ collection: Collection, naming digest: BlobDigest, limit: Int) throws(StoreError) -> [DocumentID] {
+        let statement = try tables(collection).statement(.blobNamedBy)
+        statement.bind(1, digest.bytes)
+        statement.bind(2, Int64(limit))
+        defer { statement.reset() }
+        var ids: [DocumentID] = []
+        while try session.step(statement) { ids.append(DocumentID(stored: statement.text(0))) }
+        return ids
     }
 }

@@ -202,7 +202,8 @@ final class BlobDriver {
         brought.name(blobs, waiter)
         if revision.hasShownBlobs { return session.tell(blobs: .needed(waiter, id, blobs, known: Set(blobs.map(\.digest)))) }
         if let source = session.isPassive ? nil : link.source {
-            return session.read { try source.knownBlobs($0, id, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
+            let wanted = blobs.map(\.digest)
+            return session.read { try source.knownBlobs($0, id, wanted, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
         }
         session.service.view(link) { session, view in
             session.ask { () async -> Result<Set<BlobDigest>, any Error> in
