@@ -1,3 +1,4 @@
+import BLIP
 import Documents
 import DocumentStore
 import Interfaces
@@ -105,6 +106,23 @@ struct FaultTests {
         let status = await Replicator(ReplicatorConfiguration(a, .push), hub, environment: time.environment).run()
         #expect(status.error == nil)
         #expect(try await b.contents() == a.contents())
+    }
+
+    /// A peer that has spoken the protocol is no wrong target: what is between the two has changed a frame of the WebSocket.
+    @Test(arguments: [1002, 1003, 1007] as [UInt16])
+    func aFrameThatWasChangedOnTheWayIsTransient(code: UInt16) async throws {
+        let database = try TestDatabase("a")
+        let listener = FakeListener { request in request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : OutgoingReply() }
+        let replicator = Replicator(ReplicatorConfiguration(database, .pull, continuous: true), listener)
+        await replicator.start()
+        for await peer in listener.peers {
+            for await request in peer.requests where request.profile == "subChanges" { break }
+            peer.close(code)
+            break
+        }
+        let status = await replicator.wait { $0.error?.code == Int(code) }
+        #expect(status?.error?.domain == .websocket && status?.error?.isTransient == true, "\(String(describing: status?.error))")
+        await replicator.stop()
     }
 
     @Test func aClosedDatabaseEndsTheRunWithAnError() async throws {

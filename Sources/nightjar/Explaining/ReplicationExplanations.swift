@@ -37,7 +37,7 @@ extension Explanation {
         Explanation("websocket/404", "The peer has not the collection that was asked for, or knows no collections at all.", "Add the collection to the peer's database and let this login use it, or take it out of collections of the replicator; older peers have only the default one."),
         Explanation("websocket/1000", "The peer ended the connection in order.", "Nothing: it is made again."),
         Explanation("websocket/1001", "The peer went away: it stops or restarts.", "It is tried again."),
-        Explanation("websocket/1002", "What answers breaks the protocol: something else than a replication endpoint.", "Check target and proxy.url, or log in to this network if it has a captive portal."),
+        Explanation("websocket/1002", "What answers breaks the protocol: something else than a replication endpoint.", "Check target and proxy.url, or log in to this network if it has a captive portal. Where the two have spoken before, bytes were changed on the way, and it is tried again."),
         Explanation("websocket/1003", "A text message came where only bytes are expected.", "Check target: it is another kind of endpoint."),
         Explanation("websocket/1006", "The connection broke without a word.", "It is tried again. Where it happens at even intervals, something on the way cuts idle connections: set heartbeat below that."),
         Explanation("websocket/1008", "The other side's rules forbid it.", "The message has its words."),
