@@ -3,6 +3,8 @@
 enum Limits {
     /// Bytes of one configuration file. A thousand replicators take about 500 KiB.
     static let fileBytes = 1 << 20
+    /// Seconds without a byte for which a named pipe is waited for: nobody may be at its other end.
+    static let waitSeconds: Int32 = 10
     /// Levels of nesting. The deepest key of our own is at level 6; the rest is for the params of plugins.
     static let depth = 32
     /// Keys, values, lists and mappings in one file. Bounds memory: short nodes are 2 bytes of file and about 200 of memory.

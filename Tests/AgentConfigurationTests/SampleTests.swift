@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Glibc
 import Testing
 
 @Suite("The sample of the reference")
@@ -170,6 +171,32 @@ struct SampleTests {
         #expect(error?.description == "/nonexistent/nightjar.yaml: cannot be read: No such file or directory")
         let folder = #expect(throws: ConfigurationProblems.self) { try AgentSettings.load(path: "/tmp") }
         #expect(folder?.description == "/tmp: cannot be read: Is a directory")
+    }
+
+    @Test("a named pipe that nobody writes holds nobody up for good; one that is written, and one of a shell, are read", .timeLimit(.minutes(1)))
+    func pipes() throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/nightjar.yaml"
+        try #require(mkfifo(path, 0o600) == 0)
+        let error = #expect(throws: ConfigurationProblems.self) { try AgentSettings.load(path: path) }
+        #expect(error?.description.contains("nothing came from it within 10 seconds (config_wait)") == true, "\(String(describing: error))")
+
+        let text = "data: /srv/store\ndatabases: { main: {} }\n"
+        // Keeps what is written, until it is read.
+        let reader = open(path, O_RDONLY | O_NONBLOCK)
+        defer { close(reader) }
+        let writer = open(path, O_WRONLY)
+        try #require(reader >= 0 && writer >= 0)
+        #expect(write(writer, text, text.utf8.count) == text.utf8.count)
+        close(writer)
+        #expect(try AgentSettings.load(path: path).data.value == "/srv/store")
+
+        var ends: [Int32] = [0, 0]
+        try #require(pipe(&ends) == 0)
+        defer { close(ends[0]) }
+        #expect(write(ends[1], text, text.utf8.count) == text.utf8.count)
+        close(ends[1])
+        #expect(try AgentSettings.load(path: "/dev/fd/\(ends[0])").data.value == "/srv/store")
     }
 
     @Test func theEmbeddedDefault() throws {

@@ -93,6 +93,24 @@ struct FlowControlTests {
         #expect(throws: BLIPError.truncatedNumber) { try pair.a.receive(buffer(hex: "013480"), into: &events) }
     }
 
+    /// An acknowledgement may cross the end of its message on the way.
+    @Test func acknowledgementsOfWhatIsOverAreIgnored() throws {
+        let pair = Pair()
+        pair.a.send(OutgoingRequest(profile: "get"))
+        _ = try pair.settle()
+        pair.b.reply(to: 1, OutgoingReply(body: ByteBuffer(repeating: 7, count: 100_000)))
+        _ = try pair.settle()
+        for frame in ["0134ffff7f", "0135ffff7f", "0735ffff7f", "0034ffff7f"] {
+            for peer in [pair.a, pair.b] {
+                var events: [BLIPEvent] = []
+                try peer.receive(buffer(hex: frame), into: &events)
+                #expect(events.isEmpty)
+            }
+        }
+        pair.a.send(OutgoingRequest(profile: "still here"))
+        #expect(try pair.settle().atB.requests.map(\.profile) == ["still here"])
+    }
+
     @Test func progressIsTold() throws {
         let pair = Pair()
         pair.a.send(OutgoingRequest(profile: "get"))

@@ -228,11 +228,30 @@ struct BlobProofTests {
         await replicator.stop()
     }
 
-    @Test func aRemoteThatProvesItIsPulledFrom() async throws {
-        let device = try await hubWithSecret()
-        let status = try await pull(device, listener(Holder(blobs: [Self.secret], sends: false)), "theirs")
+    /// To be asked for a proof would tell it that somebody's document has these bytes: it is asked to send, whatever is here.
+    @Test func aRemoteThatIsNotPushedEverythingSendsIt() async throws {
+        for isHere in [true, false] {
+            let device = isHere ? try await hubWithSecret() : try TestDatabase("device")
+            let questions = Questions()
+            let status = try await pull(device, listener(Holder(blobs: [Self.secret]), questions), "theirs")
+            #expect(status.error == nil && status.counts.pulled == 1)
+            #expect(try await device.body("theirs") == Self.body)
+            #expect(questions.all == ["getAttachment"])
+        }
+    }
+
+    /// Another document that names what it has given before: on another connection, too, it comes without.
+    @Test func whatARemoteHasGivenItNeedNotSendAgain() async throws {
+        let device = try TestDatabase("device")
+        #expect(try await pull(device, listener(Holder(blobs: [Self.secret])), "theirs").counts.pulled == 1)
+        let questions = Questions()
+        let status = try await pull(device, listener(Holder(), questions), "others")
         #expect(status.error == nil && status.counts.pulled == 1)
-        #expect(try await device.body("theirs") == Self.body)
+        #expect(try await device.body("others") == Self.body)
+        #expect(questions.all == [])
+        // What only a document of our own names is another matter.
+        let own = try await hubWithSecret()
+        #expect(try await pull(own, listener(Holder()), "theirs").counts.held == 1)
     }
 
     /// What was shown before a filter held the document need not be shown again, by a remote that would not do so any more.
@@ -249,8 +268,11 @@ struct BlobProofTests {
 
     // MARK: - A listener played by the test
 
-    private func listener(_ holder: Holder) -> FakeListener {
-        FakeListener { request in request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : holder.answer(request) }
+    private func listener(_ holder: Holder, _ questions: Questions = Questions()) -> FakeListener {
+        FakeListener { request in
+            questions.add(request.profile)
+            return request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : holder.answer(request)
+        }
     }
 
     /// The other end, when it has asked for changes.

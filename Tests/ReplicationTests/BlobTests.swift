@@ -1,7 +1,9 @@
 import Documents
 import DocumentStore
+import Interfaces
 import Replication
 import TestRandomness
+import TestSupport
 import Testing
 
 /// Documents with blobs.
@@ -113,5 +115,72 @@ struct BlobTests {
         let status = await replicate(a, Hub(b), .push)
         #expect(status.error == nil && status.counts.pushed == 1 && status.counts.held == 1 && status.counts.failed == 0)
         #expect(try await b.count() == 1)
+    }
+
+    // MARK: - Refused
+
+    private func isGone(_ database: TestDatabase, _ digest: String) async throws {
+        let digest = try BlobDigest(digest)
+        try await eventually("the blob of a refused revision is removed") { database.database.blobs.size(digest) == nil }
+    }
+
+    /// Whoever may write nothing could fill the disk with blobs all the same.
+    @Test(arguments: [true, false])
+    func whatCameForARefusedRevisionGoesWithIt(_ byFilter: Bool) async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let alone = try await a.blob(bytes(100_000, 1))
+        let shared = try await a.blob(bytes(100_000, 2))
+        func body(_ members: [(String, String)], _ more: String = "") -> String {
+            "{\(members.map { "\"\($0)\":{\"@type\":\"blob\",\"digest\":\"\($1)\",\"length\":100000}" }.joined(separator: ","))\(more)}"
+        }
+        try await a.put("refused-1", body([("x", alone), ("y", shared)], ",\"no\":\"not here\""))
+        try await a.put("taken", body([("y", shared)]))
+        try await a.put("refused-2", body([("x", alone)], ",\"no\":\"not here\""))
+        let filter = TestFilter { document, _ in document.id.text.hasPrefix("refused") ? .reject : .pass }
+        let hub = Hub(
+            PassiveConfiguration(
+                listener: "hub", database: b.database, pullFilter: byFilter ? filter : nil, syncFunction: byFilter ? nil : TestSync()), owner: b)
+        let status = await replicate(a, hub, .push)
+        #expect(status.counts.pushed == 1, "\(status)")
+        try await isGone(b, alone)
+        // What another document names stays.
+        #expect(try await has(b, shared))
+        #expect(try await b.get("taken") != nil)
+    }
+
+    @Test func whatAPullFilterRejectsLeavesNoBlobs() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let digest = try await b.blob(bytes(100_000, 3))
+        try await b.put("x", body(digest, 100_000))
+        let filter = TestFilter { _, _ in .reject }
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull) { $0.only { $0.pullFilter = filter } }, Hub(b))
+        var status = await replicator.run()
+        #expect(status.error == nil && status.counts.rejected == 1, "\(status)")
+        try await isGone(a, digest)
+        // Another version lets it pass: the blob comes once more.
+        filter.become("2") { _, _ in .pass }
+        status = await replicator.run()
+        #expect(status.error == nil && status.counts.pulled == 1, "\(status)")
+        #expect(try await has(a, digest))
+        #expect(try await a.contents() == b.contents())
+    }
+
+    /// A plugin that is broken may be mended in a moment: the peer comes again, and sends nothing twice.
+    @Test func whatIsPutOffKeepsItsBlobs() async throws {
+        let b = try TestDatabase("b")
+        let photo = bytes(100_000, 4)
+        let filter = TestFilter { _, _ in .failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "broken")) }
+        let pusher = try await PhotoPusher(photo, to: Hub(PassiveConfiguration(listener: "hub", database: b.database, pullFilter: filter), owner: b))
+        #expect(await pusher.push() == 503)
+        #expect(try await has(b, BlobDigest.of(photo).text))
+        filter.become("2") { _, _ in .pass }
+        #expect(await pusher.push() == nil)
+        #expect(try await b.get("photo") != nil)
+        // One that may not be written takes its blob along.
+        filter.become("3") { _, _ in .reject }
+        let other = bytes(100_000, 5)
+        let refused = try await PhotoPusher(other, to: Hub(PassiveConfiguration(listener: "hub", database: b.database, pullFilter: filter), owner: b))
+        #expect(await refused.push() == 403)
+        try await isGone(b, BlobDigest.of(other).text)
     }
 }

@@ -1,3 +1,4 @@
+import BLIP
 import Documents
 import DocumentStore
 import Interfaces
@@ -94,17 +95,34 @@ struct FaultTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    @Test func aSwallowedMessageEndsTheConnectionAndIsMadeUpFor() async throws {
+    /// One end sees a gap in the numbers or a wrong checksum and closes; the replicator comes back by itself, a one-shot too.
+    @Test(arguments: [true, false])
+    func aSwallowedMessageEndsTheConnectionAndIsMadeUpFor(_ onTheWayThere: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<300)
-        // The peer sees a gap in the numbers or a wrong checksum; it closes, and we come back.
-        let hub = Hub(b) { number in number < 1 ? (.init(loses: { $0 == 3 }), .init()) : (.init(), .init()) }
+        let loses = InMemoryTransport.Faults(loses: { $0 == 3 })
+        let hub = Hub(b) { number in number > 0 ? (.init(), .init()) : onTheWayThere ? (loses, .init()) : (.init(), loses) }
         let time = JumpingTime()
-        let replicator = Replicator(ReplicatorConfiguration(a, .push), hub, environment: time.environment)
-        let first = await replicator.run()
-        #expect(first.error?.code == 1011)
-        #expect(await replicator.run().error == nil)
+        let status = await Replicator(ReplicatorConfiguration(a, .push), hub, environment: time.environment).run()
+        #expect(status.error == nil)
         #expect(try await b.contents() == a.contents())
+    }
+
+    /// A peer that has spoken the protocol is no wrong target: what is between the two has changed a frame of the WebSocket.
+    @Test(arguments: [1002, 1003, 1007] as [UInt16])
+    func aFrameThatWasChangedOnTheWayIsTransient(code: UInt16) async throws {
+        let database = try TestDatabase("a")
+        let listener = FakeListener { request in request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : OutgoingReply() }
+        let replicator = Replicator(ReplicatorConfiguration(database, .pull, continuous: true), listener)
+        await replicator.start()
+        for await peer in listener.peers {
+            for await request in peer.requests where request.profile == "subChanges" { break }
+            peer.close(code)
+            break
+        }
+        let status = await replicator.wait { $0.error?.code == Int(code) }
+        #expect(status?.error?.domain == .websocket && status?.error?.isTransient == true, "\(String(describing: status?.error))")
+        await replicator.stop()
     }
 
     @Test func aClosedDatabaseEndsTheRunWithAnError() async throws {

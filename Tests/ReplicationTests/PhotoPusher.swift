@@ -9,9 +9,11 @@ struct PhotoPusher {
     let peer: Peer
     private let body: String
 
-    init(_ bytes: [UInt8], to database: TestDatabase) async throws {
+    init(_ bytes: [UInt8], to database: TestDatabase) async throws { try await self.init(bytes, to: Hub(database)) }
+
+    init(_ bytes: [UInt8], to hub: Hub) async throws {
         body = "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(BlobDigest.of(bytes).text)\",\"length\":\(bytes.count)}}"
-        peer = try await Peer(Hub(database)) { request in
+        peer = try await Peer(hub) { request in
             request.profile == "getAttachment" ? OutgoingReply(body: ByteBuffer(bytes: bytes)) : OutgoingReply()
         }
         await peer.begin()

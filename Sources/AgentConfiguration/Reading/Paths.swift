@@ -39,26 +39,35 @@ enum SmallFile {
         case system(Int32)
         case notRegular
         case tooLarge
+        case silent(seconds: Int32)
 
         func text(limit: Int) -> String {
             switch self {
             case .system(let code): String(cString: strerror(code))
             case .notRegular: "not a regular file"
             case .tooLarge: "larger than \(limit) bytes"
+            case .silent(let seconds):
+                "it is a named pipe, and nothing came from it within \(seconds) seconds (config_wait): have its other end written first, or give a regular file or <(…)"
             }
         }
     }
 
     /// - Parameter regularOnly: refuse pipes and devices, which may block or never end.
-    static func read(_ path: String, limit: Int, regularOnly: Bool) throws(Failure) -> [UInt8] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | (regularOnly ? O_NONBLOCK : 0))
+    /// - Parameter wait: seconds without a byte for which a named pipe (`mkfifo`) is waited for: perhaps nobody ever writes it. What a shell
+    ///   makes of `<(…)` has somebody at its other end and is waited for until that ends.
+    static func read(_ path: String, limit: Int, regularOnly: Bool, wait: Int32 = Limits.waitSeconds) throws(Failure) -> [UInt8] {
+        // Without waiting for whoever opens the other end.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
         var information = stat()
         guard fstat(descriptor, &information) == 0 else { throw .system(errno) }
         if regularOnly, information.st_mode & S_IFMT != S_IFREG { throw .notRegular }
+        let isNamed = information.st_mode & S_IFMT == S_IFIFO && isNamedPipe(descriptor)
+        if !isNamed { _ = fcntl(descriptor, F_SETFL, O_RDONLY) }
 
         var bytes: [UInt8] = []
+        var mayBeginLater = isNamed
         while true {
             let room = min(64 << 10, limit + 1 - bytes.count)
             var code: Int32 = 0
@@ -68,10 +77,35 @@ enum SmallFile {
                 if result < 0 { code = errno }
                 count = max(result, 0)
             }
+            // One that nobody has opened for writing yet looks as if it had ended.
+            if isNamed, code == EAGAIN || code == 0 && chunk.isEmpty && mayBeginLater {
+                try awaitBytes(descriptor, seconds: wait)
+                mayBeginLater = mayBeginLater && code == EAGAIN
+                continue
+            }
             if code != 0 { throw .system(code) }
             if chunk.isEmpty { return bytes }
+            mayBeginLater = false
             bytes += chunk
             if bytes.count > limit { throw .tooLarge }
         }
+    }
+
+    /// Returns when there are bytes, or whoever wrote has ended.
+    private static func awaitBytes(_ descriptor: Int32, seconds: Int32) throws(Failure) {
+        var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        while true {
+            let count = poll(&waiting, 1, seconds * 1_000)
+            if count > 0 { return }
+            if count == 0 { throw .silent(seconds: seconds) }
+            guard errno == EINTR else { throw .system(errno) }
+        }
+    }
+
+    /// Whether a pipe has a name in a folder.
+    private static func isNamedPipe(_ descriptor: Int32) -> Bool {
+        var target = [CChar](repeating: 0, count: 64)
+        let count = readlink("/proc/self/fd/\(descriptor)", &target, target.count)
+        return !target.prefix(max(0, count)).starts(with: "pipe:".utf8CString.dropLast())
     }
 }

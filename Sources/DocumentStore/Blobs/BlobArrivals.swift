@@ -1,20 +1,43 @@
 import Documents
 import Synchronization
 
-/// The blobs that one request of a peer has brought, which go with it if nothing stored names them at its end (`Database.settle`).
+/// The blobs that one request of a peer, or its revisions on their way, have brought. They go with it if nothing stored names them at its end
+/// (`Database.settle`).
 package final class ArrivedBlobs: Sendable {
-    private let digests = Mutex<Set<BlobDigest>>([])
+    private struct State {
+        var digests: Set<BlobDigest> = []
+        var isClosed = false
+    }
 
-    package init() {}
+    private let state: Mutex<State>
 
-    func contains(_ digest: BlobDigest) -> Bool { digests.withLock { $0.contains(digest) } }
+    package init() { state = Mutex(State()) }
 
-    fileprivate func insert(_ digest: BlobDigest) -> Bool { digests.withLock { $0.insert(digest).inserted } }
+    private init(_ digests: Set<BlobDigest>) { state = Mutex(State(digests: digests)) }
+
+    fileprivate func insert(_ digest: BlobDigest) -> Bool {
+        state.withLock { $0.isClosed ? false : $0.digests.insert(digest).inserted }
+    }
 
     /// Whether it was there.
-    fileprivate func remove(_ digest: BlobDigest) -> Bool { digests.withLock { $0.remove(digest) != nil } }
+    fileprivate func remove(_ digest: BlobDigest) -> Bool { state.withLock { $0.digests.remove(digest) != nil } }
 
-    var all: [BlobDigest] { digests.withLock { Array($0) } }
+    var all: [BlobDigest] {
+        state.withLock { $0.digests }.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+    }
+
+    /// Takes some of them out, to be settled by themselves; nil where none is here.
+    package func take(_ digests: [BlobDigest]) -> ArrivedBlobs? {
+        let taken = state.withLock { state in
+            let taken = state.digests.intersection(digests)
+            state.digests.subtract(taken)
+            return taken
+        }
+        return taken.isEmpty ? nil : ArrivedBlobs(taken)
+    }
+
+    /// What still comes is not counted here: nobody would settle it.
+    package func close() { state.withLock { $0.isClosed = true } }
 }
 
 /// Blobs that nobody had before requests under way brought them. All others have their grace time.
@@ -44,11 +67,18 @@ final class BlobArrivals: Sendable {
         }
     }
 
-    /// Somebody else than the requests that brought it is about to refer to it.
-    func keep(_ digest: BlobDigest) {
+    /// Somebody is about to refer to it.
+    ///
+    /// - Parameter arrived: of the request that asks, with whose end it goes as with that of the one that brought it; nil: whoever asks has the
+    ///   grace time to refer to it.
+    func use(_ digest: BlobDigest, _ arrived: ArrivedBlobs?) {
         state.withLock { arrivals in
             guard arrivals[digest] != nil else { return }
-            arrivals[digest]?.isKept = true
+            guard let arrived else {
+                arrivals[digest]?.isKept = true
+                return
+            }
+            if arrived.insert(digest) { arrivals[digest]?.requests += 1 }
         }
     }
 
@@ -65,6 +95,16 @@ final class BlobArrivals: Sendable {
             }
             arrivals[digest] = nil
             if !arrival.isKept { remove() }
+        }
+    }
+}
+
+extension BlobStore {
+    /// Whoever brought these, or others, may come again with what names them: they have their grace time.
+    package func leave(_ arrived: ArrivedBlobs) {
+        for digest in arrived.all {
+            arrivals.use(digest, nil)
+            arrivals.end(digest, arrived) {}
         }
     }
 }

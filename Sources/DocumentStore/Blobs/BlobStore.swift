@@ -128,9 +128,9 @@ public final class BlobStore: Sendable {
     /// Whether the blob is stored, durably: who asks is about to refer to it. Asking renews its grace time.
     public func contains(_ digest: BlobDigest) -> Bool { contains(digest, arrived: nil) }
 
-    /// - Parameter arrived: what the request has brought that asks.
+    /// - Parameter arrived: what the request has brought that asks. What others are bringing just now belongs to it from then on as well.
     package func contains(_ digest: BlobDigest, arrived: ArrivedBlobs?) -> Bool {
-        if arrived?.contains(digest) != true { arrivals.keep(digest) }
+        arrivals.use(digest, arrived)
         let path = path(digest)
         guard let facts = try? files.facts(path) else { return false }
         // It was seen before this sync, which thus holds for it.

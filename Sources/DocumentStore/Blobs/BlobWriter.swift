@@ -96,7 +96,9 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     }
 
     /// The same for a request, with whose end the blob goes if nothing names it.
-    package func finish(arrived: ArrivedBlobs) throws(StoreError) -> BlobDigest { try finish(nil, nil, arrived) }
+    package func finish(expecting: BlobDigest? = nil, arrived: ArrivedBlobs) throws(StoreError) -> BlobDigest {
+        try finish(expecting, nil, arrived)
+    }
 
     private func finish(_ expecting: BlobDigest?, _ length: UInt64?, _ arrived: ArrivedBlobs?) throws(StoreError) -> BlobDigest {
         let result: Result<BlobDigest, StoreError> = lock.withLock { _ in

@@ -82,7 +82,7 @@ extension ReadTransaction {
     final func documents(naming digest: BlobDigest, limit: Int) throws(StoreError) -> [LostBlob.Name] {
         var names: [LostBlob.Name] = []
         for collection in try collections() {
-            let found = try documents(of: collection, naming: digest, limit: limit - names.count)
+            let found = try documents(collection, naming: digest, limit: limit - names.count)
             names += found.map { LostBlob.Name(collection: collection.name, id: $0) }
             if names.count >= limit { break }
         }
@@ -92,7 +92,7 @@ extension ReadTransaction {
     /// Whether a document that is not deleted refers to the blob. Of very many the first are looked at.
     fileprivate func isNeeded(_ digest: BlobDigest) throws(StoreError) -> Bool {
         for collection in try collections() {
-            for id in try documents(of: collection, naming: digest, limit: StoreLimits.namedDocuments) {
+            for id in try documents(collection, naming: digest, limit: StoreLimits.namedDocuments) {
                 let found: Row? = try row(collection, id)
                 if found?.isDeleted == false { return true }
             }
@@ -100,7 +100,8 @@ extension ReadTransaction {
         return false
     }
 
-    private func documents(of collection: Collection, naming digest: BlobDigest, limit: Int) throws(StoreError) -> [DocumentID] {
+    /// The same of one collection.
+    package final func documents(_ collection: Collection, naming digest: BlobDigest, limit: Int) throws(StoreError) -> [DocumentID] {
         let statement = try tables(collection).statement(.blobNamedBy)
         statement.bind(1, digest.bytes)
         statement.bind(2, Int64(limit))

@@ -58,7 +58,7 @@ final class SessionAccounts {
             (session.dialect.messageBytes + unfinishedBytes) / 2 * 3 + unread + session.blobs.machine.bytes + awaitedBytes + (session.blobs.machine.isFetching ? bufferedBytes : 0)
             + outgoingBytes / 4 * 5
         let tools = session.dialect.bufferedBytes - session.dialect.messageBytes
-        let held = session.questions.waiting.bytes + session.intake.bytes + bytesElsewhere + subscribedBytes + session.outgoing.bytes
+        let held = session.questions.waiting.bytes + session.intake.bytes + bytesElsewhere + subscribedBytes + session.outgoing.bytes + session.blobs.namedBytes
         // A quarter more is lost between pieces that come and go.
         let all = owedByPeer + tools + ((session.blobs.machine.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
         // What they were taken for is counted next: counted twice, even for a moment, it would have a peer evicted that owes nothing of it.

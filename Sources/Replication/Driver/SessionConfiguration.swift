@@ -135,7 +135,7 @@ extension SessionRole {
     /// There may be documents here of which the peer is to learn nothing.
     var hidesDocuments: Bool {
         switch self {
-        case .active: false
+        case .active(let active): !active.replicator.pushesEverything
         case .passive(let passive): passive.channelPeer != nil || passive.pushFilter != nil
         }
     }

@@ -285,9 +285,11 @@ final class SessionDriver {
         }
         // Couchbase Lite, too, treats an unasked-for 1000 from the peer as 1001: the peer went away.
         let code = end.code == 1000 ? 1001 : end.code
-        let error = ReplicationError(
+        var error = ReplicationError(
             domain: .websocket, code: Int(code),
             message: end.reason.isEmpty ? "the peer closed the connection (\(end.code))" : end.reason)
+        // The peer has spoken the protocol, so that bytes were changed on the way: the connection broke, and nobody has to mend the target.
+        if life == .running, [1002, 1003, 1007].contains(error.code) { error.isTransient = true }
         finish(error: isPassive ? nil : error, closeCode: nil, reason: "")
     }
 

@@ -14,6 +14,8 @@ enum HeldBytes {
     static let transfer = 512
     /// A revision that waits for a blob, as one of many: on the blob's list and on the revision's.
     static let need = 128
+    /// A blob that a revision on its way names, as one of many: on the revision's list, and in the count of those that name it.
+    static let named = 96
     /// A row of a list of changes, beside its texts: itself, the question about it, the answer.
     static let row = 512
     /// A request that waits.

@@ -119,6 +119,8 @@ struct CheckedFields: Sendable {
     var blobs: [BlobReference]
     /// All its blobs were here once, and its sender had shown them.
     var hasShownBlobs = false
+    /// Its blobs were asked for.
+    var fetch: FetchID?
     /// Sync Gateway's way to say that the document left the peer's channels.
     var isRemoval = false
     var peerHad = PeerRevision.unknown

@@ -35,6 +35,14 @@ struct Insertion: Sendable {
         case postponed(ReplicationError)
         /// It says that the document was taken away.
         case isRemoval
+
+        /// It is stored, comes again before long, or waits here for a mend: its blobs need not come once more.
+        var leavesBlobs: Bool {
+            switch self {
+            case .stored(.inserted), .stored(.insertedConflict), .postponed, .held, .keptBack(_?, _, _): true
+            case .stored, .keptBack(nil, _, _), .refused, .isRemoval: false
+            }
+        }
     }
 
     var id: DocumentID
@@ -42,6 +50,8 @@ struct Insertion: Sendable {
     var sequence: RemoteSequence?
     var replyTo: AnswerHandle?
     var isDeleted: Bool
+    /// Its blobs were asked for.
+    var fetch: FetchID?
     /// What it would take, with the blobs that are not here.
     var bytes = 0
     var end: End
@@ -52,6 +62,7 @@ struct Insertion: Sendable {
         // Of the lengths that the document claims, which may be any: more than any disk has is all the same.
         let blobs = revision.hasShownBlobs ? 0 : revision.blobs.reduce(0) { min(Self.most, $0 + Int(min(UInt64(Self.most), $1.length ?? 0))) }
         bytes = revision.body.count + blobs
+        fetch = revision.fetch
         (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
         isDeleted = revision.isDeleted
         self.end = end
@@ -202,6 +213,7 @@ struct InsertionMachine {
     ) {
         guard case (var revision, let behind)? = batches.fetched(fetch) else { return }
         defer { for each in self.fetch(behind, &actions) { batches.makeReady(each) } }
+        revision.fetch = fetch
         guard let error else {
             revision.hasShownBlobs = true
             return batches.makeReady(revision)

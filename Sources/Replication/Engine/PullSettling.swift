@@ -7,8 +7,10 @@ extension PullMachine {
     mutating func end(_ ended: [Insertion], _ actions: inout [PullAction]) {
         var came: [(DocumentID, Version)] = []
         var met: [(DocumentID, Version)] = []
+        var (over, staying) = ([FetchID](), [FetchID]())
         for each in ended {
             asked.end(each.id, each.version)
+            if let fetch = each.fetch { if each.end.leavesBlobs { staying.append(fetch) } else { over.append(fetch) } }
             var settlement = Settlement.stored
             switch each.end {
             case .stored(.alreadyPresent): settlement = .alreadyHere
@@ -63,6 +65,7 @@ extension PullMachine {
         }
         if !came.isEmpty { actions.append(.tellPush(came)) }
         if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
+        if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }
     }
 
     mutating func accept(_ taken: [TakenAway], _ actions: inout [PullAction]) {

@@ -95,6 +95,13 @@ public struct ReplicatorConfiguration: Sendable {
         proofs = ProofAccounts(limits)
     }
 
+    /// Whatever is in the database goes to the remote.
+    var pushesEverything: Bool {
+        guard type.pushes, collections.allSatisfy({ $0.pushFilter == nil && $0.documentIDs == nil }) else { return false }
+        let pushed = Set(collections.map(\.collection))
+        return database.collections.allSatisfy { pushed.contains($0.name) }
+    }
+
     /// What identifies the remote in checkpoints, and under which the store keeps what it knows of the remote's documents. No prefix tells an id
     /// from a target: the old target as id goes on from what was kept under it.
     var remoteKey: String { remoteID ?? target }

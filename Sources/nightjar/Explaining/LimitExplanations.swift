@@ -11,6 +11,9 @@ extension Explanation {
             "open_blobs", "As many blobs are on their way as the agent keeps file descriptors for: a share of RLIMIT_NOFILE. One that does not get on gives way.",
             "It passes by itself, and what is refused meanwhile comes again. Raise LimitNOFILE= of the service (ulimit -n) where many peers send blobs at once."),
         Explanation(
+            "config_wait", "The configuration is a named pipe (mkfifo), and nothing came from it for 10 seconds.",
+            "Have it written before or while nightjar starts, or give a regular file. What a shell makes of <(…) is waited for until it ends."),
+        Explanation(
             "disk.reserve", "The disk of the data folder is full, and the reserve that the agent keeps there (disk: { reserve }, 4 MiB) is given to deletions, compaction and the log. "
                 + "Nothing else is taken until it can be made again.",
             "Make room: it is made again by itself once three times as much is free."),

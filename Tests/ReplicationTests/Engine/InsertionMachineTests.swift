@@ -112,6 +112,33 @@ import Testing
         #expect(pull.machine.isDrained)
     }
 
+    /// What was refused for good is told apart from what comes again.
+    @Test func blobsAreReleasedWhenTheirRevisionIsThrough() {
+        func fetched(filter: Bool = false, sync: Bool = false) -> PullRun {
+            var pull = PullRun(passive: true, filter: filter, sync: sync)
+            pull.arrive(received(1, "a"))
+            pull.on(.checked(pull.batch, [.checked(checked(1, "a", blobs: [blob()]))]))
+            pull.on(.blobsFetched(pull.fetch, nil))
+            return pull
+        }
+        var stored = fetched()
+        #expect(stored.released.isEmpty)
+        stored.on(.stored(stored.batch, [.stored(.inserted(sequence: 1))]))
+        #expect(stored.released == ["0 refused, 1 staying"])
+        var rejected = fetched(filter: true)
+        rejected.on(.judged(rejected.batch, [.reject], plugin: "f", version: "1"))
+        #expect(rejected.released == ["1 refused, 0 staying"])
+        var refused = fetched(sync: true)
+        refused.on(.assigned(refused.batch, [SyncJudgement(verdict: .rejected(reason: "no"), seen: nil, plugin: "s", version: "1")]))
+        #expect(refused.released == ["1 refused, 0 staying"])
+        var failed = fetched(filter: true)
+        failed.on(.judged(failed.batch, [.failed(failing)], plugin: "f", version: "1"))
+        #expect(failed.released == ["0 refused, 1 staying"])
+        var full = fetched()
+        full.on(.stored(full.batch, [.failed(.diskFull(path: "db", detail: "the quota is reached"))]))
+        #expect(full.released == ["0 refused, 1 staying"])
+    }
+
     // MARK: - Filter
 
     @Test func whatAFilterKeepsBackIsListedBeforeItsRowIsDone() {

@@ -25,10 +25,15 @@ struct PullRun {
         if !passive { machine.subscribe(since: nil) }
     }
 
+    /// How many revisions with blobs were refused, and how many were not.
+    private(set) var released: [String] = []
+
     @discardableResult
     mutating func on(_ event: PullEvent) -> [String] {
         last = []
         machine.handle(event, &last)
+        for case .releaseBlobs(let refused, let staying) in last { released.append("\(refused.count) refused, \(staying.count) staying") }
+        last.removeAll { if case .releaseBlobs = $0 { true } else { false } }
         return last.map(\.words)
     }
 
@@ -84,6 +89,7 @@ extension PullAction {
         case .refuseList(_, let error): "refuse \(error.code)"
         case .check(_, let revisions): "check \(revisions.map { "\($0.id)@\($0.revision)" }.joined(separator: " "))"
         case .fetchBlobs(_, let revision): "fetch \([revision].names)"
+        case .releaseBlobs: "release blobs"
         case .judge(_, let revisions): "judge \(revisions.names)"
         case .keep(_, let held): "keep \(held.map(\.revision).names)"
         case .assign(_, let revisions): "assign \(revisions.names)"

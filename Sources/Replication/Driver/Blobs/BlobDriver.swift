@@ -7,6 +7,9 @@ final class BlobDriver {
     private unowned let session: SessionDriver
     var machine: BlobMachine
     var files: BlobFiles
+    private var brought = BroughtBlobs()
+    /// What the names of blobs take that revisions on their way have.
+    var namedBytes: Int { brought.bytes }
 
     init(_ session: SessionDriver) {
         self.session = session
@@ -16,7 +19,8 @@ final class BlobDriver {
     func perform(_ action: BlobAction) {
         switch action {
         case .look(let transfer):
-            work { $0.contains(transfer.digest) } then: {
+            work { [arrived = brought.arrived] in $0.contains(transfer.digest, arrived: arrived) } then: {
+                $0.blobs.settleUnnamed(transfer.digest)
                 $0.tell(blobs: .looked(transfer, isHere: $1))
             } failed: { $0.blobs.failTransfer(transfer, $1) }
         case .askProof(let transfer, let slot, let document):
@@ -57,7 +61,8 @@ final class BlobDriver {
         case .install(let transfer):
             session.dialect.forget(transfer)
             guard let written = endWriting(transfer) else { return }
-            work { _ in try written.writer.finish(expecting: transfer.digest) } then: { session, _ in
+            work { [arrived = brought.arrived] _ in try written.writer.finish(expecting: transfer.digest, arrived: arrived) } then: { session, _ in
+                session.blobs.settleUnnamed(transfer.digest)
                 session.tell(blobs: .installed(transfer))
             } failed: { session, error in
                 // Perhaps it is the beginning that was wrong, for which this peer's document must not be given up.
@@ -124,6 +129,9 @@ final class BlobDriver {
             }
         }
         files.end()
+        // The next connection goes on with what is whole, too.
+        brought.arrived.close()
+        session.database.blobs.leave(brought.arrived)
     }
 
     private func failTransfer(_ transfer: BlobTransfer, _ error: any Error) {
@@ -148,9 +156,11 @@ final class BlobDriver {
     func need(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
         let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.blobs)
         let limit = session.limits.knownBlobBytes
+        brought.name(blobs, waiter)
         if revision.hasShownBlobs { return session.tell(blobs: .needed(waiter, id, blobs, known: Set(blobs.map(\.digest)))) }
         if let source = session.isPassive ? nil : link.source {
-            return session.read { try source.knownBlobs($0, id, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
+            let wanted = blobs.map(\.digest)
+            return session.read { try source.knownBlobs($0, id, wanted, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
         }
         session.service.view(link) { session, view in
             session.ask { () async -> Result<Set<BlobDigest>, any Error> in
@@ -165,6 +175,27 @@ final class BlobDriver {
                 }
             }
         } failed: { $0.fail($1) }
+    }
+
+    /// Revisions that named blobs are through.
+    ///
+    /// - Parameters:
+    ///   - refused: what they brought goes, unless something stored names it.
+    ///   - staying: stored, or to come again before long: their blobs stay, be it for their grace time.
+    func release(_ refused: [FetchID], staying: [FetchID], _ link: CollectionLink) {
+        func waiters(_ fetches: [FetchID]) -> [BlobWaiter] { fetches.map { BlobWaiter(slot: link.slot, fetch: $0) } }
+        if let arrived = brought.end(waiters(staying)) { session.database.blobs.leave(arrived) }
+        if let arrived = brought.end(waiters(refused)) { settle(arrived) }
+    }
+
+    /// A blob that came, or was found, when the revision that wanted it was through: another one of its blobs was not to be had.
+    private func settleUnnamed(_ digest: BlobDigest) {
+        if !brought.isNamed(digest), let arrived = brought.arrived.take([digest]) { settle(arrived) }
+    }
+
+    private func settle(_ arrived: ArrivedBlobs) {
+        let database = session.database
+        session.ask { await database.settle(arrived) } then: { _, _ in }
     }
 
     // MARK: - Elsewhere

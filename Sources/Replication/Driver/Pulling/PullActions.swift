@@ -49,6 +49,7 @@ struct PullActions {
             }
         case .fetchBlobs(let fetch, let revision):
             session.blobs.need(fetch, revision, link)
+        case .releaseBlobs(let refused, let staying): session.blobs.release(refused, staying: staying, link)
         case .judge(let batch, let revisions): judge(batch, revisions, link)
         case .keep(let batch, let held):
             guard let remote = link.remote else { return session.tell(link, pull: .insertion(.kept(batch))) }

@@ -226,10 +226,29 @@ struct FeedSource: Sendable {
     }
 
     /// Blobs that the peer has shown or may have anyway, where it brings another revision of the document: those of the current one, if
-    /// that is what it is known to hold.
+    /// that is what it is known to hold, and those of a few other documents of which that holds.
     ///
-    /// - Parameter limit: bytes of a body; a larger one is not looked at.
-    func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, limit: Int) throws(StoreError) -> Set<BlobDigest> {
+    /// - Parameters:
+    ///   - wanted: what the revision names; other documents are looked at for the first ones of these only.
+    ///   - limit: bytes of a body; a larger one is not looked at.
+    func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, _ wanted: [BlobDigest], limit: Int) throws(StoreError) -> Set<BlobDigest> {
+        var known = try knownBlobs(transaction, id, limit: limit)
+        var looked: Set<DocumentID> = [id]
+        for digest in wanted.prefix(Self.blobsLookedFor) where !known.contains(digest) {
+            for other in try transaction.documents(collection, naming: digest, limit: Self.documentsPerBlob) {
+                guard !known.contains(digest), looked.count <= Self.documentsLookedAt, looked.insert(other).inserted else { continue }
+                known.formUnion(try knownBlobs(transaction, other, limit: limit))
+            }
+        }
+        return known
+    }
+
+    // What one revision may cost that names blobs of other documents.
+    private static let blobsLookedFor = 100
+    private static let documentsPerBlob = 4
+    private static let documentsLookedAt = 16
+
+    private func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, limit: Int) throws(StoreError) -> Set<BlobDigest> {
         let row = try transaction.row(collection, id, remote: remote)
         guard let row, row.hasBlobs, row.remoteRevision == row.revision, row.bodySize <= limit else { return [] }
         let body = try transaction.row(collection, id, withBody: true)?.body ?? []
