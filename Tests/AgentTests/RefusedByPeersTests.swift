@@ -39,7 +39,7 @@ import Testing
             event.kept = kept
             said.note([event], peer: "ada", database: "main", now: 1)
         }
-        let there = KeptThere(.rejected, try RevisionID("1-a"))
+        let there = KeptThere(.rejected, try RevisionID("1-aa"))
         for taken in [Direction.push, .pull] {
             try note(.push, there)
             #expect(said.kept.values.map(\.kept) == [there] && said.refusals.isEmpty)

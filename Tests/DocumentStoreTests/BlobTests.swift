@@ -276,10 +276,10 @@ import Testing
         await database.settle(closed)
         #expect(blobs.size(BlobDigest.of(Array("late".utf8))) == 4)
         // One of two that brought it comes again.
-        let (again, refused) = (ArrivedBlobs(), ArrivedBlobs())
-        let left = try blobs.install(Array("left".utf8), arrived: again)
+        let (returning, refused) = (ArrivedBlobs(), ArrivedBlobs())
+        let left = try blobs.install(Array("left".utf8), arrived: returning)
         #expect(try blobs.install(Array("left".utf8), arrived: refused) == left)
-        blobs.leave(again)
+        blobs.leave(returning)
         await database.settle(refused)
         #expect(blobs.size(left) == 4)
         // Somebody else is about to refer to it.

@@ -100,7 +100,7 @@ extension ReadTransaction {
         return false
     }
 
-    /// The same of one collection.
+    /// The first documents of one collection of which a stored body refers to the blob.
     package final func documents(_ collection: Collection, naming digest: BlobDigest, limit: Int) throws(StoreError) -> [DocumentID] {
         let statement = try tables(collection).statement(.blobNamedBy)
         statement.bind(1, digest.bytes)
