@@ -5,7 +5,8 @@ enum CouchLimits {
     /// more documents with attachments in them. No more than half of what `limits.memory` is by default, so that a batch is not told to
     /// come again later when there will never be room for it.
     static let requestBytes = 32 << 20
-    /// `couchdb_batch_bytes`: of one `_bulk_docs` with the attachments in it, which are stored as they come; HTTP 413. CouchDB's bound of a request.
+    /// `couchdb_batch_bytes`: of one `_bulk_docs` with the attachments in it, which are stored as they come; of a packed one also what it
+    /// unpacks to; HTTP 413. CouchDB's bound of a request.
     static let batchBytes = Int(clamping: UInt64(4) << 30)
     /// What such a `_bulk_docs` may have beside its attachments, where it is longer than `couchdb_request_bytes`.
     static let batchTextBytes = requestBytes / 2
