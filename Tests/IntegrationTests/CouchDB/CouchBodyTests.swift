@@ -85,9 +85,9 @@ struct CouchBodyTests {
         let admin = HTTPProbe.tcp(port: try agent.port("admin"))
         for (probe, request, limit) in [
             (listener, "POST /main/_bulk_docs", "couchdb_batch_bytes"), (listener, "POST /main/_bulk_get", "couchdb_list_bytes"),
-            (listener, "POST /main/_revs_diff", "couchdb_list_bytes"), (listener, "POST /main/_changes", "couchdb_list_bytes"), (listener, "POST /main", "couchdb_request_bytes"),
-            (listener, "POST /main/_purge", "couchdb_list_bytes"), (listener, "POST /main/_all_docs", "couchdb_list_bytes"), (listener, "POST /main/_find", "couchdb_find_bytes"), (listener, "PUT /main/long", "couchdb_request_bytes"), (listener, "PUT /main/_local/long", "couchdb_request_bytes"),
-            (listener, "PUT /main/_design/long", "couchdb_request_bytes"), (listener, "PUT /main/long/f", "max_blob_bytes"), (listener, "POST /main/_session", "max_session_request"),
+            (listener, "POST /main/_revs_diff", "couchdb_list_bytes"), (listener, "POST /main/_changes", "couchdb_list_bytes"), (listener, "POST /main", "couchdb_batch_bytes"),
+            (listener, "POST /main/_purge", "couchdb_list_bytes"), (listener, "POST /main/_all_docs", "couchdb_list_bytes"), (listener, "POST /main/_find", "couchdb_find_bytes"), (listener, "PUT /main/long", "couchdb_batch_bytes"), (listener, "PUT /main/_local/long", "couchdb_request_bytes"),
+            (listener, "PUT /main/_design/long", "couchdb_batch_bytes"), (listener, "PUT /main/long/f", "max_blob_bytes"), (listener, "POST /main/_session", "max_session_request"),
             (listener, "POST /_session", "couchdb_login_bytes"), (admin, "PUT /api/databases/main/documents/long", "max_body_bytes"), (admin, "POST /api/databases/main/blobs", "max_blob_bytes"),
             (agent.admin, "POST /api/databases/main/blobs", "max_blob_bytes"), (admin, "POST /api/reload", "body_bytes"),
         ] {
@@ -270,5 +270,32 @@ struct CouchBodyTests {
             #expect(try await send("POST", "/main/_bulk_docs", broken, bulk).status == 400)
         }
         #expect(try await couch.problem("GET", "/main/cut") == "404 not_found")
+    }
+
+    @Test("a document may have more attachments than a request may be long, too")
+    func largeDocument() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let size = 950_000
+        // 35 MB.
+        let attachments = (0..<28).map { number in
+            "\"p\(number)\":{\"data\":\"\(Base64.encode([UInt8](repeating: UInt8(65 + number), count: size)))\",\"content_type\":\"image/jpeg\"}"
+        }.joined(separator: ",")
+        func document(_ id: String) -> [UInt8] { Array("{\"_id\":\"\(id)\",\"n\":1,\"_attachments\":{\(attachments)}}".utf8) }
+        let answers = [
+            ("put", try await send("PUT", "/main/put", document("put"), [Self.json])), ("post", try await send("POST", "/main", document("post"), [Self.json])),
+            ("packed-put", try await send("PUT", "/main/packed-put", try await packed(document("packed-put")), [Self.gzip, Self.json])),
+        ]
+        for (id, answer) in answers {
+            #expect(answer.status == 201, "\(id): \(answer.status) \(answer.text.prefix(300))")
+            let stored = try await couch.ok("GET", "/main/\(id)")
+            #expect(stored["n"]?.asInt64 == 1 && stored["_attachments"]?.asObject?.count == 28)
+            #expect(stored["_attachments"]?["p27"]?["length"]?.asInt64 == Int64(size))
+            #expect(try await couch.send("GET", "/main/\(id)/p27", nil, [("Range", "bytes=0-2")]).text == "\\\\\\")
+        }
+        // What the store does not take is the document's failure, and what is no attachment stays bounded.
+        let large = Array("{\"_attachments\":{\"p\":{\"data\":\"".utf8) + [UInt8](repeating: 0x41, count: 40 << 20) + Array("\"}}}".utf8)
+        let refused = try await send("PUT", "/main/too-large", try await packed(large), [Self.gzip, Self.json])
+        #expect(refused.status == 413 && refused.text.contains("max_blob_bytes"), "\(refused.status) \(refused.text.prefix(300))")
+        #expect(try await couch.problem("GET", "/main/too-large") == "404 not_found")
     }
 }
