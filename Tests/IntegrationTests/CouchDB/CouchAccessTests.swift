@@ -86,6 +86,14 @@ struct CouchAccessTests {
         for query in [filter, "\(filter)&channels=", "\(filter)&channels=,%20"] {
             #expect(try await boss.problem("GET", "/main/_changes?\(query)") == "400 bad_request", "\(query)")
         }
+        let edge = try await AgentProcess.start(
+            Configuration.edge(
+                to: try hub.port("edge"), type: "pull", collection: "{ channels: [ red ] }",
+                replicator: "authenticator: { username: boss, password: secret }", scheme: "http"))
+        try await edge.connects("hub")
+        try await edge.waits(documents: 1)
+        #expect(try await edge.admin.get("/api/databases/main/documents/tea").status == 200)
+        #expect(try await edge.stop().status == 0)
         // That a document left the channels that are asked for is no deletion.
         try await anna.ok("PUT", "/main/tea?rev=\(tea)", "{\"team\":\"blue\",\"owner\":\"anna\"}", status: 201)
         let left = try await boss.ok("GET", "/main/_changes?\(filter)&channels=red")
