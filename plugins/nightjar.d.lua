@@ -91,6 +91,11 @@
 ---@field resolver_instructions integer? of a resolver or sync call
 ---@field log_lines integer? a second
 
+---What token may return in place of a text.
+---@class nightjar.Token
+---@field token string
+---@field expires_in number? seconds; 600 if absent
+
 ---What a plugin returns.
 ---@class nightjar.Plugin
 ---@field description string?
@@ -102,6 +107,7 @@
 ---@field resolve (fun(conflict: nightjar.Conflict, ctx: nightjar.Context): table)? one side, a new table, or nightjar.delete
 ---@field authenticate_password (fun(username: string, password: string, ctx: nightjar.Context): boolean|nightjar.Principal)?
 ---@field authenticate_certificate (fun(chain: nightjar.Certificate[], ctx: nightjar.Context): boolean|nightjar.Principal)? the peer's own first
+---@field token (fun(ctx: nightjar.Context): string|nightjar.Token)? what a replicator logs in with
 ---@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))? decides about a peer's write by the functions below
 
 ---Names for the functions of sync: a text, a list, or a field of a document; nil and null are none.
@@ -281,6 +287,7 @@ function nightjar.metrics.gauge(name, value, labels) end
 ---@field resolve fun(conflict: table, ctx: table?): any
 ---@field authenticate_password fun(username: string, password: string, ctx: table?): any
 ---@field authenticate_certificate fun(chain: table, ctx: table?): any one certificate stands for a chain of one
+---@field token fun(ctx: table?): any
 ---@field sync fun(doc: table, old_doc: table?, ctx: table?): table|false, string? what was assigned, or false and the reason
 ---@field accept fun(result: any, text: string?) fails unless truthy
 ---@field reject fun(result: any, text: string?) fails if truthy

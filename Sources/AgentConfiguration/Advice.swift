@@ -81,7 +81,7 @@ extension ReplicatorSettings {
         switch authenticator {
         case .basic: return "its password"
         case .session: return "its session"
-        case .bearer, .iam: return "its token"
+        case .bearer, .iam, .plugin: return "its token"
         default: break
         }
         let secret = headers.first { ["authorization", "cookie", "proxy-authorization"].contains($0.name.value.lowercased()) }

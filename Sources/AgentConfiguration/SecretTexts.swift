@@ -14,7 +14,7 @@ extension AgentSettings {
             case .bearer(let token): secrets.append(token.value)
             case .iam(let key, _): secrets.append(key.value)
             case .identity(.files(_, _, let passphrase)): secrets.append(passphrase)
-            case .identity, nil: break
+            case .identity, .plugin, nil: break
             }
         }
         return (secrets.compactMap { $0?.revealed } + expandedParameters).filter { $0.utf8.count > 4 }
@@ -26,6 +26,7 @@ extension AgentSettings {
         var nodes: [ConfigurationNode?] = []
         for database in databases { plugins += [database.conflictResolver, database.validate] }
         for listener in listeners { plugins += [listener.authenticator, listener.pushFilter, listener.pullFilter, listener.sync] }
+        plugins += replicators.map { $0.authenticator?.plugin }
         for collection in replicators.flatMap(\.collections) {
             plugins += [collection.pushFilter, collection.pullFilter, collection.pushTransform, collection.pullTransform, collection.conflictResolver]
             nodes += [collection.sourceFilter?.params, collection.selector]

@@ -38,5 +38,6 @@ uint64_t nj_make_test_document(lua_State *L, nj_state *S, int index, const char 
 int nj_test_certificate(lua_State *L);
 int nj_test_sync(lua_State *L);
 int nj_test_transform(lua_State *L);
+int nj_test_token(lua_State *L);
 
 #endif

@@ -138,11 +138,19 @@ struct CouchCall: Sendable {
     func bytes(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> [UInt8] {
         var body = request.body
         body.limit = limit
-        guard request.isGzipped, !body.isEmpty else { return Array(try await body.collect().readableBytesView) }
+        let inflater = try inflater()
+        let collected = try await body.collect(unpacking: inflater)
+        try inflater?.requireEnd()
+        return Array(collected.readableBytesView)
+    }
+
+    /// What unpacks the body; nil where it does not come packed.
+    ///
+    /// - Throws: ``HTTPError`` 503.
+    func inflater() throws(HTTPError) -> Inflater? {
+        guard request.isGzipped, !request.body.isEmpty else { return nil }
         guard let inflater = Inflater() else { throw HTTPError(503, "there is no memory to unpack the body", headers: ["Retry-After": "1"]) }
-        let unpacked = try await body.collect(unpacking: inflater)
-        guard inflater.isComplete, !inflater.hasMore else { throw CouchError.badRequest("the gzip-encoded body is cut short, or more follows it") }
-        return Array(unpacked.readableBytesView)
+        return inflater
     }
 
     /// Of one attachment.

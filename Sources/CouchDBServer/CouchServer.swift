@@ -71,7 +71,7 @@ package struct CouchServer: Sendable {
         }
         let routes = [
             route("GET", "") { try await DatabaseRoutes.information($0) },
-            route("POST", "", CouchCall.jsonLimit) { try await DocumentRoutes.post($0) },
+            route("POST", "", CouchCall.batchLimit) { try await DocumentRoutes.post($0) },
             Route("PUT", "/:db") { try await DatabaseRoutes.create(host, $0) },
             route("DELETE", "") { _ in throw CouchError.forbidden("databases are made and removed in the agent's configuration") },
             route("POST", "/_bulk_docs", CouchCall.batchLimit) { try await BulkRoutes.bulkDocs($0) },

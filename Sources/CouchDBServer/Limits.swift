@@ -5,9 +5,10 @@ enum CouchLimits {
     /// more documents with attachments in them. No more than half of what `limits.memory` is by default, so that a batch is not told to
     /// come again later when there will never be room for it.
     static let requestBytes = 32 << 20
-    /// `couchdb_batch_bytes`: of one `_bulk_docs` with the attachments in it, which are stored as they come; HTTP 413. CouchDB's bound of a request.
+    /// `couchdb_batch_bytes`: of one `_bulk_docs` or document with the attachments in it, which are stored as they come; of a packed one also what it
+    /// unpacks to; HTTP 413. CouchDB's bound of a request.
     static let batchBytes = Int(clamping: UInt64(4) << 30)
-    /// What such a `_bulk_docs` may have beside its attachments, where it is longer than `couchdb_request_bytes`.
+    /// What such a request may have beside its attachments, where it is longer than `couchdb_request_bytes`.
     static let batchTextBytes = requestBytes / 2
     /// `couchdb_list_bytes`: the JSON body of a request that asks: lists of ids, keys and revisions; HTTP 413. It is read as a tree of values,
     /// which draws on `limits.memory` and has half of it at most: some 100,000 ids.

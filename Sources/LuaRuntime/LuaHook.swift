@@ -7,6 +7,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
     case authenticateCertificate = "authenticate_certificate"
     case sync
     case transform
+    case token
 
     /// Position in the C side's table of hooks (`NJ_HOOK_…`).
     var index: Int32 {
@@ -18,6 +19,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
         case .authenticateCertificate: 4
         case .sync: 5
         case .transform: 6
+        case .token: 7
         }
     }
 }

@@ -111,6 +111,13 @@ package final class PluginHost: Sendable {
         PluginCertificateAuthenticator(use: try use(plugin, .authenticateCertificate, params, usedBy, limits))
     }
 
+    /// One use of a plugin's token; see `pushFilter`.
+    package func tokenSource(
+        plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
+    ) throws(PluginError) -> any TokenSource {
+        PluginTokens(use: try use(plugin, .token, params, usedBy, limits))
+    }
+
     /// One use of a plugin's sync; see `pushFilter`.
     package func syncFunction(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil

@@ -176,6 +176,8 @@ private let wrong: [Wrong] = [
     Wrong(replicator("authenticator: { iam_api_key: k, iam_url: ‸\"http://iam.example/token\" }", target: "https://h/main"), "beginning with https://"),
     Wrong(replicator("authenticator: ‸{ iam_url: \"https://iam.example/token\", bearer: b }", target: "https://h/main"), "exactly one of"),
     Wrong(replicator("authenticator: ‸{}"), "exactly one of", "found nothing"),
+    Wrong(replicator("authenticator: ‸{ plugin: maker, bearer: b }"), "exactly one of", "bearer beside plugin"),
+    Wrong(replicator("authenticator: { params: ‸{ user: u } }"), "needs a \"plugin\" beside it"),
     Wrong(replicator("authenticator: ‸{ username: u, password: p, bearer: b }"), "exactly one of", "username and password beside bearer"),
     Wrong(replicator("authenticator: ‸{ session: s, identity: i }"), "session beside identity"),
     Wrong(replicator("authenticator: { username: ‸u }"), "needs a \"password\""),

@@ -113,6 +113,8 @@ struct SampleTests {
         #expect(
             try authenticator("{ iam_api_key: k }", target: "https://h/main")
                 == .iam(key: Located(Secret("k")), url: Located("https://iam.cloud.ibm.com/identity/token")))
+        #expect(try authenticator("{ plugin: maker }") == .plugin(PluginReference(plugin: "maker")))
+        #expect(try authenticator("{ plugin: maker, params: { user: u } }")?.plugin?.params != nil)
     }
 
     @Test(arguments: [

@@ -56,4 +56,22 @@ import Testing
         #expect(owner(used) == nil)
         #expect(sessions.all.map(\.session.principal.name) == ["eve"])
     }
+
+    @Test("its client is given the cookie again after each tenth of its time, as long as it is there", arguments: ["main", ""])
+    func renewal(_ database: String) throws {
+        let cookie = open("ada", database: database)
+        let id = String(try #require(cookie.split(separator: "=").last))
+        let tenth = PeerSessions.Limits.seconds / 10
+        clock.jump(tenth - 1)
+        #expect(sessions.due(cookie, database) == nil)
+        clock.jump(1)
+        #expect(sessions.due(cookie, "other") == nil && sessions.due("a=b", database) == nil)
+        #expect(sessions.due("a=b; \(cookie)", database) == id)
+        #expect(sessions.due(cookie, database) == nil)
+        clock.jump(tenth)
+        #expect(sessions.due(cookie, database) == id)
+        sessions.end(try #require(sessions.find(cookie, database)).key)
+        clock.jump(tenth)
+        #expect(sessions.due(cookie, database) == nil)
+    }
 }

@@ -82,6 +82,20 @@ struct DoctorTests {
             #expect(Self.has(try Self.findings(outcome), "dns", "ok", "127.0.0.1"), "\(outcome)")
             #expect((outcome.status == 0) == (verdict == "ok"))
         }
+        // A plugin that makes tokens is the agent's to ask.
+        let edge = try TemporaryFolder()
+        try edge.write("plugins/maker.lua", "return { token = function(ctx) return 'made' end }\n")
+        try edge.write("nightjar.yaml", """
+            data: data
+            plugins: plugins
+            databases: { main: {} }
+            listeners: []
+            replicators:
+              - { name: hub, database: main, target: "ws://127.0.0.1:\(try hub.port("edge"))/main", authenticator: { plugin: maker } }
+
+            """)
+        let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["doctor", "--json", "--config", "nightjar.yaml"], folder: edge.path)
+        #expect(Self.has(try Self.findings(outcome), "peer", "ok", "the plugin was not asked for the token"), "\(outcome)")
     }
 
     /// Makes `early.pem`, an authority and an identity at once, which is valid from 2049 on.

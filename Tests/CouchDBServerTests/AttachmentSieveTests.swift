@@ -4,8 +4,8 @@ import Testing
 
 @Suite("The attachments of a batch are taken out of its text")
 struct AttachmentSieveTests {
-    private func sieve(_ text: String, by size: Int) -> (text: String, attachments: [[UInt8]?]) {
-        var sieve = AttachmentSieve()
+    private func sieve(_ text: String, by size: Int, _ place: AttachmentSieve.Place = .batch) -> (text: String, attachments: [[UInt8]?]) {
+        var sieve = AttachmentSieve(place)
         var attachments: [[UInt8]?] = []
         var current: [UInt8] = []
         var rest = Array(text.utf8)[...]
@@ -29,6 +29,14 @@ struct AttachmentSieveTests {
         let found = sieve(text, by: size)
         #expect(found.text == expected)
         #expect(found.attachments == [Array("hello".utf8), [], [0xFF, 0xEF]])
+    }
+
+    @Test("of a document too, and of that only its own", arguments: [1, 3, 1000])
+    func document(_ size: Int) {
+        let text = #"{"data":"aGk=","docs":[{"_attachments":{"p":{"data":"aGk="}}}],"x":{"_attachments":{"p":{"data":"aGk="}}},"_attachments":{"p":{"data":"aGVsbG8=","deep":{"data":"aGk="}}}}"#
+        let found = sieve(text, by: size, .document)
+        #expect(found.text == text.replacing(#""aGVsbG8=""#, with: "0"))
+        #expect(found.attachments == [Array("hello".utf8)])
     }
 
     @Test("what is no base64 has no number", arguments: ["a", "aGk=aGk=", "%%%%", #"aG\nk="#, #"aG\u00e9="#])

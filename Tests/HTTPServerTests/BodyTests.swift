@@ -139,6 +139,28 @@ struct BodyTests {
         }
     }
 
+    @Test("a body of unknown length has to come within body_time, and once it is long takes its time", arguments: [(20, 408), (2, 200)])
+    func slowPieces(_ whole: Int, _ status: Int) async throws {
+        var limits = HTTPLimits.patient
+        limits.bodyTime = .milliseconds(500)
+        let routes: [Route] = [
+            .put("x") { request in
+                var pieces = request.body.pieces(unpacking: nil, whole: whole)
+                while try await pieces.next() != nil {}
+                return .json("\(pieces.count)")
+            }
+        ]
+        try await withRoutes(routes, limits: limits) { _, port in
+            let client = try await RawClient.connect(port)
+            try await client.send("PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+            // Twice as long as may be; a correct server passes however long it takes.
+            try await Task.sleep(for: .seconds(1))
+            try? await client.send("5\r\nworld\r\n0\r\n\r\n")
+            #expect(await client.readHeader().hasPrefix("HTTP/1.1 \(status)"))
+            await client.close()
+        }
+    }
+
     @Test("a streamed body above its route's limit is 413, by length or by count", arguments: [
         "Content-Length: 11\r\n\r\n12345678901", "Transfer-Encoding: chunked\r\n\r\n6\r\n123456\r\n6\r\n123456\r\n0\r\n\r\n",
     ])

@@ -103,7 +103,7 @@ extension PeerListener {
         }
     }
 
-    private func setServerCookie(_ id: String?) -> String {
+    func setServerCookie(_ id: String?) -> String {
         PeerSessions.setCookie(
             id, name: PeerSessions.serverCookie, path: "/", isSecure: security != nil, forOtherSites: settings.cors?.credentials.value == true)
     }

@@ -35,6 +35,8 @@ final class PeerSessions: Sendable {
         /// The authenticator's when it was judged last.
         var generation: Int
         fileprivate var end: UInt64
+        /// When its client heard last how long it lives.
+        fileprivate var told: UInt64
         fileprivate var number: UInt64
     }
 
@@ -71,7 +73,7 @@ final class PeerSessions: Sendable {
             }
             state.next += 1
             state.sessions[key(id)] = Session(
-                database: database, principal: principal, proof: proof, generation: generation, end: Self.end(now), number: state.next)
+                database: database, principal: principal, proof: proof, generation: generation, end: Self.end(now), told: now, number: state.next)
         }
         return id
     }
@@ -94,6 +96,20 @@ final class PeerSessions: Sendable {
         state.withLock { state in
             state.sessions[key]?.end = end
             state.sessions[key]?.generation = generation
+        }
+    }
+
+    /// The id in a request's cookie, where its client is to be given the cookie again: a browser forgets it when the time is over that it heard
+    /// last, however much the session is used. Once in a tenth of that time, as CouchDB and Sync Gateway do it.
+    func due(_ cookies: String?, _ database: String) -> String? {
+        guard let id = Self.id(cookies, database.utf8.isEmpty ? Self.serverCookie : Self.cookie) else { return nil }
+        let (key, now) = (key(id), time.monotonicNanoseconds())
+        return state.withLock { state in
+            guard let session = state.sessions[key], session.end > now, session.database.utf8.elementsEqual(database.utf8),
+                now - session.told >= Limits.seconds * 100_000_000
+            else { return nil }
+            state.sessions[key]?.told = now
+            return id
         }
     }
 

@@ -16,8 +16,20 @@ extension PeerListener {
         if let answer = rules.preflight(request) { return answer }
         var response: HTTPResponse
         do { response = try await answer(request, rules) } catch let error as HTTPError { response = error.response }
+        renewCookies(&response, request)
         rules.mark(&response, request)
         return response
+    }
+
+    /// Of sessions by which the request came in.
+    private func renewCookies(_ response: inout HTTPResponse, _ request: HTTPRequest) {
+        guard response.status < 400, response.headers.first("Set-Cookie") == nil, mayUseCookies(request.headers),
+            let cookies = request.headers.first("Cookie")
+        else { return }
+        if let id = sessions.due(cookies, "") { response.headers.add("Set-Cookie", setServerCookie(id)) }
+        let name = request.path.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 1).first
+        guard let database = name.flatMap({ PercentEncoding.decode($0) }), let id = sessions.due(cookies, database) else { return }
+        response.headers.add("Set-Cookie", setCookie(id, database))
     }
 
     private func answer(_ request: HTTPRequest, _ rules: CrossOrigin) async throws -> HTTPResponse {

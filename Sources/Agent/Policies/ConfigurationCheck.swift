@@ -143,6 +143,7 @@ package enum ConfigurationCheck {
         }
         for replicator in settings.replicators {
             let name = "replicator \(replicator.name.value)"
+            if let reference = replicator.authenticator?.plugin { uses.append((reference, .token, "\(name) authenticator")) }
             for collection in replicator.collections {
                 if let reference = collection.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
                 if let reference = collection.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }

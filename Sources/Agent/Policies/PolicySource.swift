@@ -70,6 +70,12 @@ package struct PolicySource: Sendable {
         }
     }
 
+    func tokenSource(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any TokenSource {
+        try at(reference) { host, params throws(PluginError) in
+            try host.tokenSource(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
     package func syncFunction(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any SyncFunction {
         try at(reference) { host, params throws(PluginError) in
             try host.syncFunction(plugin: reference.plugin.value, params: params, usedBy: usedBy)

@@ -79,21 +79,31 @@ package enum ReplicatorBuilding {
             } else if let address = EndpointAddress(target) {
                 endpoint(address, settings, group: group, environment, memory, logger) { database.hasVersions }
             } else {
-                try networkConnector(settings, security, group: group, environment, logger) { database.hasVersions }
+                try networkConnector(
+                    settings, security, group: group, environment, logger,
+                    tokens: try settings.authenticator?.plugin.map { try policies.tokenSource($0, usedBy: "replicator \(settings.name.value) authenticator") }
+                ) { database.hasVersions }
             }
         return Replicator(configuration: configuration, connector: connector, environment: environment, memory: memory, logger: logger)
     }
 
     /// For `ws:`, `wss:`, `http:`, `https:` and `discover:`.
     ///
-    /// - Parameter prefersVersions: whether the database has version vectors by now.
+    /// - Parameters:
+    ///   - tokens: makes those by which it logs in, where a plugin does.
+    ///   - prefersVersions: whether the database has version vectors by now.
     package static func networkConnector(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger,
-        prefersVersions: @escaping @Sendable () -> Bool = { false }
+        tokens: (any TokenSource)? = nil, prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
         let interfaces = settings.networkInterfaces.map(\.value)
         // Sessions are the server's, by whatever interface it is reached.
-        let client = try client(settings, security, environment)
+        var configuration = try client(settings, security, environment)
+        if let tokens {
+            configuration.credentials = .supplied(
+                SuppliedTokens(tokens, replicator: settings.name.value, remote: settings.target.value.shown, environment: environment))
+        }
+        let client = configuration
         func connector(_ interface: String?) throws -> any TransportConnector {
             var client = client
             client.networkInterface = interface
@@ -216,7 +226,7 @@ package enum ReplicatorBuilding {
             client.credentials = .basic(BasicCredentials(username: username.value, password: password.current.revealed))
         case .bearer(let token): client.credentials = .bearer(token.value.current.revealed)
         case .session(let id, let cookie, _): client.cookies = "\(cookie)=\(id.current.revealed)"
-        case .iam: break // asked for when they are needed
+        case .iam, .plugin: break // asked for when they are needed
         case .identity, nil: break // shown in the TLS handshake
         }
     }

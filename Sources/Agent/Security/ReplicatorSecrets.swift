@@ -34,7 +34,7 @@ extension ReplicatorSettings {
         case .bearer(let token): all.append(token.value)
         case .iam(let key, _): all.append(key.value)
         case .session(let id, _, _): all.append(id)
-        case .identity, nil: break
+        case .identity, .plugin, nil: break
         }
         return all.filter(\.mayChange)
     }

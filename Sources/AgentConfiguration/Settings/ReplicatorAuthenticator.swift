@@ -10,6 +10,8 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
     case bearer(Located<Secret>)
     /// Bearer tokens of IBM Cloud's IAM, which gives them for an API key.
     case iam(key: Located<Secret>, url: Located<String>)
+    /// Bearer tokens that a plugin makes.
+    case plugin(PluginReference)
 
     package static func == (left: Self, right: Self) -> Bool {
         switch (left, right) {
@@ -18,6 +20,7 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
         case (.identity(let one), .identity(let other)): one == other
         case (.bearer(let one), .bearer(let other)): one == other
         case (.iam(let key, let url), .iam(let otherKey, let otherURL)): key == otherKey && url == otherURL
+        case (.plugin(let one), .plugin(let other)): one == other
         default: false
         }
     }
@@ -30,6 +33,7 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
         case .identity(let identity): identity.position
         case .bearer(let token): token.position
         case .iam(let key, _): key.position
+        case .plugin(let plugin): plugin.plugin.position
         }
     }
 
@@ -53,6 +57,11 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
     package var identity: IdentityReference? {
         if case .identity(let identity) = self { identity } else { nil }
     }
+
+    /// The plugin that is asked for tokens, if one is.
+    package var plugin: PluginReference? {
+        if case .plugin(let plugin) = self { plugin } else { nil }
+    }
 }
 
 /// The keys of all forms; exactly one form may be written.
@@ -65,6 +74,8 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
     var bearer: Located<Secret>?
     var iamKey: Located<Secret>?
     var iamURL: Located<String>?
+    var plugin: Located<String>?
+    var params: ConfigurationNode?
     var position = SourcePosition.none
 
     static let sectionName = "replicator_authenticator"
@@ -77,6 +88,8 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
         Key("bearer", optional: \.bearer, Form<Secret>.secret.located, "Bearer token. Where it comes from a file, that is read again when the other side does not take it any more."),
         Key("iam_api_key", optional: \.iamKey, Form<Secret>.secret.located, "API key of IBM Cloud, for Cloudant: its IAM gives bearer tokens for it, which are renewed."),
         Key("iam_url", optional: \.iamURL, Form.text("a URL").located, "Where IAM gives tokens (default \(iamURL))."),
+        Key("plugin", optional: \.plugin, Form.text(.plugin).located, "Plugin whose token hook makes bearer tokens, anew when they end or the other side does not take them."),
+        Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
     ]
 
     /// IBM Cloud's own.
@@ -92,11 +105,12 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
             identity != nil ? "identity" : nil,
             bearer != nil ? "bearer" : nil,
             iamKey != nil || iamURL != nil ? "iam_api_key" : nil,
+            plugin != nil || params != nil ? "plugin" : nil,
         ].compactMap(\.self)
     }
 
     func check(_ reading: inout Reading) {
-        let choices = "username and password, session (with cookie), identity, bearer, or iam_api_key"
+        let choices = "username and password, session (with cookie), identity, bearer, iam_api_key, or plugin (with params)"
         guard forms.count == 1 else {
             let found = forms.isEmpty ? "nothing" : forms.joined(separator: " beside ")
             reading.report(at: position, "expected exactly one of \(choices); found \(found)")
@@ -108,6 +122,7 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
             reading.report(at: username.position, "a user name must not contain \":\" (HTTP Basic separates by it)")
         }
         if let cookie, session == nil { reading.report(at: cookie.position, "\"cookie\" needs a \"session\" beside it") }
+        if let params, plugin == nil { reading.report(at: params.position, "\"params\" needs a \"plugin\" beside it") }
         if let iamURL {
             if iamKey == nil { reading.report(at: iamURL.position, "\"iam_url\" needs an \"iam_api_key\" beside it") }
             let url = try? ReplicatorTarget(parsing: iamURL.value)
@@ -125,6 +140,11 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
         if let session { return .session(id: session.value, cookie: cookie?.value ?? "SyncGatewaySession", position: session.position) }
         if let identity { return .identity(identity) }
         if let iamKey { return .iam(key: iamKey, url: iamURL ?? Located(Self.iamURL, at: iamKey.position)) }
+        if let plugin {
+            var reference = PluginReference()
+            (reference.plugin, reference.params) = (plugin, params)
+            return .plugin(reference)
+        }
         return bearer.map { .bearer($0) }
     }
 }

@@ -236,7 +236,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
                 refuse("headers", at: header.name.position, "headers need HTTP (ws, wss, http or https)", &reading)
             }
             switch authenticator {
-            case .session, .bearer:
+            case .session, .bearer, .plugin:
                 refuse("authenticator", at: authenticator?.position ?? position, "this authenticator needs HTTP (ws, wss, http or https)", &reading)
             case .basic where scheme == .local:
                 refuse("authenticator", at: authenticator?.position ?? position, "nobody asks for it within an agent", &reading)

@@ -1,8 +1,16 @@
 import Encodings
 
-/// Takes the attachments out of the text of a `_bulk_docs` while it comes (`docs[…]._attachments.NAME.data`), so that a batch may have as many of
-/// them as it likes. In the text, the number of an attachment stands in place of its bytes.
+/// Takes the attachments out of the text of a `_bulk_docs` or of a document while it comes, so that it may have as many of them as it likes. In the
+/// text, the number of an attachment stands in place of its bytes.
 struct AttachmentSieve {
+    /// Where attachments stand.
+    enum Place {
+        /// At `docs[…]._attachments.NAME.data`.
+        case batch
+        /// At `_attachments.NAME.data`.
+        case document
+    }
+
     enum Event: Equatable {
         case begins
         case bytes([UInt8])
@@ -23,10 +31,13 @@ struct AttachmentSieve {
         case unicode(digits: Int, value: UInt32)
     }
 
+    private let place: Place
+    /// The depth at which an attachment stands.
+    private let deepest: Int
     /// What came so far, without attachments.
     private(set) var text: [UInt8] = []
     private var count = 0
-    /// The outermost five: in the fifth an attachment stands.
+    /// The outermost ones: in the deepest of them an attachment stands.
     private var levels: [Level] = []
     private var depth = 0
     private var isInString = false
@@ -39,10 +50,11 @@ struct AttachmentSieve {
     private var isWhole = true
     private var isPadded = false
 
-    private static let deepest = 5
     /// Digits that are decoded at once.
     private static let portion = 64 << 10
     private static let longestKey = 16
+
+    init(_ place: Place) { (self.place, deepest) = (place, place == .batch ? 5 : 3) }
 
     mutating func feed(_ bytes: [UInt8]) -> [Event] {
         var events: [Event] = []
@@ -90,7 +102,7 @@ struct AttachmentSieve {
             if isNear, levels[depth - 1].expectsKey { key = [] }
         case UInt8(ascii: "{"), UInt8(ascii: "["):
             depth += 1
-            if depth <= Self.deepest { levels.append(Level(isArray: byte == UInt8(ascii: "["), expectsKey: byte == UInt8(ascii: "{"))) }
+            if depth <= deepest { levels.append(Level(isArray: byte == UInt8(ascii: "["), expectsKey: byte == UInt8(ascii: "{"))) }
         case UInt8(ascii: "}"), UInt8(ascii: "]"):
             if isNear { levels.removeLast() }
             depth = max(0, depth - 1)
@@ -103,9 +115,13 @@ struct AttachmentSieve {
 
     /// A string that begins here is an attachment.
     private var isPlace: Bool {
-        guard depth == Self.deepest, levels.count == depth, levels.map(\.isArray) == [false, true, false, false, false] else { return false }
-        return !levels[4].expectsKey && levels[4].key.elementsEqual("data".utf8) && levels[2].key.elementsEqual("_attachments".utf8)
-            && levels[0].key.elementsEqual("docs".utf8)
+        guard depth == deepest, levels.count == depth, let last = levels.last, !last.expectsKey, last.key.elementsEqual("data".utf8) else { return false }
+        switch place {
+        case .batch:
+            return levels.map(\.isArray) == [false, true, false, false, false] && levels[2].key.elementsEqual("_attachments".utf8)
+                && levels[0].key.elementsEqual("docs".utf8)
+        case .document: return levels.map(\.isArray) == [false, false, false] && levels[0].key.elementsEqual("_attachments".utf8)
+        }
     }
 
     private mutating func carry(_ byte: UInt8, _ events: inout [Event]) {

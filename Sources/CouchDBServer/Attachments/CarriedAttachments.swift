@@ -4,30 +4,37 @@ import Encodings
 import HTTPServer
 import NIOCore
 
-/// What became of an attachment that came inside a batch.
+/// What became of an attachment that came inside of a batch or a document.
 typealias CarriedBlob = Result<ReceivedBlob, HTTPError>
 
 extension CouchCall {
-    /// Of a whole `_bulk_docs`. PouchDB sends a hundred documents at once, with all their attachments, and sends the same ones again if they are too many.
+    /// Of a whole `_bulk_docs`, or a document. PouchDB sends a hundred documents at once, with all their attachments, and sends the same ones again if
+    /// they are too many.
     static let batchLimit = NamedLimit("couchdb_batch_bytes", CouchLimits.batchBytes)
 
-    /// The body of a `_bulk_docs`, checked; and of one that is too long to be read whole the attachments that came in it, which go to the store as they come.
+    /// The body of a `_bulk_docs` or of a document, checked; and of one that is too long to be read whole, or may be, the attachments that came in it,
+    /// which go to the store as they come.
     ///
     /// - Throws: ``HTTPError`` 415, 413, 400; 503 where there is no room.
-    func batch() async throws -> (JSONParts, [CarriedBlob]) {
-        guard !request.isGzipped, let length = request.body.declaredLength, length > CouchLimits.requestBytes else { return (try await jsonParts(), []) }
+    func carrying(_ place: AttachmentSieve.Place) async throws -> (JSONParts, [CarriedBlob]) {
+        // How long one is that comes in chunks, or packed, shows while it comes.
+        let length = request.isGzipped ? nil : request.body.declaredLength
+        if let length, length <= CouchLimits.requestBytes { return (try await jsonParts(), []) }
         try checkJSONType()
         var body = request.body
         body.limit = Self.batchLimit
         try body.checkDeclaredLength()
-        try await answer.asking(CouchLimits.batchTextBytes) {}
-        var sieve = AttachmentSieve()
+        if length != nil { try await answer.asking(CouchLimits.batchTextBytes) {} }
+        let inflater = try inflater()
+        var pieces = body.pieces(unpacking: inflater, whole: length == nil ? CouchLimits.requestBytes : 0)
+        var sieve = AttachmentSieve(place)
+        var held = 0
         var carried: [CarriedBlob] = []
         var upload: BlobUpload?
         var failure: HTTPError?
-        for try await piece in body {
+        while let piece = try await pieces.next() {
             for event in sieve.feed(Array(piece.readableBytesView)) {
-                // What the store cannot take of one attachment is the failure of its document.
+                // What the store cannot take of one attachment is the failure of its document, not of the whole batch.
                 do {
                     switch event {
                     case .begins:
@@ -39,18 +46,25 @@ extension CouchCall {
                         if isWhole, let failure { carried.append(.failure(failure)) }
                         upload = nil
                     }
-                } catch let error as HTTPError where error.status == 413 {
+                } catch let error as HTTPError where error.status == 413 && place == .batch {
                     upload = nil
                     failure = error
                     if case .ends = event { carried.append(.failure(error)) }
                 }
             }
-            guard sieve.text.count <= CouchLimits.batchTextBytes else {
+            let isLong = length != nil || pieces.count > CouchLimits.requestBytes
+            guard !isLong || sieve.text.count <= CouchLimits.batchTextBytes else {
                 throw HTTPError(
                     413, "the request is longer than couchdb_request_bytes, and has more than \(CouchLimits.batchTextBytes) bytes beside its attachments",
                     headers: ["Connection": "close"])
             }
+            if length == nil {
+                try body.hold(sieve.text.count - held)
+                held = sieve.text.count
+            }
         }
+        try inflater?.requireEnd()
+        body.isTaken()
         do { return (try JSONParts(checking: sieve.text), carried) } catch { throw CouchError.invalidJSON(error) }
     }
 }

@@ -26,7 +26,17 @@ final class Inflater {
     /// Bytes came behind the end.
     var hasMore: Bool { isComplete && !input.isEmpty }
 
-    func feed(_ bytes: [UInt8]) { input += bytes }
+    /// Of a body that is all there.
+    ///
+    /// - Throws: ``HTTPError`` 400.
+    func requireEnd() throws(HTTPError) {
+        guard isComplete, !hasMore else { throw CouchError.badRequest("the gzip-encoded body is cut short, or more follows it") }
+    }
+
+    /// Behind the end it keeps the first bytes only: they tell that there are some.
+    func feed(_ bytes: [UInt8]) {
+        if !hasMore { input += bytes }
+    }
 
     /// At most 64 KiB of what the bytes so far unpack to; nil: more is needed.
     ///
@@ -55,7 +65,14 @@ final class Inflater {
 
 extension Inflater: BodyUnpacker {
     func feed(_ piece: ByteBuffer) { feed(Array(piece.readableBytesView)) }
-    func nextPiece() throws(HTTPError) -> ByteBuffer? { try next().map { ByteBuffer(bytes: $0) } }
+    func nextPiece() throws(HTTPError) -> ByteBuffer? {
+        guard let piece = try next() else {
+            // It will not become right however much comes.
+            if hasMore { try requireEnd() }
+            return nil
+        }
+        return ByteBuffer(bytes: piece)
+    }
 }
 
 /// Packs an answer as gzip, some at a time.

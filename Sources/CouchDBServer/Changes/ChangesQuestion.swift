@@ -2,6 +2,7 @@ import Documents
 import DocumentStore
 import HTTPServer
 import Interfaces
+import Replication
 import Selectors
 
 /// What a request for `_changes` asks.
@@ -20,6 +21,8 @@ struct ChangesQuestion: Sendable {
     /// Design documents only, of which feeds have none.
     var isEmpty = false
     var filter: (any DocumentFilter)?
+    /// Of `filter=sync_gateway/bychannel`; nil: all that the client may have.
+    var channels: [String]?
     /// Of `filter=_selector`.
     var selector: Selector?
     /// Milliseconds; nil: no signs of life, the feed ends after `timeout` instead.
@@ -90,6 +93,9 @@ struct ChangesQuestion: Sendable {
             guard let list = try (body["doc_ids"] ?? query.json("doc_ids"))?.asArray else { throw CouchError.badRequest("`doc_ids` filter parameter is not provided.") }
             var seen: Set<DocumentID> = []
             ids = list.compactMap { $0.asString.flatMap { try? DocumentID($0) } }.filter { seen.insert($0).inserted }
+        // As Couchbase Lite 1.x asks for channels, and our own replicator.
+        case "sync_gateway/bychannel" where call.peer.channelPeer != nil:
+            channels = try Self.channels(query.text("channels") ?? body["channels"]?.asString ?? "", atMost: call.peer.limits.maximumChannels)
         case "_design": isEmpty = true
         case "_selector":
             guard let selector = body["selector"] else { throw CouchError.badRequest("Selector must be specified in POST payload") }
@@ -110,6 +116,13 @@ struct ChangesQuestion: Sendable {
                 throw refusal.status == 501 ? refusal : error
             }
         }
+    }
+
+    private static func channels(_ text: String, atMost limit: Int) throws(HTTPError) -> [String] {
+        let names = text.split(separator: ",").map { $0.drop { $0 == " " } }.filter { !$0.isEmpty }.map(String.init)
+        guard !names.isEmpty else { throw CouchError.badRequest("the filter sync_gateway/bychannel needs the parameter channels, names with commas between") }
+        guard names.count <= limit else { throw HTTPError(413, "the request names \(names.count) channels, max_channels is \(limit)") }
+        return names
     }
 
     /// Parameters that are not the filter's.

@@ -147,8 +147,9 @@ struct ChangesReading: Sendable {
         let keepsTrees = question.includesDocuments && question.form.needsTree
         return try await call.database.read { transaction in
             if let peer {
-                let isBound = try !transaction.channelAccess(collection, of: peer).hasEverything
-                let asked = ChannelQuestion(peer: peer, ids: question.ids.map(Set.init), waitsForRoutes: waits)
+                // Who chooses channels is bound by them: that a document left them is no end of it.
+                let isBound = try question.channels != nil || !transaction.channelAccess(collection, of: peer).hasEverything
+                let asked = ChannelQuestion(peer: peer, channels: question.channels, ids: question.ids.map(Set.init), waitsForRoutes: waits)
                 let part = try transaction.channelChanges(collection, from: place, asked, limit: limit)
                 var page = ChangesPage(place: part.place, isEnd: part.isEnd || part.isBlocked, newest: part.newest)
                 var starts: [ChannelPlace] = []

@@ -57,7 +57,7 @@ extension RouteDescription {
         "rev", "revs", "revs_info", "conflicts", "deleted_conflicts", "meta", "open_revs", "latest", "attachments", "atts_since", "local_seq",
     ]
     private static let changes = [
-        "feed", "since", "limit", "style", "include_docs", "conflicts", "attachments", "descending", "filter", "doc_ids", "heartbeat", "timeout", "seq_interval", "last-event-id",
+        "feed", "since", "limit", "style", "include_docs", "conflicts", "attachments", "descending", "filter", "doc_ids", "channels", "heartbeat", "timeout", "seq_interval", "last-event-id",
         "view",
     ]
     private static let allDocuments = [

@@ -47,7 +47,7 @@ enum Schemas {
             ["docs": ["type": "array", "items": object(["id": ["type": "string"], "rev": ["type": "string"], "atts_since": texts], required: ["id"])]],
             required: ["docs"]),
         "Revisions": ["type": "object", "description": "Revisions by the ids of their documents.", "additionalProperties": texts],
-        "ChangesQuestion": object(["doc_ids": texts, "selector": ["type": "object"]]),
+        "ChangesQuestion": object(["doc_ids": texts, "selector": ["type": "object"], "channels": ["type": "string"]]),
         "Changes": [
             "type": "object", "description": "With feed=continuous one row a line, and at the end last_seq.",
             "properties": ["results": ["type": "array", "items": ["type": "object"]], "last_seq": [:], "pending": ["type": "integer"]],

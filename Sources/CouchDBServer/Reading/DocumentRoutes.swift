@@ -96,28 +96,30 @@ enum DocumentRoutes {
             let (document, following) = try await upload.receive()
             return try await store(call, document, id: id, parent: parent, isEdit: isEdit, following: following)
         }
-        let parts = try await call.jsonParts()
+        let (parts, carried) = try await call.carrying(.document)
         let document = try IncomingDocument(parts, parts.root)
         if let parent, let own = document.revision, own != parent, isEdit {
             throw CouchError.badRequest("Document rev from request body and query string have different values")
         }
-        return try await store(call, document, id: id, parent: parent, isEdit: isEdit)
+        return try await store(call, document, id: id, parent: parent, isEdit: isEdit, carried: carried)
     }
 
     static func post(_ call: CouchCall) async throws -> HTTPResponse {
         try call.requireWriting()
-        let parts = try await call.jsonParts()
+        let (parts, carried) = try await call.carrying(.document)
         let document = try IncomingDocument(parts, parts.root)
         if let own = document.id, case .local(let id) = try CouchID(own) { return try await LocalRoutes.put(call, id, parts, parts.root) }
         let isEdit = try call.query.flag("new_edits", default: true)
-        return try await call.telling(document.id) { try await store(call, document, id: nil, parent: nil, isEdit: isEdit) }
+        return try await call.telling(document.id) { try await store(call, document, id: nil, parent: nil, isEdit: isEdit, carried: carried) }
     }
 
     private static func store(
-        _ call: CouchCall, _ document: IncomingDocument, id: String?, parent: RevisionID?, isEdit: Bool, following: [String: ReceivedBlob] = [:]
+        _ call: CouchCall, _ document: IncomingDocument, id: String?, parent: RevisionID?, isEdit: Bool, following: [String: ReceivedBlob] = [:],
+        carried: [CarriedBlob] = []
     ) async throws -> HTTPResponse {
         do {
-            let (id, revision) = try await DocumentWriting(call: call).put(document, id: id, parent: parent, isEdit: isEdit, following: following)
+            let (id, revision) = try await DocumentWriting(call: call).put(
+                document, id: id, parent: parent, isEdit: isEdit, following: following, carried: carried)
             return stored(call, id, revision)
         } catch let error as HTTPError where !isEdit { throw error.ofReplication }
     }

@@ -8,7 +8,7 @@ import Replication
 enum BulkRoutes {
     static func bulkDocs(_ call: CouchCall) async throws -> HTTPResponse {
         try call.requireWriting()
-        let (parts, carried) = try await call.batch()
+        let (parts, carried) = try await call.carrying(.batch)
         guard parts.isObject(parts.root) else { throw CouchError.badRequest("Request body must be a JSON object") }
         var documents: [Range<Int>]?
         var isEdit = true

@@ -75,14 +75,17 @@ struct DocumentWriting: Sendable {
 
     /// Stores a document of any kind but `_local`.
     func put(
-        _ document: IncomingDocument, id: String? = nil, parent: RevisionID? = nil, isEdit: Bool, following: [String: ReceivedBlob] = [:]
+        _ document: IncomingDocument, id: String? = nil, parent: RevisionID? = nil, isEdit: Bool, following: [String: ReceivedBlob] = [:],
+        carried: [CarriedBlob] = []
     ) async throws -> (id: String, revision: RevisionID) {
         if let text = id ?? document.id, case .design(let design) = try CouchID(text) {
+            var document = document
+            if !carried.isEmpty { try await document.takeBack(carried, call.database.blobs) }
             let revision = try await DesignDocuments(call: call).put(
                 design, document, parent: parent ?? document.revision, isMade: !isEdit)
             return (design, revision)
         }
-        let write = try await prepare(document, id: id, parent: parent, isEdit: isEdit, following: following)
+        let write = try await prepare(document, id: id, parent: parent, isEdit: isEdit, following: following, carried: carried)
         return (write.id.text, try await store(write))
     }
 

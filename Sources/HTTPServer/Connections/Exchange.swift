@@ -95,6 +95,14 @@ final class Exchange {
         return declaredLength - received <= limit
     }
 
+    /// Who takes piece by piece what it first meant to have whole may take its time from there on.
+    func wantsBody(_ demand: BodyPipe.Demand) {
+        isBodyWanted = true
+        guard demand == .piece else { return }
+        wholeTimer?.cancel()
+        wholeTimer = nil
+    }
+
     func stopBodyTimers() {
         idleTimer?.cancel()
         wholeTimer?.cancel()

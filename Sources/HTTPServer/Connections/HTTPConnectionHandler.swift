@@ -165,7 +165,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     private func bodyIsWanted(_ demand: BodyPipe.Demand, of exchange: Exchange) {
         guard isCurrent(exchange), !exchange.isComplete, let context else { return }
-        exchange.isBodyWanted = true
+        exchange.wantsBody(demand)
         if exchange.expectsContinue {
             exchange.expectsContinue = false
             context.writeAndFlush(wrapOutboundOut(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)

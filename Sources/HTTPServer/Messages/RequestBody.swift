@@ -51,6 +51,19 @@ public struct RequestBody: AsyncSequence, Sendable {
         return body
     }
 
+    /// The body piece by piece, unpacked where it comes packed: what it unpacks to counts, and is bounded as what comes is.
+    ///
+    /// - Parameter whole: as long as no more than that is there it has to be complete within `body_time`, as what is collected.
+    package func pieces(unpacking unpacker: (any BodyUnpacker)?, whole: Int) -> Pieces { Pieces(body: self, unpacker: unpacker, whole: whole) }
+
+    /// Takes bytes that were made of the body from the agent's memory for its peers, until the response is sent.
+    ///
+    /// - Throws: ``HTTPError``: 413 where they are more than half of it, 503 when it is used up.
+    package func hold(_ count: Int) throws(HTTPError) { try pipe?.keep(count) }
+
+    /// Nothing of the body is to come: what it holds is ours to make go away.
+    package func isTaken() { pipe?.isCollected() }
+
     /// Nobody holds what was collected any more: its memory is free for others before the response is sent.
     package func giveBack() { pipe?.giveBack() }
 
@@ -58,6 +71,44 @@ public struct RequestBody: AsyncSequence, Sendable {
         guard body.readableBytes + piece.readableBytes <= limit.value else { throw limit.tooLarge }
         try pipe.keep(piece.readableBytes)
         if body.readableBytes == 0 { body = piece } else { body.writeImmutableBuffer(piece) }
+    }
+
+    package struct Pieces {
+        private let body: RequestBody
+        private let unpacker: (any BodyUnpacker)?
+        private let whole: Int
+        private var came = 0
+        /// Bytes so far, unpacked.
+        package private(set) var count = 0
+
+        fileprivate init(body: RequestBody, unpacker: (any BodyUnpacker)?, whole: Int) {
+            (self.body, self.unpacker, self.whole) = (body, unpacker, whole)
+        }
+
+        /// The next piece, nil at the end.
+        ///
+        /// - Throws: ``HTTPError`` as ``RequestBody/collect()``, what the unpacker throws, and `CancellationError`.
+        package mutating func next() async throws -> ByteBuffer? {
+            if came == 0 { try body.checkDeclaredLength() }
+            while true {
+                if let unpacked = try unpacker?.nextPiece() {
+                    // A few packed bytes may be many: others get the thread meanwhile.
+                    await Task.yield()
+                    return try counted(unpacked)
+                }
+                guard let piece = try await body.pipe?.next(isCollecting: count <= whole) else { return nil }
+                came += piece.readableBytes
+                guard came <= body.limit.value else { throw body.limit.tooLarge }
+                guard let unpacker else { return try counted(piece) }
+                unpacker.feed(piece)
+            }
+        }
+
+        private mutating func counted(_ piece: ByteBuffer) throws(HTTPError) -> ByteBuffer {
+            count += piece.readableBytes
+            guard count <= body.limit.value else { throw body.limit.tooLarge }
+            return piece
+        }
     }
 
     public func makeAsyncIterator() -> AsyncIterator {

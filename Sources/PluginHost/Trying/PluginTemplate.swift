@@ -19,6 +19,7 @@ package enum PluginTemplate {
         case .authenticatePassword: (authenticator(name), authenticatorTests)
         case .authenticateCertificate: (ListenerTemplates.certificates(name), ListenerTemplates.certificateTests)
         case .transform: (TransformTemplate.plugin(name), TransformTemplate.tests)
+        case .token: (TokenTemplate.plugin(name), TokenTemplate.tests)
         case .sync: (ListenerTemplates.sync(name), ListenerTemplates.syncTests)
         }
     }

@@ -60,6 +60,7 @@ final class Trial {
         switch request.hook {
         case .pushFilter, .transform: (context.direction, context.replicator) = ("push", "trial")
         case .pullFilter, .resolve: (context.direction, context.replicator) = ("pull", "trial")
+        case .token: context.replicator = "trial"
         default: context.listener = "trial"
         }
         do {
@@ -71,7 +72,13 @@ final class Trial {
 
     func call(_ lua: LuaPluginState, _ hook: LuaHook, _ input: PreparedInput, into report: inout PluginRunner.Report) throws(LuaFailure) {
         guard let use else { return }
-        if let document = input.document, hook == .sync {
+        if hook == .token {
+            let token = try lua.callToken(use: use, limits: limits.authenticator)
+            var result = JSONObject()
+            result["token"] = .string(token.text)
+            result["expires_in"] = token.seconds.flatMap { JSONNumber($0) }.map { JSONValue.number($0) }
+            report.result = .object(result)
+        } else if let document = input.document, hook == .sync {
             switch try lua.callSync(document: document, old: input.old, caller: input.caller, use: use, limits: limits.resolver) {
             case .accepted(let assignment): (report.decision, report.result) = ("accepted", JSONValue(assignment))
             case .rejected(let reason): (report.decision, report.result) = ("rejected", ["rejected": .string(reason)])

@@ -12,6 +12,8 @@ public struct WebSocketClient: TransportConnector {
         case bearer(String)
         /// Bearer tokens of IBM Cloud's IAM, for databases only.
         case iam(IAMTokens)
+        /// Bearer tokens of somebody who makes them.
+        case supplied(SuppliedTokens)
     }
 
     public struct Configuration: Sendable {
@@ -70,9 +72,22 @@ public struct WebSocketClient: TransportConnector {
     public func connect() async throws -> any MessageTransport {
         var client = self
         configuration.refresh?(&client.configuration)
-        do { return try await client.open() } catch var error as ReplicationError {
+        guard case .supplied(let tokens)? = client.configuration.credentials else { return try await client.openSafely() }
+        let first = try await tokens.current()
+        client.configuration.credentials = .bearer(first)
+        do { return try await client.openSafely() } catch let error as ReplicationError where error.domain == .http && error.code == 401 {
+            tokens.forget(first)
+            let next = try await tokens.current()
+            guard next != first else { throw error }
+            client.configuration.credentials = .bearer(next)
+            return try await client.openSafely()
+        }
+    }
+
+    private func openSafely() async throws -> any MessageTransport {
+        do { return try await open() } catch var error as ReplicationError {
             // A server's message may repeat what was sent to it.
-            error.message = client.configuration.withoutSecrets(error.message)
+            error.message = configuration.withoutSecrets(error.message)
             throw error
         }
     }
@@ -153,7 +168,7 @@ public struct WebSocketClient: TransportConnector {
             switch configuration.credentials {
             case .basic(let basic): fields.append(("Authorization", "Basic " + Base64.encode(Array("\(basic.username):\(basic.password)".utf8))))
             case .bearer(let token): fields.append(("Authorization", "Bearer \(token)"))
-            case .iam, nil: break
+            case .iam, .supplied, nil: break
             }
         }
         // Another host that we were sent to gets neither cookies nor credentials, nor headers, which may be either.
@@ -195,6 +210,7 @@ extension WebSocketClient.Configuration {
         case .basic(let basic): secrets += [Base64.encode(Array("\(basic.username):\(basic.password)".utf8)), basic.password]
         case .bearer(let token): secrets.append(token)
         case .iam(let tokens): secrets += tokens.secrets
+        case .supplied(let tokens): secrets += tokens.secrets
         case nil: break
         }
         for cookie in [cookies, sessions?.header(isSecure: true)].compactMap(\.self).flatMap({ $0.split(separator: ";") }) {

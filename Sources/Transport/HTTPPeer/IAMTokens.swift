@@ -4,7 +4,6 @@ import Environment
 import HTTPServer
 import Interfaces
 import NIOCore
-import Synchronization
 
 /// Bearer tokens that IBM Cloud's IAM gives for an API key, as Cloudant takes them: asked for when they are needed, kept until they are
 /// about to end, one question at a time.
@@ -14,19 +13,6 @@ public final class IAMTokens: Sendable {
         static let answerBytes = 64 << 10
         /// `iam_time`: for question and answer.
         static let time = TimeAmount.seconds(30)
-        /// `iam_life`: seconds that a token lives of which the service does not say it.
-        static let life: Int64 = 600
-    }
-
-    private struct Token {
-        var text: String
-        /// Seconds since 1970 from which it is not used any more.
-        var end: Int64
-    }
-
-    private struct State {
-        var token: Token?
-        var asking: SharedWork<String>?
     }
 
     /// How the service is reached.
@@ -45,9 +31,8 @@ public final class IAMTokens: Sendable {
     private let url: EndpointURL
     private let way: @Sendable () throws -> Way
     private let group: any EventLoopGroup
-    private let environment: Environment
     private let key: @Sendable () -> String
-    private let state = Mutex(State())
+    private let keeper: TokenKeeper
 
     /// - Parameters:
     ///   - url: the service's, such as `https://iam.cloud.ibm.com/identity/token`.
@@ -57,49 +42,28 @@ public final class IAMTokens: Sendable {
         _ url: EndpointURL, group: any EventLoopGroup, environment: Environment, way: @escaping @Sendable () throws -> Way,
         key: @escaping @Sendable () -> String
     ) {
-        (self.url, self.way, self.group, self.environment, self.key) = (url, way, group, environment, key)
+        (self.url, self.way, self.group, self.key) = (url, way, group, key)
+        keeper = TokenKeeper(environment)
     }
 
     /// A token that is good now.
     ///
     /// - Throws: ``ReplicationError``: http 401 where the service does not take the key, else what it answered or what lies below.
-    func current() async throws -> String {
-        while true {
-            let now = environment.time.wallSeconds()
-            let (token, asking) = state.withLock { state -> (String?, SharedWork<String>?) in
-                if let token = state.token, token.end > now { return (token.text, nil) }
-                if let asking = state.asking, !asking.isGivenUp { return (nil, asking) }
-                let asking = SharedWork<String>(environment) { await self.ask($0) }
-                state.asking = asking
-                return (nil, asking)
-            }
-            if let token { return token }
-            // Others may have given it up.
-            do { if let asking { return try await asking.value() } } catch is CancellationError { try Task.checkCancellation() }
-        }
-    }
+    func current() async throws -> String { try await keeper.current { await self.ask() } }
 
     /// The database did not take this token: it is not used any more.
-    func forget(_ token: String) {
-        state.withLock { state in if state.token?.text == token { state.token = nil } }
-    }
+    func forget(_ token: String) { keeper.forget(token) }
 
     /// What must not be shown.
-    var secrets: [String] { [key()] + (state.withLock { $0.token.map { [$0.text] } } ?? []) }
+    var secrets: [String] { [key()] + keeper.texts }
 
-    private func ask(_ asking: SharedWork<String>) async -> Result<String, ReplicationError> {
-        let result: Result<Token, ReplicationError>
-        do { result = .success(try await exchange()) } catch {
-            result = .failure(error as? ReplicationError ?? ReplicationError(network: .aborted, message: "\(url): \(error)"))
-        }
-        return state.withLock { state in
-            if state.asking === asking { state.asking = nil }
-            if case .success(let token) = result { state.token = token }
-            return result.map(\.text)
+    private func ask() async -> Result<TokenKeeper.Token, ReplicationError> {
+        do { return .success(try await exchange()) } catch {
+            return .failure(error as? ReplicationError ?? ReplicationError(network: .aborted, message: "\(url): \(error)"))
         }
     }
 
-    private func exchange() async throws -> Token {
+    private func exchange() async throws -> TokenKeeper.Token {
         var client = HTTPClient(.tcp(host: url.host, port: url.port), group: group)
         let way = try way()
         (client.secureLayer, client.proxy, client.networkInterface) = (way.secureLayer, way.proxy, way.networkInterface)
@@ -112,10 +76,7 @@ public final class IAMTokens: Sendable {
         guard let text = json?["access_token"]?.asString, !text.isEmpty, HeaderList.isSendable("Authorization", text) else {
             throw ReplicationError(domain: .http, code: 502, message: "\(url): the answer has no access_token", remedy: "check authenticator.iam_url")
         }
-        let now = environment.time.wallSeconds()
-        let life = max(0, min(json?["expires_in"]?.asInt64 ?? Limits.life, 86_400))
-        // A fifth is left for requests under way, and for clocks that differ.
-        return Token(text: text, end: now + life - life / 5)
+        return keeper.token(text, life: json?["expires_in"]?.asInt64 ?? TokenKeeper.usualLife)
     }
 
     private func refusal(_ answer: HTTPClient.Response, _ json: JSONValue?) -> ReplicationError {

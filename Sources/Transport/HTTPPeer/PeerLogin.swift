@@ -46,6 +46,7 @@ extension DatabasePeer {
             shown.configured.authorization = Self.authorization(basic)
         case .bearer(let token): shown.token = token
         case .iam(let tokens): shown.token = try await tokens.current()
+        case .supplied(let tokens): shown.token = try await tokens.current()
         case nil: break
         }
         if let token = shown.token { shown.configured.authorization = "Bearer \(token)" }
@@ -63,6 +64,9 @@ extension DatabasePeer {
         case .iam(let tokens):
             if let token = shown.token { tokens.forget(token) }
             return true
+        case .supplied(let tokens):
+            if let token = shown.token { tokens.forget(token) }
+            return try await credentials().configured != shown.configured
         // Another request may have renewed it meanwhile.
         case .bearer, nil: return try await credentials().configured != shown.configured
         case .basic(let basic):

@@ -29,7 +29,7 @@ extension Explanation {
             "import_judgings", "The document of an imported line has changed each of 5 times while the plugin in validate was asked about the line.",
             "Import the line again when nobody else writes that document."),
         Explanation("couchdb_request_bytes", "A request of CouchDB's API is too large.", "Send fewer documents in one _bulk_docs."),
-        Explanation("couchdb_batch_bytes", "A _bulk_docs has more than 4 GiB with the attachments in it.", "Send fewer documents at once: PouchDB's batch_size."),
+        Explanation("couchdb_batch_bytes", "A _bulk_docs, or a document, has more than 4 GiB with the attachments in it, unpacked where it comes as gzip.", "Send fewer documents at once (PouchDB's batch_size), and what is large as an attachment by itself."),
         Explanation("couchdb_list_bytes", "A list of ids, keys or revisions in a request of CouchDB's API is larger than 4 MiB.", "Ask for fewer at once."),
         Explanation("couchdb_documents", "A _bulk_docs has more than 10,000 documents.", "Send them in several requests."),
         Explanation("couchdb_member_values", "A document's _attachments or _revisions have more than 20,000 values.", "Send fewer attachments, or less history."),

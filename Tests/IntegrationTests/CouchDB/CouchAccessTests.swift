@@ -68,6 +68,39 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
+    @Test("a feed may be of some of the channels that a user has, as Couchbase Lite 1.x and our replicator ask for them")
+    func chosenChannels() async throws {
+        let hub = try await hub()
+        let (anna, ben, boss) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben), try CouchHTTP(hub, login: boss))
+        let tea = try await anna.ok("PUT", "/main/tea", "{\"team\":\"red\",\"owner\":\"anna\"}", status: 201)["rev"]?.asString ?? ""
+        try await ben.ok("PUT", "/main/cake", "{\"team\":\"blue\",\"owner\":\"ben\"}", status: 201)
+        let filter = "filter=sync_gateway%2Fbychannel"
+        #expect(try await boss.changes("\(filter)&channels=red").ids == ["tea"])
+        #expect(try await boss.changes("\(filter)&channels=blue,%20green").ids == ["cake"])
+        #expect(try await boss.changes("\(filter)&channels=blue,red").ids.sorted() == ["cake", "tea"])
+        let posted = try await boss.ok("POST", "/main/_changes?\(filter)", "{\"channels\":\"red\"}")
+        #expect(posted["results"]?.asArray?.compactMap { $0["id"]?.asString } == ["tea"])
+        // Nobody gets others by naming them.
+        #expect(try await anna.changes("\(filter)&channels=blue,red").ids == ["tea"])
+        #expect(try await anna.changes("\(filter)&channels=blue").ids.isEmpty)
+        for query in [filter, "\(filter)&channels=", "\(filter)&channels=,%20"] {
+            #expect(try await boss.problem("GET", "/main/_changes?\(query)") == "400 bad_request", "\(query)")
+        }
+        let edge = try await AgentProcess.start(
+            Configuration.edge(
+                to: try hub.port("edge"), type: "pull", collection: "{ channels: [ red ] }",
+                replicator: "authenticator: { username: boss, password: secret }", scheme: "http"))
+        try await edge.connects("hub")
+        try await edge.waits(documents: 1)
+        #expect(try await edge.admin.get("/api/databases/main/documents/tea").status == 200)
+        #expect(try await edge.stop().status == 0)
+        // That a document left the channels that are asked for is no deletion.
+        try await anna.ok("PUT", "/main/tea?rev=\(tea)", "{\"team\":\"blue\",\"owner\":\"anna\"}", status: 201)
+        let left = try await boss.ok("GET", "/main/_changes?\(filter)&channels=red")
+        #expect(left["results"]?.asArray?.contains { $0["deleted"]?.asBool == true } == false, "\(left.text)")
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("who may not see a document is answered as if it were not here, whatever it writes")
     func hiddenDocuments() async throws {
         let hub = try await hub()

@@ -85,9 +85,9 @@ struct CouchBodyTests {
         let admin = HTTPProbe.tcp(port: try agent.port("admin"))
         for (probe, request, limit) in [
             (listener, "POST /main/_bulk_docs", "couchdb_batch_bytes"), (listener, "POST /main/_bulk_get", "couchdb_list_bytes"),
-            (listener, "POST /main/_revs_diff", "couchdb_list_bytes"), (listener, "POST /main/_changes", "couchdb_list_bytes"), (listener, "POST /main", "couchdb_request_bytes"),
-            (listener, "POST /main/_purge", "couchdb_list_bytes"), (listener, "POST /main/_all_docs", "couchdb_list_bytes"), (listener, "POST /main/_find", "couchdb_find_bytes"), (listener, "PUT /main/long", "couchdb_request_bytes"), (listener, "PUT /main/_local/long", "couchdb_request_bytes"),
-            (listener, "PUT /main/_design/long", "couchdb_request_bytes"), (listener, "PUT /main/long/f", "max_blob_bytes"), (listener, "POST /main/_session", "max_session_request"),
+            (listener, "POST /main/_revs_diff", "couchdb_list_bytes"), (listener, "POST /main/_changes", "couchdb_list_bytes"), (listener, "POST /main", "couchdb_batch_bytes"),
+            (listener, "POST /main/_purge", "couchdb_list_bytes"), (listener, "POST /main/_all_docs", "couchdb_list_bytes"), (listener, "POST /main/_find", "couchdb_find_bytes"), (listener, "PUT /main/long", "couchdb_batch_bytes"), (listener, "PUT /main/_local/long", "couchdb_request_bytes"),
+            (listener, "PUT /main/_design/long", "couchdb_batch_bytes"), (listener, "PUT /main/long/f", "max_blob_bytes"), (listener, "POST /main/_session", "max_session_request"),
             (listener, "POST /_session", "couchdb_login_bytes"), (admin, "PUT /api/databases/main/documents/long", "max_body_bytes"), (admin, "POST /api/databases/main/blobs", "max_blob_bytes"),
             (agent.admin, "POST /api/databases/main/blobs", "max_blob_bytes"), (admin, "POST /api/reload", "body_bytes"),
         ] {
@@ -215,5 +215,87 @@ struct CouchBodyTests {
             #expect(try await couch.send("GET", "/main/photo-\(number)/p", nil, [("Range", "bytes=0-2")]).text == String(repeating: number == 0 ? "A" : "\\", count: 3))
         }
         #expect(try await couch.ok("GET", "/main/_design/photos").text.contains("aGVsbG8="))
+    }
+
+    @Test("a batch that comes in chunks, or packed, may be as long as one that says how long it is")
+    func batchOfUnknownLength() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        // 35 MB, each attachment of bytes of its own.
+        let size = 950_000
+        func batch(_ name: String) -> [UInt8] {
+            let documents = (0..<28).map { number in
+                let data = Base64.encode([UInt8](repeating: UInt8(65 + number), count: size))
+                return "{\"_id\":\"\(name)-\(number)\",\"_attachments\":{\"p\":{\"data\":\"\(data)\",\"content_type\":\"image/jpeg\"}}}"
+            }
+            return Array("{\"docs\":[\(documents.joined(separator: ","))]}".utf8)
+        }
+        let head = "POST /main/_bulk_docs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        func chunked(_ body: [UInt8]) async throws -> HTTPProbe.Answer {
+            var bytes = Array("\(head)Transfer-Encoding: chunked\r\n\r\n".utf8)
+            for start in stride(from: 0, to: body.count, by: 1 << 20) {
+                let chunk = body[start..<min(start + 1 << 20, body.count)]
+                bytes += Array("\(String(chunk.count, radix: 16))\r\n".utf8)
+                bytes += chunk
+                bytes += Array("\r\n".utf8)
+            }
+            return try HTTPProbe.parse(try await couch.probe.raw(bytes + Array("0\r\n\r\n".utf8)))
+        }
+        let bulk = [Self.gzip, Self.json]
+        for (name, answer) in [
+            ("chunks", try await chunked(batch("chunks"))), ("packed", try await send("POST", "/main/_bulk_docs", try await packed(batch("packed")), bulk)),
+        ] {
+            #expect(answer.status == 201, "\(name): \(answer.status) \(answer.text.prefix(300))")
+            for number in [0, 27] {
+                let entry = try await couch.ok("GET", "/main/\(name)-\(number)")["_attachments"]?["p"]
+                #expect(entry?["length"]?.asInt64 == Int64(size) && entry?["content_type"]?.asString == "image/jpeg", "\(entry?.text ?? "")")
+                let bytes = try await couch.send("GET", "/main/\(name)-\(number)/p", nil, [("Range", "bytes=0-2")])
+                #expect(bytes.text == String(repeating: number == 0 ? "A" : "\\", count: 3))
+            }
+        }
+        // What is short goes the same way.
+        let short = try await chunked(Array("{\"docs\":[{\"_id\":\"short\",\"_attachments\":{\"p\":{\"data\":\"aGVsbG8=\"}}},{\"_id\":\"plain\",\"n\":1}]}".utf8))
+        #expect(try short.status == 201 && short.json.asArray?.count == 2, "\(short)")
+        #expect(try await couch.send("GET", "/main/short/p").text == "hello")
+        // 70 MB in 70 KB: an attachment that the store does not take, and text that nobody holds.
+        let attachment = Array("{\"docs\":[{\"_id\":\"bomb\",\"_attachments\":{\"p\":{\"data\":\"".utf8) + [UInt8](repeating: 0x41, count: 70 << 20)
+        let rows = try await send("POST", "/main/_bulk_docs", try await packed(attachment + Array("\"}}},{\"_id\":\"beside-bomb\"}]}".utf8)), bulk)
+        #expect(rows.status == 201, "\(rows.status) \(rows.text.prefix(300))")
+        #expect(try rows.json.asArray?.map { $0["error"]?.asString ?? "stored" } == ["document_too_large", "stored"])
+        let text = try await packed(Array("{\"docs\":[".utf8) + [UInt8](repeating: 0x20, count: 70 << 20))
+        let refused = try await send("POST", "/main/_bulk_docs", text, bulk)
+        #expect(refused.status == 413 && refused.text.contains("couchdb_request_bytes"), "\(refused)")
+        // What is cut short, or goes on behind its end, stores nothing.
+        let one = try await packed(Array("{\"docs\":[{\"_id\":\"cut\"}]}".utf8))
+        for broken in [Array(one.dropLast(9)), one + one, one + [UInt8](repeating: 0, count: 200_000)] {
+            #expect(try await send("POST", "/main/_bulk_docs", broken, bulk).status == 400)
+        }
+        #expect(try await couch.problem("GET", "/main/cut") == "404 not_found")
+    }
+
+    @Test("a document may have more attachments than a request may be long, too")
+    func largeDocument() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        let size = 950_000
+        // 35 MB.
+        let attachments = (0..<28).map { number in
+            "\"p\(number)\":{\"data\":\"\(Base64.encode([UInt8](repeating: UInt8(65 + number), count: size)))\",\"content_type\":\"image/jpeg\"}"
+        }.joined(separator: ",")
+        func document(_ id: String) -> [UInt8] { Array("{\"_id\":\"\(id)\",\"n\":1,\"_attachments\":{\(attachments)}}".utf8) }
+        let answers = [
+            ("put", try await send("PUT", "/main/put", document("put"), [Self.json])), ("post", try await send("POST", "/main", document("post"), [Self.json])),
+            ("packed-put", try await send("PUT", "/main/packed-put", try await packed(document("packed-put")), [Self.gzip, Self.json])),
+        ]
+        for (id, answer) in answers {
+            #expect(answer.status == 201, "\(id): \(answer.status) \(answer.text.prefix(300))")
+            let stored = try await couch.ok("GET", "/main/\(id)")
+            #expect(stored["n"]?.asInt64 == 1 && stored["_attachments"]?.asObject?.count == 28)
+            #expect(stored["_attachments"]?["p27"]?["length"]?.asInt64 == Int64(size))
+            #expect(try await couch.send("GET", "/main/\(id)/p27", nil, [("Range", "bytes=0-2")]).text == "\\\\\\")
+        }
+        // What the store does not take is the document's failure, and what is no attachment stays bounded.
+        let large = Array("{\"_attachments\":{\"p\":{\"data\":\"".utf8) + [UInt8](repeating: 0x41, count: 40 << 20) + Array("\"}}}".utf8)
+        let refused = try await send("PUT", "/main/too-large", try await packed(large), [Self.gzip, Self.json])
+        #expect(refused.status == 413 && refused.text.contains("max_blob_bytes"), "\(refused.status) \(refused.text.prefix(300))")
+        #expect(try await couch.problem("GET", "/main/too-large") == "404 not_found")
     }
 }

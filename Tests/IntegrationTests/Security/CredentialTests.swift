@@ -104,6 +104,54 @@ struct CredentialTests {
         #expect(try await edge.stop().status == 0)
     }
 
+    @Test("a plugin's token goes with the first request, and another one when it is refused; neither is shown", arguments: ["ws", "http"])
+    func fromPlugin(_ scheme: String) async throws {
+        let server = try ServerSocket()
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/maker.lua", """
+            return {
+              params = { prefix = { type = "string", required = true } },
+              token = function(ctx)
+                return { token = ctx.params.prefix .. "-" .. ctx.replicator .. "-" .. nightjar.uuid(), expires_in = 3600 }
+              end,
+            }
+            """)
+        let options = "authenticator: { plugin: maker, params: { prefix: made } }"
+        let configuration = "plugins: plugins\n" + Configuration.secureEdge([("hub", "\(scheme)://127.0.0.1:\(server.port)/main", options)], log: "trace")
+        let edge = try await AgentProcess.start(configuration, in: folder)
+        var tokens: [String] = []
+        for _ in 0..<2 {
+            let request = try await server.serve("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            let line = request.replacing("\r\n", with: "\n").split(separator: "\n").first { $0.hasPrefix("Authorization: Bearer made-hub-") }
+            tokens.append(String(try #require(line, "\(request)").dropFirst("Authorization: Bearer ".utf8.count)))
+        }
+        #expect(tokens[0] != tokens[1])
+        let error = try await edge.refusal("hub")
+        #expect(error["public_code"]?.asInt64 == 10401 && error["transient"]?.asBool == false, "\(error.text)")
+        let status = try await edge.admin.get("/api/status").text
+        let end = try await edge.stop()
+        #expect(end.status == 0)
+        for text in [status, error.text, end.output, end.errors] {
+            for token in tokens { #expect(!text.contains(token), "\(token) in \(text)") }
+        }
+    }
+
+    @Test("a plugin that gives no token is told as the reason, and asked again")
+    func pluginFails() async throws {
+        let folder = try TemporaryFolder()
+        let server = try ServerSocket()
+        try folder.write("plugins/maker.lua", "return { token = function(ctx) return nil end }")
+        let configuration = "plugins: plugins\n" + Configuration.secureEdge([("hub", "ws://127.0.0.1:\(server.port)/main", "authenticator: { plugin: maker }")])
+        let edge = try await AgentProcess.start(configuration, in: folder)
+        let error = try await edge.refusal("hub")
+        #expect(error["transient"]?.asBool == true, "\(error.text)")
+        #expect(error["message"]?.asString?.contains("the plugin maker gave no token: plugin_result: ") == true, "\(error.text)")
+        try folder.write("plugins/maker.lua", "return { token = function(ctx) return 'mended' end }")
+        let request = try await server.serve("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+        #expect(request.contains("Authorization: Bearer mended\r\n"), "\(request)")
+        #expect(try await edge.stop().status == 0)
+    }
+
     @Test("connections leave by the interface that is named, by name or by address")
     func interface() async throws {
         let hub = try await AgentProcess.start(Configuration.secureHub([("edge", "")]))

@@ -1,6 +1,7 @@
 import Documents
 import Environment
 import HTTPServer
+import Interfaces
 import Replication
 import Synchronization
 import Testing
@@ -55,6 +56,43 @@ struct CouchLoginTests {
             server.state.withLock { $0.token = "three" }
             let second = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
             #expect(second.error?.code == 401 && second.error?.kind == .needsAction && second.error?.message.contains("two") == false, "\(second)")
+        }
+    }
+
+    /// Counts what it makes.
+    private final class Maker: TokenSource {
+        let made = Mutex(0)
+
+        func token(replicator: String, remote: String) async -> Result<PeerToken, PolicyFailure> {
+            let number = made.withLock { made in
+                made += 1
+                return made
+            }
+            return .success(PeerToken(text: "made-\(number)", seconds: 3600))
+        }
+    }
+
+    @Test("Tokens that are made here are kept while they are good, and another is made when one is refused")
+    func made() async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<500)
+        try await CouchServer.with { server, target in
+            server.state.withLock { $0.token = "made-1" }
+            let maker = Maker()
+            let environment = JumpingTime().environment
+            let tokens = SuppliedTokens(maker, replicator: "r", remote: target, environment: environment)
+            let client = try DatabaseClient(target) { $0.credentials = .supplied(tokens) }
+            for _ in 0..<2 {
+                let status = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
+                #expect(status.error == nil && maker.made.withLock { $0 } == 1, "\(status)")
+            }
+            server.state.withLock { $0.token = "made-2" }
+            try await a.fill(500..<600)
+            let renewed = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
+            #expect(renewed.error == nil && renewed.counts.pushed == 100 && maker.made.withLock { $0 } == 2, "\(renewed)")
+            server.state.withLock { $0.token = "nobody's" }
+            let refused = await Replicator(ReplicatorConfiguration(a, to: target, .push), client).run()
+            #expect(refused.error?.code == 401 && refused.error?.kind == .needsAction, "\(refused)")
         }
     }
 

@@ -1,0 +1,46 @@
+import Environment
+import Interfaces
+
+/// Bearer tokens that somebody here makes, such as a plugin: asked for when they are needed, kept until they are about to end.
+public final class SuppliedTokens: Sendable {
+    private let keeper: TokenKeeper
+    private let source: any TokenSource
+    private let replicator: String
+    private let remote: String
+
+    /// - Parameters:
+    ///   - replicator: whose they are.
+    ///   - remote: who is to take them.
+    public init(_ source: any TokenSource, replicator: String, remote: String, environment: Environment) {
+        (self.source, self.replicator, self.remote) = (source, replicator, remote)
+        keeper = TokenKeeper(environment)
+    }
+
+    /// A token that is good now.
+    ///
+    /// - Throws: ``ReplicationError``: http 503 where the source fails.
+    func current() async throws -> String { try await keeper.current { await self.ask() } }
+
+    /// The other side did not take this token: it is not used any more.
+    func forget(_ token: String) { keeper.forget(token) }
+
+    /// What must not be shown.
+    var secrets: [String] { keeper.texts }
+
+    private func ask() async -> Result<TokenKeeper.Token, ReplicationError> {
+        switch await source.token(replicator: replicator, remote: remote) {
+        case .success(let token):
+            let life = token.seconds.map { Int64(min(max($0, 0), 86_400)) }
+            return .success(keeper.token(token.text, life: life ?? TokenKeeper.usualLife))
+        case .failure(let failure):
+            return .failure(
+                ReplicationError(
+                    domain: .http, code: 503,
+                    message: "the plugin \(failure.plugin) gave no token: \(failure.kind): \(failure.message); nightjar plugin run \(failure.plugin) token shows it"))
+        }
+    }
+}
+
+extension SuppliedTokens: Equatable {
+    public static func == (left: SuppliedTokens, right: SuppliedTokens) -> Bool { left === right }
+}

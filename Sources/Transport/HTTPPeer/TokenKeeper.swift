@@ -1,0 +1,67 @@
+import Environment
+import Interfaces
+import Synchronization
+
+/// Keeps a token until it is about to end. It is asked for when it is needed, one question at a time.
+final class TokenKeeper: Sendable {
+    struct Token: Sendable {
+        var text: String
+        /// Seconds since 1970 from which it is not used any more.
+        var end: Int64
+    }
+
+    private struct State {
+        var token: Token?
+        var asking: SharedWork<String>?
+    }
+
+    /// `token_life`: seconds that a token lives of which nobody says it.
+    static let usualLife: Int64 = 600
+
+    private let environment: Environment
+    private let state = Mutex(State())
+
+    init(_ environment: Environment) { self.environment = environment }
+
+    /// A token that begins to live now. A fifth is left for requests under way, and for clocks that differ.
+    func token(_ text: String, life: Int64) -> Token {
+        let life = max(0, min(life, 86_400))
+        return Token(text: text, end: environment.time.wallSeconds() + life - life / 5)
+    }
+
+    /// A token that is good now.
+    ///
+    /// - Parameter ask: gets another one.
+    /// - Throws: ``ReplicationError`` of `ask`, and `CancellationError`.
+    func current(_ ask: @escaping @Sendable () async -> Result<Token, ReplicationError>) async throws -> String {
+        while true {
+            let now = environment.time.wallSeconds()
+            let (token, asking) = state.withLock { state -> (String?, SharedWork<String>?) in
+                if let token = state.token, token.end > now { return (token.text, nil) }
+                if let asking = state.asking, !asking.isGivenUp { return (nil, asking) }
+                let asking = SharedWork<String>(environment) { [self] work in keep(await ask(), of: work) }
+                state.asking = asking
+                return (nil, asking)
+            }
+            if let token { return token }
+            // Others may have given it up.
+            do { if let asking { return try await asking.value() } } catch is CancellationError { try Task.checkCancellation() }
+        }
+    }
+
+    /// The other side did not take this token: it is not used any more.
+    func forget(_ token: String) {
+        state.withLock { state in if state.token?.text == token { state.token = nil } }
+    }
+
+    /// What must not be shown.
+    var texts: [String] { state.withLock { $0.token.map { [$0.text] } } ?? [] }
+
+    private func keep(_ result: Result<Token, ReplicationError>, of asking: SharedWork<String>) -> Result<String, ReplicationError> {
+        state.withLock { state in
+            if state.asking === asking { state.asking = nil }
+            if case .success(let token) = result { state.token = token }
+            return result.map(\.text)
+        }
+    }
+}
