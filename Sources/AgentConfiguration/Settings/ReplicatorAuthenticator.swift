@@ -50,6 +50,7 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
         case .identity(.provider(let uri)): "certificate \(uri.value)"
         case .bearer: "bearer"
         case .iam: "iam"
+        case .plugin(let plugin): "plugin \(plugin.plugin.value)"
         }
     }
 
