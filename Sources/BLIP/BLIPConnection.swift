@@ -47,6 +47,11 @@ public struct BLIPConnection: ~Copyable, Sendable {
     var unanswered: [UInt64: Bool] = [:]
     /// Where a compressed frame is inflated to; kept to save allocations.
     var inflatedScratch = ByteBuffer()
+    /// Bytes that the frame at hand may still become.
+    var inflateRoom = Int.max
+    var suspendedFrame: SuspendedFrame?
+    /// It is gone on with just now.
+    var resumedFrame: SuspendedFrame?
 
     /// Bytes of messages queued and not yet put into frames, before compression; those that wait for acknowledgements count.
     public internal(set) var queuedBytes = 0
@@ -264,14 +269,29 @@ public struct BLIPConnection: ~Copyable, Sendable {
     }
 
     /// Takes one WebSocket binary message. Events are appended in order; those appended before an error stand.
-    public mutating func receive(_ frame: ByteBuffer, into events: inout [BLIPEvent]) throws(BLIPError) {
-        guard !isFailed else { throw .connectionFailed }
+    ///
+    /// - Parameter room: bytes that its data may become when it is inflated. Where that is more, the frame is suspended: ``resume(room:into:)``
+    ///   goes on with it, and has to before the next one is taken.
+    public mutating func receive(_ frame: ByteBuffer, room: Int = .max, into events: inout [BLIPEvent]) throws(BLIPError) {
+        guard !isFailed, suspendedFrame == nil else { throw .connectionFailed }
+        inflateRoom = room
         do {
             try accept(frame, &events)
         } catch {
             isFailed = true
             throw error
         }
+    }
+
+    /// A frame of which not everything is inflated yet waits for ``resume(room:into:)``.
+    public var isSuspended: Bool { suspendedFrame != nil }
+
+    /// Goes on with the frame that was suspended.
+    public mutating func resume(room: Int, into events: inout [BLIPEvent]) throws(BLIPError) {
+        guard let suspended = suspendedFrame.take() else { return }
+        resumedFrame = suspended
+        defer { resumedFrame = nil }
+        try receive(suspended.frame, room: room, into: &events)
     }
 
     /// The next frame to put on the wire; nil when nothing may be sent now: nothing is queued, all of it waits for

@@ -93,6 +93,15 @@ struct PartialMessage {
     }
 }
 
+/// A frame of which a part was inflated, and the rest waits for room.
+struct SuspendedFrame {
+    let frame: ByteBuffer
+    /// What is left of its data.
+    let input: Inflater.Input
+    /// What came of it so far, in bytes.
+    let produced: Int
+}
+
 extension BLIPConnection {
     /// Inflated to memory that is used again and again.
     static let smallMessage = 8_192

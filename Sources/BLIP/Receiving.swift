@@ -45,8 +45,7 @@ extension BLIPConnection {
         _ partial: inout PartialMessage, _ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]
     ) throws(BLIPError) {
         let key = MessageKey(number: header.number, isReply: false)
-        let message = try extend(&partial, key, frame, header, &events)
-        guard header.isLast else {
+        guard let message = try extend(&partial, key, frame, header, &events), header.isLast else {
             unfinishedRequests[header.number] = partial
             return
         }
@@ -124,7 +123,10 @@ extension BLIPConnection {
         _ events: inout [BLIPEvent]
     ) throws(BLIPError) {
         let number = header.number
-        let message = try extend(&partial, MessageKey(number: number, isReply: true), frame, header, &events)
+        guard let message = try extend(&partial, MessageKey(number: number, isReply: true), frame, header, &events) else {
+            unfinishedReplies[number] = partial
+            return
+        }
         guard header.isLast else {
             if partial.phase == .gathering, partial.stream == nil {
                 events.append(.replyProgress(token, receivedBytes: partial.bytes.readableBytes))
@@ -175,14 +177,15 @@ extension BLIPConnection {
         return frame.slice(header.length, length).sharedIfDense()
     }
 
-    /// Takes a frame's data. Gives what the message kept if the frame is its last.
+    /// Takes a frame's data. Gives what the message kept if the frame is its last; nil where the frame was suspended.
     private mutating func extend(
         _ partial: inout PartialMessage, _ key: MessageKey, _ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]
-    ) throws(BLIPError) -> ByteBuffer {
+    ) throws(BLIPError) -> ByteBuffer? {
         let length = try dataLength(frame, header)
         let transmitted = length + FrameType.checksumLength
-        if partial.stream != nil { try checkWindow(partial, transmitted) }
-        let isAlone = header.isLast && partial.received == 0 && partial.stream == nil
+        let resumed = resumedFrame.take()
+        if partial.stream != nil, resumed == nil { try checkWindow(partial, transmitted) }
+        let isAlone = header.isLast && partial.received == 0 && partial.stream == nil && resumed == nil
         if isAlone {
             // Most messages are one small frame: inflated here, they need no memory that grows.
             swap(&partial.bytes, &inflatedScratch)
@@ -194,7 +197,10 @@ extension BLIPConnection {
         #endif
         do throws(BLIPError) {
             if header.flags.contains(.compressed) {
-                try inflate(&partial, frame, header, length, &events)
+                guard try inflate(&partial, frame, header, length, resumed, &events) else {
+                    count(&partial)
+                    return nil
+                }
                 try checkSum(frame, header)
             } else {
                 checksumIn.add(frame, header.length, length)
@@ -257,15 +263,20 @@ extension BLIPConnection {
         }
     }
 
+    /// - Returns: false where there is no room for the rest: the frame is suspended.
     private mutating func inflate(
-        _ partial: inout PartialMessage, _ frame: ByteBuffer, _ header: FrameHeader, _ length: Int, _ events: inout [BLIPEvent]
-    ) throws(BLIPError) {
+        _ partial: inout PartialMessage, _ frame: ByteBuffer, _ header: FrameHeader, _ length: Int, _ resumed: SuspendedFrame?, _ events: inout [BLIPEvent]
+    ) throws(BLIPError) -> Bool {
         // LiteCore ends a streamed message so. The bare tail would ruin the stream.
-        guard length > 0 else { return }
-        var input = Inflater.Input(frame, header.length, length)
-        var produced = 0
+        guard length > 0 else { return true }
+        var input = resumed?.input ?? Inflater.Input(frame, header.length, length)
+        var produced = resumed?.produced ?? 0
         while true {
-            let allowed = limits.maximumInflatedFrame - produced + 1
+            guard inflateRoom > 0 else {
+                suspendedFrame = SuspendedFrame(frame: frame, input: input, produced: produced)
+                return false
+            }
+            let allowed = min(limits.maximumInflatedFrame - produced + 1, inflateRoom)
             let outcome: Inflater.Outcome
             let new: Int
             switch partial.phase {
@@ -288,13 +299,14 @@ extension BLIPConnection {
                 checksumIn.add(inflatedScratch, 0, new)
             }
             produced += new
+            inflateRoom -= new
             took(new, &partial)
             if case .failed(let reason) = outcome { throw .compression(reason: reason, message: header.number) }
             guard produced <= limits.maximumInflatedFrame else {
                 throw .limitExceeded("maximumInflatedFrame", value: produced, maximum: limits.maximumInflatedFrame)
             }
             if partial.phase == .gathering { try look(at: &partial, header, &events) }
-            if case .done = outcome { return }
+            if case .done = outcome { return true }
         }
     }
 

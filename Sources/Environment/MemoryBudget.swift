@@ -57,6 +57,8 @@ public final class MemoryBudget: Sendable {
         fileprivate var holdings: [Int: Holding] = [:]
         fileprivate var last = 0
         var used = 0
+        /// Of it, what connections hold that have to end: it goes when they have.
+        fileprivate var leaving = 0
         /// The most since somebody asked.
         var highest = 0
         /// Connections that hold anything.
@@ -151,7 +153,7 @@ public final class MemoryBudget: Sendable {
             state.holdings[number] = holding
             var calls: [Call] = []
             let trims = state.used > calm ? askForSpares(&state) : []
-            if state.used - state.promised > most { evict(&state, now, &calls) }
+            if state.used - state.promised - state.leaving > most { evict(&state, now, &calls) }
             if state.used <= calm { relieve(&state, except: number, &calls) }
             let after = state.holdings[number]
             return (after?.isEvicted ?? true ? .evicted : after?.isCrowded == true ? .crowded : .free, calls, trims)
@@ -186,14 +188,15 @@ public final class MemoryBudget: Sendable {
 
     /// Takes back what peers owe the most of, until the budget holds.
     private func evict(_ state: inout State, _ now: UInt64, _ calls: inout [Call]) {
-        while state.used - state.promised > most(state) {
+        while state.used - state.promised - state.leaving > most(state) {
             // Only debtors are looked at: a budget that many honest connections use up would else cost each of them a look at all.
             let weights = state.debtors.map { (number: $0, weight: state.holdings[$0]?.weight(now) ?? 0) }
             let most = weights.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
             guard let most, most.weight > 0, let holding = state.holdings[most.number] else { return }
             let number = most.number
-            state.forget(holding, number)
-            state.holdings[number]?.bytes = 0
+            // Its memory is here until it has ended: others that took its place at once would be beside it.
+            state.withdraw(holding, number)
+            state.leaving += holding.bytes
             state.holdings[number]?.spare = 0
             state.holdings[number]?.wasAsked = false
             state.holdings[number]?.owedByPeer = 0
@@ -225,8 +228,7 @@ public final class MemoryBudget: Sendable {
     fileprivate func end(_ number: Int, leaving bytes: Int) {
         let calls = state.withLock { state -> [Call] in
             guard let holding = state.holdings[number] else { return [] }
-            // What was taken from one that had to go is here until it is done.
-            if !holding.isEvicted { state.forget(holding, number) }
+            state.forget(holding, number)
             state.holdings[number] = Holding(bytes: bytes, changed: { _ in }, trim: {})
             state.used += bytes
             state.highest = max(state.highest, state.used)
@@ -271,9 +273,14 @@ public final class MemoryBudget: Sendable {
 }
 
 extension MemoryBudget.State {
-    /// A connection is over, or has to be.
+    /// A connection is over.
     fileprivate mutating func forget(_ holding: MemoryBudget.Holding, _ number: Int) {
         used -= holding.bytes
+        if holding.isEvicted { leaving -= holding.bytes } else { withdraw(holding, number) }
+    }
+
+    /// A connection is over, or has to be: nobody counts on it any more.
+    fileprivate mutating func withdraw(_ holding: MemoryBudget.Holding, _ number: Int) {
         if holding.bytes > 0 { holders -= 1 }
         if holding.wasAsked { promised -= holding.spare }
         crowded.remove(number)

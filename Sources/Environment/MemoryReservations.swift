@@ -62,6 +62,9 @@ extension MemoryBudget {
     /// So much more would have nobody put off.
     public func fits(_ bytes: Int) -> Bool { state.withLock { $0.used + bytes <= most($0) } }
 
+    /// Nothing is left: whoever may take more waits until somebody has let go of what he has.
+    public var isUsedUp: Bool { !fits(0) }
+
     /// So little is left that whoever has us work takes no more until that is done, however small its part: many small parts are much.
     public var isShort: Bool { !fits(limit / 8) }
 

@@ -51,12 +51,12 @@ struct MemoryTests {
 
     @Test func peersThatNeverFinishGiveWayToOneThatDoes() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
-        let memory = MemoryBudget(limit: 4 << 20)
+        let memory = MemoryBudget(limit: 16 << 20)
         let highest = Mutex(0)
         var hostile: [(Hostile, InMemoryTransport)] = []
-        // 64 connections with 112 KiB each would be 7 MiB.
+        // 256 connections with 112 KiB each would be 28 MiB.
         let frames = Hostile.frames(7)
-        for _ in 0..<64 {
+        for _ in 0..<256 {
             let peer = Hostile()
             let transport = await connect(b, memory, peer)
             transport.executionContext.execute { transport.write(frames) }

@@ -116,13 +116,24 @@ struct BLIPDialect: ~Copyable {
     #endif
 
     /// Takes one message of the transport.
-    mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(ReplicationError) {
+    mutating func receive(_ message: ByteBuffer, room: Int, into events: inout [DialectEvent]) throws(ReplicationError) {
         var happened: [BLIPEvent] = []
-        do throws(BLIPError) { try blip.receive(message, into: &happened) } catch {
-            translate(happened, &events)
-            throw ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)")
-        }
+        do throws(BLIPError) { try blip.receive(message, room: room, into: &happened) } catch { throw failed(error, happened, &events) }
         translate(happened, &events)
+    }
+
+    var isSuspended: Bool { blip.isSuspended }
+
+    mutating func resume(room: Int, into events: inout [DialectEvent]) throws(ReplicationError) {
+        var happened: [BLIPEvent] = []
+        do throws(BLIPError) { try blip.resume(room: room, into: &happened) } catch { throw failed(error, happened, &events) }
+        translate(happened, &events)
+    }
+
+    /// What happened before an error stands.
+    private mutating func failed(_ error: BLIPError, _ happened: [BLIPEvent], _ events: inout [DialectEvent]) -> ReplicationError {
+        translate(happened, &events)
+        return ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)")
     }
 
     /// The next message for the transport; nil when nothing may be sent now.

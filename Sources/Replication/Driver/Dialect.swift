@@ -10,7 +10,7 @@ protocol Dialect: ~Copyable {
     /// Deltas are made and taken here.
     var takesDeltas: Bool { get }
 
-    /// Called once, before anything else: what the peer says at other times than ``receive(_:into:)`` goes through `deliver`.
+    /// Called once, before anything else: what the peer says at other times than ``receive(_:room:into:)`` goes through `deliver`.
     mutating func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void)
 
     // MARK: Frames
@@ -38,7 +38,11 @@ protocol Dialect: ~Copyable {
     var copiedBytes: Int { get }
     #endif
     /// What it throws ends the connection; its code is the one to close with.
-    mutating func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(ReplicationError)
+    ///
+    /// - Parameter room: bytes that it may become now. Where it is more, it is suspended, and ``resume(room:into:)`` goes on with it.
+    mutating func receive(_ message: ByteBuffer, room: Int, into events: inout [DialectEvent]) throws(ReplicationError)
+    var isSuspended: Bool { get }
+    mutating func resume(room: Int, into events: inout [DialectEvent]) throws(ReplicationError)
     /// Also the sign that a turn is over: what was said in it may go.
     mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer?
     mutating func end()
@@ -144,7 +148,9 @@ extension RequestingDialect {
     var shouldPauseReading: Bool { false }
     var takenBytes: Int { 0 }
     var takesDeltas: Bool { false }
-    func receive(_ message: ByteBuffer, into events: inout [DialectEvent]) throws(ReplicationError) {}
+    func receive(_ message: ByteBuffer, room: Int, into events: inout [DialectEvent]) throws(ReplicationError) {}
+    var isSuspended: Bool { false }
+    func resume(room: Int, into events: inout [DialectEvent]) throws(ReplicationError) {}
     func serve(_ collections: Int, byName: Bool) {}
     func sendsDeltas(_ slot: Int) -> Bool { false }
     func knowsBlobs(_ slot: Int) -> Bool { false }

@@ -13,30 +13,49 @@ final class FrameIntake {
     var bound = Int.max
     /// A turn for the rest is on its way.
     var goesOn = false
+    /// What others hold has to go first.
+    private var waitsForRoom = false
     /// The connection is gone, and so is the session once it has looked at the rest.
     var end: ConnectionEnd?
 
-    var isEmpty: Bool { frames.isEmpty }
+    var isEmpty: Bool { frames.isEmpty && !session.dialect.isSuspended }
 
-    /// What looking at a frame costs beside its bytes.
-    static let frameWork = 256
+    /// What looking at a frame costs beside its bytes: an eighth of a millisecond's work for some hundred of them.
+    static let frameWork = 1_024
+    /// What a frame that waits takes beside its bytes.
+    private static let frameBytes = 96
+    /// What a frame may become at least, however little of the turn is left.
+    private static let leastRoom = 16 << 10
+    /// After so long it is looked whether there is room.
+    private static let roomMilliseconds = 20
 
     init(_ session: SessionDriver) { self.session = session }
 
     func append(_ messages: [ByteBuffer]) {
-        for message in messages { bytes += message.readableBytes }
+        for message in messages { bytes += message.readableBytes + Self.frameBytes }
         frames += messages
     }
 
     func next() -> ByteBuffer? {
         guard let frame = frames.popFirst() else { return nil }
-        bytes -= frame.readableBytes
+        bytes -= frame.readableBytes + Self.frameBytes
         return frame
     }
 
     /// More may be looked at in this turn. Where the connection is not read, what was read from it before waits likewise.
     var mayReceive: Bool {
-        !isEmpty && !session.dialect.shouldPauseReading && !session.accounts.readingIsPaused && !session.hasEnded && work < bound
+        !isEmpty && !isPaused && !session.hasEnded && work < bound
+    }
+
+    /// What came waits for something else than its turn.
+    var isPaused: Bool { waitsForRoom || session.dialect.shouldPauseReading || session.accounts.readingIsPaused }
+
+    /// A small frame may become megabytes: where the budget of all is used up, none is looked at before somebody has let go of what he had.
+    private var hasRoom: Bool {
+        guard session.memory.isUsedUp else { return true }
+        waitsForRoom = true
+        session.later(milliseconds: Self.roomMilliseconds) { $0.intake.waitsForRoom = false }
+        return false
     }
 
     /// Takes frames one by one: a few that compress well become megabytes, and those behind wait until these are consumed.
@@ -44,12 +63,19 @@ final class FrameIntake {
         guard mayReceive else { return }
         if work == 0 { bound = session.accounts.turnBytes }
         var events: [DialectEvent] = []
-        while mayReceive, let frame = next() {
+        while mayReceive, hasRoom {
             let before = session.dialect.takenBytes
             #if DEBUG
             let copiedBefore = session.dialect.copiedBytes
             #endif
-            do throws(ReplicationError) { try session.dialect.receive(frame, into: &events) } catch {
+            let room = max(bound - work, Self.leastRoom)
+            do throws(ReplicationError) {
+                if session.dialect.isSuspended {
+                    try session.dialect.resume(room: room, into: &events)
+                } else if let frame = next() {
+                    try session.dialect.receive(frame, room: room, into: &events)
+                }
+            } catch {
                 session.logger.warning("\(error.message)", metadata: ["peer": "\(session.transport.peerDescription)"])
                 return session.finish(error: error, closeCode: UInt16(clamping: error.code), reason: error.message)
             }
@@ -65,7 +91,7 @@ final class FrameIntake {
     /// The rest has its turn behind those of the other connections of the event loop.
     func receiveLater() {
         work = 0
-        guard !isEmpty, !session.accounts.readingIsPaused, !session.dialect.shouldPauseReading, !goesOn else { return }
+        guard !isEmpty, !isPaused, !goesOn else { return }
         goesOn = true
         session.owner?.afterOthers { $0.intake.goesOn = false }
     }

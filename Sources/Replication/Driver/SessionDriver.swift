@@ -279,7 +279,7 @@ final class SessionDriver {
 
     func connectionClosed(_ end: ConnectionEnd) {
         guard !hasEnded else { return }
-        if !intake.isEmpty, !accounts.readingIsPaused, !dialect.shouldPauseReading {
+        if !intake.isEmpty, !intake.isPaused {
             intake.end = end
             return intake.receiveLater()
         }

@@ -42,10 +42,8 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     private var receiver: (any MessageReceiver)?
     private var phase = Phase.open
     private var encoder: WebSocketEncoder
-    private var decoder: WebSocketDecoder
-    private var output = WebSocketDecoder.Output()
-    private var toldUnfinished = 0
-    private static let notableBytes = 8 << 10
+    private var reader: WebSocketReader
+    private var (toldUnfinished, goesOn) = (0, false)
     private var end: ConnectionEnd?
     private var undeliveredEnd: ConnectionEnd?
     private var lastSystemError: String?
@@ -83,7 +81,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
             encoder = WebSocketEncoder(maskRandom: nil)
             expectsMask = true
         }
-        decoder = WebSocketDecoder(expectsMask: expectsMask, limit: limits.messageBytes, allocator: channel.allocator)
+        reader = WebSocketReader(WebSocketDecoder(expectsMask: expectsMask, limit: limits.messageBytes, allocator: channel.allocator))
         liveness = Liveness(heartbeat: heartbeat, pongTime: limits.pongTime)
     }
 
@@ -134,10 +132,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         isReading = enabled
         if enabled {
             liveness.heard(at: eventLoop.now)
-            if holdsRead {
-                holdsRead = false
-                context?.read()
-            }
+            readOn()
         }
     }
 
@@ -189,18 +184,49 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     private func take(_ piece: ByteBuffer) {
         liveness.heard(at: eventLoop.now)
-        decoder.decode(piece, into: &output)
-        // What fits into one read of the socket is not worth a word.
-        let unfinished = decoder.unfinishedBytes >= Self.notableBytes ? decoder.unfinishedBytes : 0
-        if unfinished != toldUnfinished {
-            toldUnfinished = unfinished
-            receiver?.holds(unfinishedBytes: unfinished)
+        guard reader.take(piece) else {
+            reader.forget()
+            return drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "the connection ended before all that came of it was looked at", initiatedLocally: false))
         }
-        if output.ping != nil || output.violation != nil || output.close != nil { handleControl() }
+        tellUnfinished()
+        if reader.hasControl { handleControl() }
+    }
+
+    private func tellUnfinished() {
+        let unfinished = reader.unfinishedBytes
+        guard unfinished != toldUnfinished else { return }
+        toldUnfinished = unfinished
+        receiver?.holds(unfinishedBytes: unfinished)
     }
 
     public func channelReadComplete(context: ChannelHandlerContext) {
         deliver()
+        goOnLater()
+    }
+
+    /// The next messages have their turn behind those of the other connections of the event loop.
+    private func goOnLater() {
+        guard !reader.isEmpty, !goesOn, isReading || phase != .open else { return }
+        goesOn = true
+        executionContext.executeAfterIO { self.goOn() }
+    }
+
+    private func goOn() {
+        goesOn = false
+        guard phase != .closed, isReading || phase != .open else { return }
+        reader.goOn()
+        tellUnfinished()
+        if reader.hasControl { handleControl() }
+        deliver()
+        readOn()
+    }
+
+    /// What was read comes first.
+    private func readOn() {
+        if !reader.isEmpty { return goOnLater() }
+        guard holdsRead, isReading || phase != .open else { return }
+        holdsRead = false
+        context?.read()
     }
 
     public func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -226,7 +252,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     public func read(context: ChannelHandlerContext) {
         // Channels read on their own account after each read; holding that back is what stops the socket.
-        if isReading || phase != .open {
+        if reader.isEmpty, isReading || phase != .open {
             context.read()
         } else {
             holdsRead = true
@@ -245,34 +271,34 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     // MARK: Incoming
 
     private func deliver() {
-        guard let receiver, !output.messages.isEmpty else { return }
+        guard let receiver, !reader.output.messages.isEmpty else { return }
         deliver(to: receiver)
     }
 
     private func deliver(to receiver: any MessageReceiver) {
-        guard !output.messages.isEmpty else { return }
+        guard !reader.output.messages.isEmpty else { return }
         var messages: [ByteBuffer] = []
-        swap(&messages, &output.messages)
+        swap(&messages, &reader.output.messages)
         // The side that closed reads no further messages.
         if end?.initiatedLocally != true { receiver.received(messages) }
     }
 
     private func handleControl() {
-        if let payload = output.ping {
-            output.ping = nil
+        if let payload = reader.output.ping {
+            reader.output.ping = nil
             if phase == .open {
                 if context?.channel.isWritable == true { sendControl(.pong, payload) } else { pendingPong = payload }
             }
         }
-        if let violation = output.violation {
-            output.violation = nil
+        if let violation = reader.output.violation {
+            reader.output.violation = nil
             if phase == .open {
                 deliver()
                 close(violation.code, violation.reason)
             }
         }
-        if let payload = output.close {
-            output.close = nil
+        if let payload = reader.output.close {
+            reader.output.close = nil
             deliver()
             handlePeerClose(payload)
         }
@@ -303,7 +329,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         guard let context else { return }
         phase = .closing
         pendingPong = nil
-        decoder.skipToClose()
+        reader.skipToClose()
         isReading = true
         let written = eventLoop.makePromise(of: Void.self)
         closeWritten = written.futureResult
@@ -312,10 +338,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         deadline?.cancel()
         deadline = eventLoop.scheduleTask(in: limits.closeTime) { [weak self] in self?.context?.close(promise: nil) }
         context.writeAndFlush(wrapOutboundOut(frame), promise: written)
-        if holdsRead {
-            holdsRead = false
-            context.read()
-        }
+        readOn()
     }
 
     private func drop(_ end: ConnectionEnd) {
@@ -333,6 +356,8 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
             ?? ConnectionEnd(
                 code: CloseFrame.abnormal, reason: lastSystemError ?? "the connection ended without a CLOSE frame", initiatedLocally: false)
         deliver()
+        // Whoever sent it has gone before it was looked at, and offers it again.
+        reader.forget()
         phase = .closed
         deadline?.cancel()
         deadline = nil

@@ -65,19 +65,22 @@ struct WebSocketDecoder {
         assembly = nil
     }
 
-    mutating func decode(_ input: ByteBuffer, into output: inout Output) {
-        guard !seenClose else { return }
+    /// - Parameter most: so many messages are enough; what is behind them is left in `input`.
+    mutating func decode(_ input: inout ByteBuffer, into output: inout Output, most: Int = .max) {
+        guard !seenClose else { return input.moveReaderIndex(to: input.writerIndex) }
+        var looked = 0
+        defer { input.moveReaderIndex(forwardBy: looked) }
         ranges.removeAll(keepingCapacity: true)
         var joined: [ByteBuffer] = []
         let unmasked: ByteBuffer?
         if expectsMask, !(insideFrame && remaining >= input.readableBytes) {
             var copy = allocator.buffer(capacity: input.readableBytes)
             copy.writeWithUnsafeMutableBytes(minimumWritableBytes: input.readableBytes) { target in
-                input.withUnsafeReadableBytes { scan($0, target.baseAddress, &joined, &output) }
+                input.withUnsafeReadableBytes { scan($0, target.baseAddress, &joined, &output, most, &looked) }
             }
             unmasked = copy
         } else {
-            _ = input.withUnsafeReadableBytes { scan($0, nil, &joined, &output) }
+            _ = input.withUnsafeReadableBytes { scan($0, nil, &joined, &output, most, &looked) }
             unmasked = nil
         }
         guard !ranges.isEmpty else { return }
@@ -97,11 +100,14 @@ struct WebSocketDecoder {
 
     /// Goes through the bytes, notes whole messages in `ranges` and returns how many bytes it unmasked into `target`.
     private mutating func scan(
-        _ bytes: UnsafeRawBufferPointer, _ target: UnsafeMutableRawPointer?, _ joined: inout [ByteBuffer], _ output: inout Output
+        _ bytes: UnsafeRawBufferPointer, _ target: UnsafeMutableRawPointer?, _ joined: inout [ByteBuffer], _ output: inout Output, _ most: Int,
+        _ looked: inout Int
     ) -> Int {
         var at = 0
         var unmasked = 0
-        while at < bytes.count {
+        // Nothing behind the end is of interest.
+        defer { looked = seenClose ? bytes.count : at }
+        while at < bytes.count, ranges.count < most || insideFrame {
             if !insideFrame {
                 guard let violation = readHead(bytes, &at) else { return unmasked }
                 if let violation = violation.value {

@@ -14,7 +14,8 @@ extension FuzzTarget {
             var at = 0
             while at < frames.count {
                 let end = min(frames.count, at + cut)
-                decoder.decode(ByteBuffer(bytes: frames[at..<end]), into: &output)
+                var piece = ByteBuffer(bytes: frames[at..<end])
+                decoder.decode(&piece, into: &output)
                 at = end
                 try hold(decoder.unfinishedBytes <= 4_096 + 4 * frames.count, "\(decoder.unfinishedBytes) bytes held of \(frames.count)")
                 if output.violation != nil || output.close != nil { break }
