@@ -90,6 +90,11 @@ extension ReplicationError {
     static func nobodyAsked(for id: DocumentID) -> Self {
         .malformed("nobody asked for document \(id) under this sequence")
     }
+
+    /// It is still owed, and asked for again on another connection.
+    static func cameInstead(of id: DocumentID, _ other: DocumentID) -> Self {
+        Self(domain: .http, code: 502, message: "the peer was asked for document \(id) and sent a revision of document \(other.text.prefix(100)) in its place")
+    }
 }
 
 /// The leaves of a document at a peer that keeps all of them, as CouchDB does.
