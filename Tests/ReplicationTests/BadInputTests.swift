@@ -358,7 +358,8 @@ struct BadInputTests {
             }
             break
         }
-        #expect(await events.next()?.first?.id == doc("a"))
+        let told = await events.next()
+        #expect(told?.first?.id == doc("a"))
         let waiting = replicator.waiting.find(.default, doc("a"), .pull)
         #expect(waiting?.error.isTransient == true && (!isOther || waiting?.error.code == 502), "\(String(describing: waiting))")
         #expect(replicator.waiting.summary().first?.text.hasPrefix("1 document cannot be pulled for the moment, such as a") == true)

@@ -53,6 +53,8 @@ struct ReceivedFields: Sendable {
     var deltaSource: Version?
     /// Its blobs came with it, and are here.
     var hasShownBlobs = false
+    /// Nil where they are here, or it has none.
+    var attachments: UnbroughtAttachments?
     /// What the peer was known to have when it offered this one.
     var peerHad = PeerRevision.unknown
     /// Revisions of the document that the peer offered before it, and that were on their way then.
@@ -109,6 +111,14 @@ struct PeerBranches: Sendable {
     var deletion: Deletion = .document
 }
 
+/// Attachments of a revision that are not here, and that its body names as the peer does: by digests of another kind than ours.
+enum UnbroughtAttachments: Sendable {
+    /// They were asked for, and cannot be had or taken.
+    case failed(ReplicationError)
+    /// The revision was held for them: they are to be asked for.
+    case due
+}
+
 /// A received revision after its body was looked at: valid JSON, reserved keys gone, blobs known.
 typealias CheckedRevision = Shared<CheckedFields>
 
@@ -124,6 +134,8 @@ struct CheckedFields: Sendable {
     var blobs: [BlobReference]
     /// All its blobs were here once, and its sender had shown them.
     var hasShownBlobs = false
+    /// Nil where they are here, or it has none.
+    var attachments: UnbroughtAttachments?
     /// Its blobs were asked for.
     var fetch: FetchID?
     /// Sync Gateway's way to say that the document left the peer's channels.
