@@ -23,13 +23,15 @@ extension CouchDialect {
     // MARK: - Pull
 
     /// The document with its attachments here, and named as blobs are.
-    func withAttachments(_ document: FoundDocument, _ wanted: WantedRevision) async throws -> FoundDocument {
+    ///
+    /// - Parameter ancestors: revisions of it that may be here: what they have need not come once more.
+    func withAttachments(_ document: FoundDocument, _ ancestors: [Version]) async throws -> FoundDocument {
         guard document.attachments.count <= limits.maximumBlobsPerDocument else {
             throw ReplicationError(
                 domain: .http, code: 413,
                 message: "document \(document.id) has \(document.attachments.count) attachments, max_blobs_per_document is \(limits.maximumBlobsPerDocument)")
         }
-        let here = wanted.ancestors.isEmpty ? nil : try await attachmentsHere(document)
+        let here = ancestors.isEmpty ? nil : try await attachmentsHere(document)
         var document = document
         for index in document.attachments.indices {
             guard var entry = document.attachments[index].value.asObject else { continue }
@@ -56,6 +58,19 @@ extension CouchDialect {
             document.attachments[index].value = .object(entry)
         }
         return document
+    }
+
+    /// Why the attachments of one document do not come.
+    ///
+    /// - Throws: what concerns the connection, or this side.
+    func failure(of error: any Error) throws -> ReplicationError {
+        if case StoreError.blobTooLarge? = error as? StoreError { return ReplicationError(domain: .http, code: 413, message: "\(error)") }
+        var failure = ReplicationError(couch: error)
+        // 500: the peer cannot read this one. It waits by itself, and other documents come.
+        guard failure.isNoRoom || failure.domain == .http && (failure.code == 500 || !failure.isTransient) else { throw error }
+        // What helps where the database answers so does not help here.
+        if failure.kind == .needsAction { failure.kind = .permanent }
+        return failure
     }
 
     /// The attachments of the current revision here, if the one that comes descends from it.

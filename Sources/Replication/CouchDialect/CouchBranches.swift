@@ -187,11 +187,15 @@ extension CouchDialect {
     private func takeUp(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws -> Bool {
         guard let document = losers.max(by: { $0.revision < $1.revision }) else { return false }
         let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision)
-        let whole = try await withAttachments(document, WantedRevision(row: row, ancestors: [], since: "0"))
-        guard case .arrived(var received) = whole.arrival(row.sequence, limits) else { return true }
-        received.sequence = nil
-        received.branches = PeerBranches(isLoser: false, others: Set(losers.map(\.revision)).subtracting([document.revision]), ended: [winner])
-        tell([.pull(slot: 0, .arrived(received))])
+        switch try await bring(document, WantedRevision(row: row, ancestors: [], since: "0")) {
+        case .arrived(var received):
+            received.sequence = nil
+            received.branches = PeerBranches(isLoser: false, others: Set(losers.map(\.revision)).subtracting([document.revision]), ended: [winner])
+            tell([.pull(slot: 0, .arrived(received))])
+        case .arrivalRefused(_, let id, let error, isFinal: true): tell([.pull(slot: 0, .arrivalRefused(nil, id, error, isFinal: true))])
+        case .arrivalRefused(_, _, let error, isFinal: false), .noRoom(_, _, let error, _): throw error
+        default: break
+        }
         return true
     }
 

@@ -87,6 +87,9 @@ final class CouchDialect: RequestingDialect, Sendable {
         var feedWaits: CheckedContinuation<Void, Never>?
         var wanted: [WantedRevision] = []
         var fetches = 0
+        /// Revisions that were held, whose attachments are to be asked for; and whether that is under way for one of them.
+        var held: [HeldFetch] = []
+        var brings = false
         var bytesAtHand = 0
         /// The peer has no `_bulk_get`.
         var lacksBulkGet = false
@@ -174,13 +177,14 @@ final class CouchDialect: RequestingDialect, Sendable {
     func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
         write()
         fetch()
+        bringNext()
         return nil
     }
 
     func end() {
         let (tasks, waits) = state.withLock { state in
             state.isOver = true
-            defer { (state.tasks, state.feedWaits, state.wanted, state.outgoing, state.lists) = ([:], nil, [], [], [:]) }
+            defer { (state.tasks, state.feedWaits, state.wanted, state.outgoing, state.lists, state.held) = ([:], nil, [], [], [:], []) }
             return (Array(state.tasks.values), state.feedWaits)
         }
         for task in tasks { task.cancel() }

@@ -103,11 +103,24 @@ struct FoundDocument: Sendable {
         content = JSONObject(object.members.filter { !Self.protocolKeys.contains($0.key) })
     }
 
-    /// The engine's event for it.
-    func arrival(_ sequence: RemoteSequence, _ limits: ReplicationLimits) -> PullEvent {
+    /// One that is held, whose attachments are named as its peer names them.
+    init(held revision: CheckedRevision) throws {
+        (id, self.revision, history, isDeleted) = (revision.id, revision.revision, Array(revision.history), revision.isDeleted)
+        content = try JSONValue(stored: revision.body).asObject ?? JSONObject()
+        attachments = (content["_attachments"]?.asObject?.members ?? []).filter { $0.value.asObject != nil }
+        content["_attachments"] = .none
+    }
+
+    /// What is stored of it.
+    var body: [UInt8] {
         var content = content
         if !attachments.isEmpty { content["_attachments"] = .object(JSONObject(attachments)) }
-        let body = ByteBuffer(bytes: JSONValue.object(content).serialize())
+        return JSONValue.object(content).serialize()
+    }
+
+    /// The engine's event for it.
+    func arrival(_ sequence: RemoteSequence, _ limits: ReplicationLimits) -> PullEvent {
+        let body = ByteBuffer(bytes: body)
         guard body.readableBytes <= limits.maximumDocumentBytes, history.count <= limits.maximumReceivedHistory else {
             let what = history.count > limits.maximumReceivedHistory
                 ? "a history of \(history.count) revisions, max_received_history is \(limits.maximumReceivedHistory)"

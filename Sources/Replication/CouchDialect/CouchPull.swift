@@ -247,18 +247,25 @@ extension CouchDialect {
         tell(events)
         if !gone.isEmpty { try await giveUp(gone) }
         for (document, row) in attached {
-            do { tell([.pull(slot: 0, arrival(try await withAttachments(document, row), row))]) } catch {
-                let failure = ReplicationError(couch: error)
-                if failure.isNoRoom {
-                    let largest = document.attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0
-                    tell([.pull(slot: 0, .noRoom(row.row.sequence, row.row.id, failure, bytes: Int(clamping: largest)))])
-                    continue
-                }
-                // 500: the peer cannot read this one. It waits by itself, and other documents come.
-                let isUnreadable = failure.domain == .http && failure.code == 500
-                guard failure.domain == .http, isUnreadable || !failure.isTransient else { throw error }
-                refuse(row, failure, isFinal: !isUnreadable)
+            tell([.pull(slot: 0, try await bring(document, row))])
+        }
+    }
+
+    /// Brings the attachments of a document.
+    ///
+    /// - Returns: the engine's event for it. Where they are not to be had or taken it is held for them, and the others come.
+    func bring(_ document: FoundDocument, _ wanted: WantedRevision) async throws -> PullEvent {
+        do { return arrival(try await withAttachments(document, wanted.ancestors), wanted) } catch {
+            let failure = try failure(of: error)
+            if failure.isNoRoom {
+                let largest = document.attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0
+                return .noRoom(wanted.row.sequence, document.id, failure, bytes: Int(clamping: largest))
             }
+            if failure.isTransient { return .arrivalRefused(wanted.row.sequence, document.id, failure, isFinal: false) }
+            let event = arrival(document, wanted)
+            guard case .arrived(var received) = event else { return event }
+            (received.attachments, received.hasShownBlobs) = (.failed(failure), false)
+            return .arrived(received)
         }
     }
 }

@@ -139,8 +139,9 @@ extension CouchDialect {
         run { dialect in
             guard case .object(var object) = try JSONValue(parsing: body) else { return }
             if !token.isEmpty { object["_rev"] = .string(token) }
-            // What the checkpoint claims is on the peer's disk first. A peer that knows no such request writes through.
-            _ = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject()), atMost: AnswerBounds.small))
+            // What the checkpoint claims is on the peer's disk first.
+            let commit = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject()), atMost: AnswerBounds.small))
+            if let error = Self.doubt(commit) { return dialect.tell([.checkpoint(slot: slot, .peerIsUnsure(error))]) }
             let path = Self.path(checkpoint: id)
             let answer = try await dialect.ask(PeerRequest("PUT", path, json: .object(object), atMost: AnswerBounds.small))
             switch answer.status {
@@ -149,6 +150,16 @@ extension CouchDialect {
             default: dialect.tell([.checkpoint(slot: slot, .peerRefused(ReplicationError(answer, to: "PUT \(path)")))])
             }
         }
+    }
+
+    /// Why nobody can say that what the peer took is on its disk. One that knows no such request writes through; one that forbids it is told of the
+    /// checkpoint all the same, and says what becomes of that.
+    private static func doubt(_ commit: PeerAnswer) -> ReplicationError? {
+        if commit.isGood || [403, 404, 405, 410, 501].contains(commit.status) { return nil }
+        var error = ReplicationError(commit, to: "POST /_ensure_full_commit")
+        error.message += "; the checkpoint is not saved before the peer says that what it took is on its disk"
+        if error.kind == .permanent { error.isTransient = true }
+        return error
     }
 
     func fetchCheckpoint(_ slot: Int, id: String) {

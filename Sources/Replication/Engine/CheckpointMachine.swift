@@ -15,6 +15,8 @@ struct CheckpointMachine {
         /// The peer's copy was changed meanwhile.
         case peerConflict
         case peerRefused(ReplicationError)
+        /// The peer cannot say that it keeps what the checkpoint claims.
+        case peerIsUnsure(ReplicationError)
         /// Answers ``Action/fetchToken``.
         case tokenFetched(String)
         case savedHere
@@ -124,6 +126,9 @@ struct CheckpointMachine {
             } else {
                 actions.append(.warn("the peer did not save the checkpoint: \(error)"))
             }
+        case (.peerIsUnsure(let error), .savingAtPeer):
+            state = .broken
+            actions.append(.fail(error))
         case (.savedHere, .savingHere(let body)):
             (saved, hasSaved) = (body, true)
             state = .idle

@@ -53,6 +53,8 @@ struct ReceivedFields: Sendable {
     var deltaSource: Version?
     /// Its blobs came with it, and are here.
     var hasShownBlobs = false
+    /// Nil where they are here, or it has none.
+    var attachments: UnbroughtAttachments?
     /// What the peer was known to have when it offered this one.
     var peerHad = PeerRevision.unknown
     /// Revisions of the document that the peer offered before it, and that were on their way then.
@@ -90,6 +92,11 @@ extension ReplicationError {
     static func nobodyAsked(for id: DocumentID) -> Self {
         .malformed("nobody asked for document \(id) under this sequence")
     }
+
+    /// It is still owed, and asked for again on another connection.
+    static func cameInstead(of id: DocumentID, _ other: DocumentID) -> Self {
+        Self(domain: .http, code: 502, message: "the peer was asked for document \(id) and sent a revision of document \(other.text.prefix(100)) in its place")
+    }
 }
 
 /// The leaves of a document at a peer that keeps all of them, as CouchDB does.
@@ -102,6 +109,14 @@ struct PeerBranches: Sendable {
     var ended: Set<Version> = []
     /// What the revision ends, if it is a tombstone.
     var deletion: Deletion = .document
+}
+
+/// Attachments of a revision that are not here, and that its body names as the peer does: by digests of another kind than ours.
+enum UnbroughtAttachments: Sendable {
+    /// They were asked for, and cannot be had or taken.
+    case failed(ReplicationError)
+    /// The revision was held for them: they are to be asked for.
+    case due
 }
 
 /// A received revision after its body was looked at: valid JSON, reserved keys gone, blobs known.
@@ -119,6 +134,8 @@ struct CheckedFields: Sendable {
     var blobs: [BlobReference]
     /// All its blobs were here once, and its sender had shown them.
     var hasShownBlobs = false
+    /// Nil where they are here, or it has none.
+    var attachments: UnbroughtAttachments?
     /// Its blobs were asked for.
     var fetch: FetchID?
     /// Sync Gateway's way to say that the document left the peer's channels.

@@ -8,6 +8,8 @@ enum InsertionEvent: Sendable {
     case checked(BatchID, [CheckOutcome])
     /// Answers ``PullAction/fetchBlobs(_:_:)``; nil: all are here.
     case blobsFetched(FetchID, ReplicationError?)
+    /// Answers ``PullAction/bringAttachments(_:_:)``: the body with their digests.
+    case attachmentsBrought(FetchID, Result<[UInt8], ReplicationError>)
     /// Answers ``PullAction/judge(_:_:)``: one verdict for each.
     case judged(BatchID, [FilterVerdict], plugin: String, version: String)
     /// Answers ``PullAction/keep(_:_:)``: what was kept back is durably on its list.
@@ -19,60 +21,6 @@ enum InsertionEvent: Sendable {
     /// The store could do nothing of what a batch needs.
     case failed(BatchID, any Error)
     case flushIsDue
-}
-
-/// How a revision's way into the store ended.
-struct Insertion: Sendable {
-    enum End: Sendable {
-        case stored(InsertOutcome)
-        /// A filter or the sync function said no, or could not decide; `isListed`: it waits here for another version.
-        case keptBack(PolicyFailure?, reason: String, isListed: Bool)
-        /// A blob of it cannot be taken; it waits here, listed.
-        case held(ReplicationError)
-        /// It cannot be stored as it is.
-        case refused(ReplicationError)
-        /// It cannot be had or stored now; the peer has to offer it again.
-        case postponed(ReplicationError)
-        /// It says that the document was taken away.
-        case isRemoval
-
-        /// It is stored, comes again before long, or waits here for a mend: its blobs need not come once more.
-        var leavesBlobs: Bool {
-            switch self {
-            case .stored(.inserted), .stored(.insertedConflict), .postponed, .held, .keptBack(_?, _, _): true
-            case .stored, .keptBack(nil, _, _), .refused, .isRemoval: false
-            }
-        }
-    }
-
-    var id: DocumentID
-    var version: Version
-    var sequence: RemoteSequence?
-    var replyTo: AnswerHandle?
-    var isDeleted: Bool
-    /// Its blobs were asked for.
-    var fetch: FetchID?
-    /// What it would take, with the blobs that are not here.
-    var bytes = 0
-    var end: End
-
-    private static let most = 1 << 60
-
-    init(_ revision: CheckedRevision, _ end: End) {
-        // Of the lengths that the document claims, which may be any: more than any disk has is all the same.
-        let blobs = revision.hasShownBlobs ? 0 : revision.blobs.reduce(0) { min(Self.most, $0 + Int(min(UInt64(Self.most), $1.length ?? 0))) }
-        bytes = revision.body.count + blobs
-        fetch = revision.fetch
-        (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
-        isDeleted = revision.isDeleted
-        self.end = end
-    }
-
-    init(_ revision: ReceivedRevision, _ end: End) {
-        (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
-        isDeleted = revision.isDeleted
-        self.end = end
-    }
 }
 
 /// Brings revisions into the store in batches: body check, blobs, filter, sync function, transaction. A revision that waits for
@@ -124,6 +72,8 @@ struct InsertionMachine {
         switch event {
         case .checked(let batch, let outcomes): accept(outcomes, batch, &ended, &actions)
         case .blobsFetched(let fetch, let error): accept(fetch, error, &ended, &actions)
+        case .attachmentsBrought(let fetch, .failure(let error)): accept(fetch, error, &ended, &actions)
+        case .attachmentsBrought(let fetch, .success(let body)): accept(fetch, whole: body, &actions)
         case .judged(let batch, let verdicts, let plugin, let version): accept(verdicts, plugin, version, batch, &ended, &actions)
         case .kept(let batch): acceptKept(batch, &ended, &actions)
         case .assigned(let batch, let judgements): accept(judgements, batch, &ended, &actions)
@@ -181,7 +131,11 @@ struct InsertionMachine {
             case .checked(let revision):
                 // Reserved keys may have gone, names of blobs have come.
                 batches.resize(by: revision.bytes - original.bytes)
-                checked.append(revision)
+                if case .failed(let error)? = revision.attachments {
+                    hold(revision, error, &ended, &actions)
+                } else {
+                    checked.append(revision)
+                }
             case .refused(let revision, let error):
                 batches.leave(original.id, original.bytes)
                 ended.append(Insertion(revision, error.isTransient ? .postponed(error) : .refused(error)))
@@ -191,7 +145,7 @@ struct InsertionMachine {
     }
 
     private mutating func fetchOrJudge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
-        guard revisions.contains(where: { !$0.blobs.isEmpty }), !settings.limits.has(.missingBlobs) else { return judge(batch, revisions, &actions) }
+        guard revisions.contains(where: { !$0.blobs.isEmpty || $0.attachments != nil }), !settings.limits.has(.missingBlobs) else { return judge(batch, revisions, &actions) }
         judge(batch, fetch(revisions, &actions), &actions)
     }
 
@@ -199,7 +153,9 @@ struct InsertionMachine {
     private mutating func fetch(_ revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
         var free: [CheckedRevision] = []
         for revision in revisions where !batches.wait(revision) {
-            if revision.blobs.isEmpty {
+            if revision.attachments != nil {
+                actions.append(.bringAttachments(batches.fetch(revision), revision))
+            } else if revision.blobs.isEmpty {
                 free.append(revision)
             } else {
                 actions.append(.fetchBlobs(batches.fetch(revision), revision))
@@ -218,6 +174,21 @@ struct InsertionMachine {
             revision.hasShownBlobs = true
             return batches.makeReady(revision)
         }
+        hold(revision, error, &ended, &actions)
+    }
+
+    /// The peer's names of attachments are ours from here on.
+    private mutating func accept(_ fetch: FetchID, whole body: [UInt8], _ actions: inout [PullAction]) {
+        guard case (let revision, let behind)? = batches.fetched(fetch) else { return }
+        var whole = revision
+        whole.replaceBody(body)
+        (whole.attachments, whole.hasShownBlobs) = (nil, true)
+        batches.resize(by: whole.bytes - revision.bytes)
+        for each in self.fetch([whole] + behind, &actions) { batches.makeReady(each) }
+    }
+
+    /// A blob of it is not to be had, or not taken.
+    private mutating func hold(_ revision: CheckedRevision, _ error: ReplicationError, _ ended: inout [Insertion], _ actions: inout [PullAction]) {
         if settings.keepsLists, !error.isTransient {
             // It fails alone and in words; the next run, or another limit, tries again.
             let held = HeldRevision(revision, blob: error)

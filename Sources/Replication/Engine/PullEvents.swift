@@ -82,6 +82,8 @@ enum PullAction: Sendable {
     case refuseList(AnswerHandle?, MessageError)
     case check(BatchID, [ReceivedRevision])
     case fetchBlobs(FetchID, CheckedRevision)
+    /// The attachments of a revision whose body names them as the peer does.
+    case bringAttachments(FetchID, CheckedRevision)
     /// Revisions whose blobs were asked for are refused; others are stored, come again before long, or wait here.
     case releaseBlobs([FetchID], staying: [FetchID])
     case judge(BatchID, [CheckedRevision])

@@ -312,7 +312,7 @@ struct PullMachine {
             if let handle = revision.replyTo { actions.append(.settle(handle, .refused(.nobodyAsked(for: revision.id)))) }
             // It came instead of the one that was asked for.
             if let id = asked.document(at: revision.sequence) {
-                refuse(revision.sequence, id, .nobodyAsked(for: revision.id), isFinal: false, &actions)
+                refuse(revision.sequence, id, .cameInstead(of: id, revision.id), isFinal: false, &actions)
             }
             return
         }
@@ -325,6 +325,9 @@ struct PullMachine {
         _ sequence: RemoteSequence?, _ id: DocumentID?, _ error: ReplicationError, isFinal: Bool, bytes: Int = 0, _ actions: inout [PullAction]
     ) {
         let wasAsked = giveUp(sequence)
+        var error = error
+        // Whatever was said of it: it is owed, and waits as long.
+        if wasAsked, !isFinal { error.isTransient = true }
         if wasAsked, isFinal { complete(sequence) }
         if !wasAsked { counts.total += 1 }
         counts.failed += 1

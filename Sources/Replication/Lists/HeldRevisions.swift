@@ -45,7 +45,7 @@ struct HeldRevision: Sendable {
 /// Pulled revisions that a filter kept back, or whose blobs could not be taken. Their sequences are done, so the checkpoint goes on; the revisions wait here
 /// (as local documents beside an exclusion) until another version of the filter decides.
 ///
-/// A revision is one line of JSON (its ids, and whether its blobs were shown) and then the body's bytes as they came, cut into parts of the size of a local
+/// A revision is one line of JSON (its ids, whether its blobs were shown, whether its attachments are still to come) and then the body's bytes as they came, cut into parts of the size of a local
 /// document.
 enum HeldRevisions {
     static func keep(
@@ -184,6 +184,7 @@ enum HeldRevisions {
         }
         if let expiry = revision.expiry { bytes.append(contentsOf: "\"exp\":\(expiry.json),".utf8) }
         if revision.mayBeLostThere { bytes.append(contentsOf: "\"lost\":true,".utf8) }
+        if revision.attachments != nil { bytes.append(contentsOf: "\"attachments\":\"due\",".utf8) }
         if !revision.offeredBefore.isEmpty { bytes.append(contentsOf: "\"before\":\(list(revision.offeredBefore)),".utf8) }
         bytes.append(contentsOf: "\"history\":\(list(revision.history))}\n".utf8)
         bytes.append(contentsOf: revision.body)
@@ -228,6 +229,7 @@ enum HeldRevisions {
             blobs: (try? BlobReferences.find(in: body)) ?? [], hasShownBlobs: object["blobs"] == .bool(true), peerHad: peerHad,
             offeredBefore: versions(object["before"]) ?? [], branches: branches, expiry: object["exp"].flatMap { DocumentExpiry($0) })
         if object["lost"] == .bool(true) { checked.mayBeLostThere = true }
+        if object["attachments"] == .string("due") { (checked.attachments, checked.blobs) = (.due, []) }
         return checked
     }
 }

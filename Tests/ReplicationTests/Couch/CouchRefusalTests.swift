@@ -172,6 +172,30 @@ struct CouchRefusalTests {
         }
     }
 
+    @Test("a peer that cannot say that its writes are on its disk gets no checkpoint", arguments: [500, 400, 404, 405, 410])
+    func uncommitted(_ status: Int) async throws {
+        let a = try TestDatabase()
+        try await a.fill(0..<3)
+        try await CouchServer.with { server, target in
+            server.trouble { request, _ in
+                request.path == "/db/_ensure_full_commit" ? .error(status: status, error: "trouble", reason: "the disk does not answer") : nil
+            }
+            let configuration = ReplicatorConfiguration(a, to: target, .push) { $0.retry.maximumAttempts = 1 }
+            let first = await Replicator(configuration, try DatabaseClient(target)).run()
+            #expect(server.tree.documents.count == 3)
+            // Servers without the request write through.
+            guard status == 500 || status == 400 else {
+                #expect(first.error == nil && server.count("PUT /_local") > 0, "\(first)")
+                return
+            }
+            #expect(first.error?.code == status && first.error?.isTransient == true, "\(first)")
+            #expect(first.error?.message.contains("_ensure_full_commit") == true && server.count("PUT /_local") == 0, "\(first)")
+            server.trouble { _, _ in nil }
+            let second = await Replicator(configuration, try DatabaseClient(target)).run()
+            #expect(second.error == nil && server.count("PUT /_local") > 0, "\(second)")
+        }
+    }
+
     @Test("a document whose values would take more memory than all may is refused, and the others come")
     func manyValues() async throws {
         let a = try TestDatabase()

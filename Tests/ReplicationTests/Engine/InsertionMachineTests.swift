@@ -104,6 +104,30 @@ import Testing
         #expect(pull.counts.held == 1 && pull.through == "1" && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
+    /// As the protocol of CouchDB has them: they come beside the document, and by other digests than ours.
+    @Test func attachmentsThatCannotBeTakenHoldTheirRevisionAndAreAskedForAgain() {
+        var failed = checked(1, "a")
+        failed.attachments = .failed(http(413))
+        var pull = batch(failed, checked(2, "b"))
+        #expect(pull.last.map(\.words) == ["keep a@1-a", "store b@1-a"])
+        let store = pull.batch
+        var keep: BatchID?
+        for case .keep(let batch, _) in pull.last { keep = batch }
+        if let keep { #expect(pull.on(.kept(keep)) == ["report a 413", "settle 1 blob", "tell push a@1-a"]) }
+        pull.on(.stored(store, [.stored(.alreadyPresent)]))
+        #expect(pull.counts.held == 1 && pull.through == "2" && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
+
+        var due = checked(0, "a")
+        (due.sequence, due.attachments) = (nil, .due)
+        pull.on(.started)
+        #expect(pull.on(.heldRead(HeldRevisions.Page(revisions: [due], isAny: true))).contains("bring a@1-a"))
+        let body = "{\"_attachments\":{\"x\":{\"digest\":\"\(digest(1).text)\",\"length\":1,\"stub\":true}}}"
+        #expect(pull.on(.attachmentsBrought(pull.fetch, .success(Array(body.utf8)))) == ["fetch a@1-a"])
+        #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["store a@1-a"])
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.counts.pulled == 1)
+    }
+
     @Test func aListenerHasNoListAndRefuses() {
         var pull = PullRun(passive: true)
         pull.on(.arrived(received(1, "a")))

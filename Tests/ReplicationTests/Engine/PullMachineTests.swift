@@ -67,7 +67,7 @@ import Testing
         #expect(pull.machine.bufferedBytes == 0 && pull.counts.total == 1 && pull.through == nil && !pull.machine.isDrained)
         // It came instead of the one that was asked for, which does not come any more: nothing waits for it, and it is asked for again.
         let words = pull.on(.arrived(received(1, "evil")))
-        #expect(words.contains { $0.hasPrefix("settle 1") } && words.contains("report a 400") && words.contains("come back"))
+        #expect(words.contains { $0.hasPrefix("settle 1") } && words.contains("report a 502") && words.contains("come back"))
         #expect(pull.machine.bufferedBytes == 0 && pull.counts.failed == 1 && pull.through == nil && pull.machine.isDrained)
     }
 

@@ -304,7 +304,7 @@ import Testing
             case .startFlushTimer: due.append(.pull(.insertion(.flushIsDue)))
             case .fail(let error): failure = "\(error)"
             case .lookForRoom: due.append(.pull(.roomLooked(isThere: chance(80))))
-            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .comeBackLater, .comeBackNow, .releaseBlobs: break
+            case .checkProposals, .answerProposals, .assign, .refuseList, .settle, .report, .warn, .comeBackLater, .comeBackNow, .releaseBlobs, .bringAttachments: break
             }
         }
 

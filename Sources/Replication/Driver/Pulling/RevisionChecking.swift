@@ -82,12 +82,13 @@ enum RevisionChecking {
         do { checked = try check([UInt8](revision.body.readableBytesView), of: revision.id, isDeleted: revision.isDeleted, unusualKeys) } catch {
             return .refused(revision, error)
         }
-        return .checked(
-            CheckedRevision(
-                replyTo: revision.replyTo, id: revision.id, revision: revision.revision,
-                history: revision.history, vector: revision.vector, isDeleted: revision.isDeleted, sequence: revision.sequence, body: checked.body,
-                blobs: checked.blobs, hasShownBlobs: revision.hasShownBlobs, isRemoval: checked.isRemoval, peerHad: revision.peerHad,
-                offeredBefore: revision.offeredBefore, branches: revision.branches, expiry: checked.expiry))
+        var whole = CheckedRevision(
+            replyTo: revision.replyTo, id: revision.id, revision: revision.revision,
+            history: revision.history, vector: revision.vector, isDeleted: revision.isDeleted, sequence: revision.sequence, body: checked.body,
+            blobs: checked.blobs, hasShownBlobs: revision.hasShownBlobs, isRemoval: checked.isRemoval, peerHad: revision.peerHad,
+            offeredBefore: revision.offeredBefore, branches: revision.branches, expiry: checked.expiry)
+        if let attachments = revision.attachments { (whole.attachments, whole.blobs) = (attachments, []) }
+        return .checked(whole)
     }
 
     /// What a body is, once it was looked at.
