@@ -61,6 +61,14 @@ public struct DocumentStanding: Sendable {
         case knownBefore(RevisionID, wentBackAt: Int64)
         /// The remote has told of no such document.
         case untold
+
+        /// The remote told of the document, or gave it: its id is none that nobody knows.
+        public var namesDocument: Bool {
+            switch self {
+            case .onlyPushes, .otherCollection, .notChosen, .untold: false
+            case .rejected, .held, .orphaned, .waiting, .refusedHere, .blobUnderWay, .inConflict, .known, .knownBefore: true
+            }
+        }
     }
 
     public var push: Push
