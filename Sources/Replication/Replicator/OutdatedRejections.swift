@@ -31,7 +31,7 @@ extension Replicator {
                     if chosen?.contains(each.id) ?? true,
                         let row = try transaction.changes(
                             collection, since: 0, limit: 1, includeBodies: includeBodies, ids: [each.id], remote: remote
-                        ).first, row.sequence <= checkpoint, row.remoteRevision != row.revision
+                        ).first, row.sequence <= checkpoint, wanted.owes(row)
                     {
                         rows.append(row)
                         bytes += row.body?.count ?? 0
@@ -49,14 +49,15 @@ extension Replicator {
     nonisolated func outdated(_ id: DocumentID, _ wanted: CollectionReplication, _ collection: Collection) async throws -> ChangeRow? {
         guard let judge = wanted.judge else { return nil }
         let key = configuration.remoteKey
-        return try await configuration.database.read { transaction in
+        return try await configuration.database.read { transaction -> ChangeRow? in
             guard let remote = try transaction.existingRemote(for: key),
                 let noted = try transaction.exclusion(collection, remote: remote, direction: .push, id: id), noted.kind == .rejected,
                 noted.plugin != judge.plugin || noted.version != judge.version
             else { return nil }
-            return try transaction.changes(
+            let row = try transaction.changes(
                 collection, since: 0, limit: 1, includeBodies: wanted.pushFilter != nil, ids: [id], remote: remote
             ).first
+            return row.flatMap { wanted.owes($0) ? $0 : nil }
         }
     }
 }
@@ -67,6 +68,11 @@ extension CollectionReplication {
         guard let pushFilter else { return ("", "") }
         let version = pushFilter.version
         return version.isEmpty ? nil : (pushFilter.pluginName, version)
+    }
+
+    /// The remote is not known to have it, and it is no deletion that is left out.
+    fileprivate func owes(_ row: ChangeRow) -> Bool {
+        row.remoteRevision != row.revision && !(skipsDeletions && row.isDeleted && row.remoteRevision == nil)
     }
 
     /// What was noted is the word of another version, or of a filter that is gone.
