@@ -88,7 +88,7 @@ extension ReplicatorSettings {
                         + "such documents stay here; take it out, or replicate with ws or wss"))
         }
         for collection in collections {
-            var unused: [(key: String, plugin: PluginReference?)] = []
+            var unused: [(String, PluginReference?)] = []
             if !direction.pushes { unused += [("push_filter", collection.pushFilter), ("push_transform", collection.pushTransform)] }
             if !direction.pulls { unused += [("pull_filter", collection.pullFilter), ("pull_transform", collection.pullTransform)] }
             for (key, plugin) in unused {
