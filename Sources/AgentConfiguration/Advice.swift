@@ -41,6 +41,7 @@ extension AgentSettings {
                         "\(name): the target is this agent's own listener \(ValueQuoting.quoted(own.name.value)), so that the database would replicate with itself"))
             }
         }
+        for replicator in replicators { advice += replicator.keysWithoutEffect }
         if let plugins {
             for limits in pluginLimits where !plugins.contains(limits.name.value) {
                 advice.append(
@@ -74,6 +75,33 @@ extension ReplicatorTarget.Scheme {
 }
 
 extension ReplicatorSettings {
+    /// Keys that are written and change nothing: with this target, or with this type.
+    fileprivate var keysWithoutEffect: [ConfigurationProblem] {
+        let name = "replicator \(ValueQuoting.quoted(name.value))"
+        var advice: [ConfigurationProblem] = []
+        let scheme = target.value.scheme
+        if enableAutoPurge.position != .none, scheme == .http || scheme == .https {
+            advice.append(
+                ConfigurationProblem(
+                    at: enableAutoPurge.position,
+                    "\(name): enable_auto_purge has no effect, since the target is \(scheme.rawValue): and a database of CouchDB does not tell that it took access away: "
+                        + "such documents stay here; take it out, or replicate with ws or wss"))
+        }
+        for collection in collections {
+            var unused: [(String, PluginReference?)] = []
+            if !direction.pushes { unused += [("push_filter", collection.pushFilter), ("push_transform", collection.pushTransform)] }
+            if !direction.pulls { unused += [("pull_filter", collection.pullFilter), ("pull_transform", collection.pullTransform)] }
+            for (key, plugin) in unused {
+                guard let plugin else { continue }
+                advice.append(
+                    ConfigurationProblem(
+                        at: plugin.plugin.position,
+                        "\(name): \(key) has no effect, since type is \(direction.rawValue): take it out, or set type: push_and_pull"))
+            }
+        }
+        return advice
+    }
+
     /// What of its credentials crosses a network that others may listen to; nil: nothing.
     fileprivate var sentInClearText: String? {
         let target = target.value

@@ -9,7 +9,7 @@ struct Nightjar: AsyncParsableCommand {
         abstract: "An edge sync agent: stores JSON documents, replicates them, and lets Lua plugins decide.",
         discussion: """
             Exit status: 0; 1 the command failed, found something wrong where it looks for that (doctor, plugin check, identity list), or what \
-            was asked for is not there; 64 wrong usage; 75 run could not stop in time and ended itself; 78 wrong configuration. What status and \
+            was asked for is not there; 3 nothing knows the id that doc why was asked about; 64 wrong usage; 75 run could not stop in time and ended itself; 78 wrong configuration. What status and \
             lists show does not change it: held, refused and pending documents are 0, and /health says whether all is well.
             """,
         version: AgentVersion.number,

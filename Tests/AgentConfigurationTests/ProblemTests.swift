@@ -135,6 +135,7 @@ private let wrong: [Wrong] = [
     Wrong(listener("authenticator: none\n    compression: ‸\"6\""), "found \"6\""),
     Wrong(replicator("compression: ‸off", target: "https://hub/main"), "compression", "Couchbase Lite", "the target is https:"),
     Wrong(replicator("collections: { _default: { priority: ‸10 } }"), "_default.priority", "from 0 to 9", "found 10"),
+    Wrong(replicator("collections: { _default: { document_ids: ‸[] } }"), "_default.document_ids", "at least 1 of them, found 0", "leave document_ids out"),
     Wrong(replicator("type: pull\n    collections: { _default: { priority: ‸1 } }"), "of what is pushed", "type is pull"),
     Wrong(replicator("bandwidth: { send: ‸64 }"), "replicators[0].bandwidth.send", "a size from 4KiB", "found 64"),
     Wrong(replicator("bandwidth: ‸64KiB"), "replicators[0].bandwidth", "a mapping"),

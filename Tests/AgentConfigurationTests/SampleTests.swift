@@ -49,7 +49,7 @@ struct SampleTests {
         #expect(replicator.networkInterfaces.map(\.value) == ["eth1"])
         #expect(replicator.heartbeat.value == 300)
         #expect(replicator.maxAttempts.value == 0 && replicator.maxAttemptWaitTime.value == 300)
-        #expect(replicator.enableAutoPurge && replicator.deltaSync)
+        #expect(replicator.enableAutoPurge.value && replicator.deltaSync)
 
         let limits = try #require(settings.limits(ofPlugin: "by-owner"))
         #expect(limits.memory?.value == 32 << 20)

@@ -160,6 +160,10 @@ import Testing
         let unknown = try await Self.why(agent, "nobody")
         #expect(unknown["document"]?["state"] == "unknown" && Self.way(unknown, "away", "push")["state"] == "nothing_here", "\(unknown.text)")
         #expect(Self.way(unknown, "away", "pull")["state"] == "not_given")
+        let told = try await agent.command("doc", "why", "main", "nobody")
+        #expect(told.status == 3 && told.output.contains("ids are compared letter for letter"), "\(told)")
+        let help = try await NightjarExecutable.run("doc", "why", "--help").output.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        #expect(help.contains("3 if nothing here knows the id"))
         #expect(try await agent.put("main", "gone", "{}").status == 201)
         #expect(try await agent.command("doc", "purge", "main", "gone").status == 0)
         let purged = try await agent.command("doc", "why", "main", "gone")
@@ -176,7 +180,7 @@ import Testing
         let folder = try Self.folder()
         try folder.write("plugins/place.lua", "return {\n  sync = function(doc)\n    if doc.broken then error('no') end\n    channel('north')\n  end\n}\n")
         let agent = try await AgentProcess.start(
-            Configuration.plain.replacing("plant.readings ] }\n", with: "plant.readings ] }\n  other: {}\n")
+            Configuration.plain.replacing("plant.readings ] }\n", with: "plant.readings ] }\n  other: {}\n  lonely: {}\n")
                 .replacing("disable_tls: true }", with: "disable_tls: true, sync: place }\n  - { name: aside, databases: [ other ], port: 0, interface: 127.0.0.1, disable_tls: true }"),
             in: folder)
         for (id, body) in [("lost", #"{"broken":true}"#), ("fine", "{}")] { #expect(try await agent.put("main", id, body).status == 201) }
@@ -186,7 +190,9 @@ import Testing
         }
         let lost = try await agent.command("doc", "why", "main", "lost")
         #expect(lost.output.contains("  unrouted: sync function place could not put it into channels: ") && !lost.output.contains("name main in its databases"), "\(lost)")
-        #expect(try await agent.command("doc", "why", "main", "fine").output.contains("name main in its databases"))
+        #expect(try await !agent.command("doc", "why", "main", "fine").output.contains("in its databases"))
+        // No listener serves it.
+        #expect(try await agent.command("doc", "why", "lonely", "fine").output.contains("name lonely in its databases"))
     }
 
     @Test func aPulledDocumentAndThePeersOfAListener() async throws {
@@ -216,6 +222,10 @@ import Testing
         }
         let bad = Self.way(try await Self.why(edge, "bad"), "hub", "pull")
         #expect(bad["state"] == "rejected" && bad["plugin"] == "strict" && bad["rev"]?.isNull == false, "\(bad.text)")
+        // It is here as little as one that nobody knows, and is not taken for one.
+        let kept = try await edge.command("doc", "why", "main", "bad")
+        #expect(kept.status == 0 && kept.output.contains(": not_here: it is not in this database"), "\(kept)")
+        #expect(!kept.output.contains("letter for letter") && !kept.output.contains("never came"), "\(kept)")
         #expect(Self.way(try await Self.why(edge, "theirs"), "hub", "pull")["state"] == "not_given")
         #expect(Self.way(try await Self.why(edge, "ours"), "hub", "pull")["state"] == "known")
 

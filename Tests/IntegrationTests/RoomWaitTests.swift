@@ -38,6 +38,9 @@ struct RoomWaitTests {
             let there = try await hub.admin.get("/api/databases/main/why/\(id)").json
             for peer in there["listeners"]?.asArray?.first?["peers"]?.asArray ?? [] { #expect(peer["state"] != "sent", "\(peer.text)") }
         }
+        // What is listed beside what is to be pushed says which way it goes.
+        let listed = try await agent.admin.get("/api/replicators/hub/pending").json.asArray ?? []
+        #expect(try await agent.replicator("hub")["pending"] == 0 && listed.allSatisfy { $0["direction"] == "pull" }, "\(listed)")
         // Pushed while the pull waits.
         let revisions = try await agent.revisions()
         for number in 0..<20 {

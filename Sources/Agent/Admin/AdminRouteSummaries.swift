@@ -59,7 +59,7 @@ enum AdminRouteSummaries {
         "GET api/replicators/:name": "one replicator",
         "GET api/replicators/:name/held": "documents whose filter failed, or with a blob that cannot be taken",
         "GET api/replicators/:name/orphaned": "documents that the remote took away and that stayed here",
-        "GET api/replicators/:name/pending": "documents that wait to be pushed",
+        "GET api/replicators/:name/pending": "documents that wait to be pushed, and those that could not be pulled for the moment (direction)",
         "GET api/replicators/:name/pending/:id": "whether a document waits",
         "GET api/replicators/:name/refused": "documents that the peer refused",
         "GET api/replicators/:name/rejected": "the same, by its older name",

@@ -132,7 +132,11 @@ struct ReplicatorRoutes: Sendable {
 
     /// A document that is to be pushed, or could not be had, with the reason if it was tried.
     private static func report(_ collection: CollectionName, _ id: DocumentID, _ waiting: WaitingDocument?) -> JSONValue {
-        guard let waiting else { return JSONOutput.object(["collection": .string(collection.description), "id": .string(id.text)]) }
+        guard let waiting else {
+            return JSONOutput.object([
+                "collection": .string(collection.description), "id": .string(id.text), "direction": .string("push"),
+            ])
+        }
         return JSONOutput.object([
             "collection": .string(collection.description), "id": .string(id.text), "direction": .string(waiting.direction.rawValue),
             "tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since)), "reason": .string("\(waiting.error)"),

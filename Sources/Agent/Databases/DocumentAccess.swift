@@ -122,11 +122,14 @@ package struct DocumentAccess: Sendable {
         if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
         parts.expiry = object["_exp"].flatMap { DocumentExpiry($0) }
-        // Peers' are taken as Sync Gateway takes them. Here it is a length of time that is too long for one.
-        if case .at(let time)? = parts.expiry, time < DocumentExpiry.earliestMeant {
+        // Peers' are taken as Sync Gateway takes them. Who saves one here means a document to stay for a while; a line of an import may be an old one.
+        let now = database.environment.time.wallSeconds()
+        if case .at(let time)? = parts.expiry, time < (mayNameCollection ? DocumentExpiry.earliestMeant : now) {
+            let given = object["_exp"]?.asString ?? "\(time)"
+            let why = time < DocumentExpiry.earliestMeant ? ", as a number above \(DocumentExpiry.longestLength) (30 days) is a time" : ""
             throw AgentError(
                 .invalid,
-                "_exp: \(time) is a time in the year \(1970 + time / 31_556_952), as a number above \(DocumentExpiry.longestLength) (30 days) is; the document would be gone at once. "
+                "_exp: \(given) is a time in the year \(Timestamp.format(time).prefix(4)), which is past\(why); the document would be gone at once. "
                     + "Expected: \(DocumentExpiry.expected)")
         }
         for key in ["_id", "_rev", "_deleted", "_cv", "_vv", "_exp"] { object[key] = nil }

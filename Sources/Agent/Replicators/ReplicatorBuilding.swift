@@ -58,7 +58,7 @@ package enum ReplicatorBuilding {
             collections: collections,
             retry: RetryMachine.Settings(
                 maximumAttempts: settings.maxAttempts.value, maximumWaitSeconds: settings.maxAttemptWaitTime.value),
-            autoPurge: settings.enableAutoPurge, limits: limits)
+            autoPurge: settings.enableAutoPurge.value, limits: limits)
         configuration.remoteID = settings.remoteID?.value
         configuration.login = settings.authenticator.map(\.login) ?? ReplicatorAuthenticator.noLogin
         configuration.shownTarget = target.shown

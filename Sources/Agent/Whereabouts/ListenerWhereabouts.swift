@@ -26,6 +26,12 @@ struct ListenerWhereabouts: Sendable {
         }
     }
 
+    /// Whether an answer tells of the document itself: a peer pushes it, or said something of it, so that its id is none that nobody knows.
+    static func names(_ answer: JSONValue) -> Bool {
+        if let pushed = answer["not_taken"], !pushed.isNull { return true }
+        return ["refused_by_peers", "kept_by_peers"].contains { answer[$0]?.asArray?.isEmpty == false }
+    }
+
     func statement(_ standing: PeerStanding) -> WhereaboutsStatement {
         switch standing {
         case .otherCollection:

@@ -74,6 +74,9 @@ struct ReplicatorWhereabouts: Sendable {
                 "rejected", "push filter \(noted.plugin) (version \(noted.version)) said no",
                 remedy: "change the document or the filter; both are looked at again by themselves"
             ).with(noted).with(["plugin": .string(noted.plugin), "version": .string(noted.version)])
+        case .outdated(let noted):
+            pending("push filter \(noted.plugin) said no in version \(noted.version), which is not in force any more: it is looked at again")
+                .with(["plugin": .string(noted.plugin), "version": .string(noted.version)])
         case .held(let noted): held(noted, "pushed")
         case .refused(let noted):
             WhereaboutsStatement(

@@ -22,14 +22,24 @@ extension Agent {
         } else if let gone = try await howItWent(id, access.collection, found) {
             document = gone
         }
+        var isKnown = false
         var replicators: [JSONValue] = []
         let hasExpired = document.state == "expired"
         for replicator in self.replicators {
-            replicators.append(try await whereabouts(of: id, in: name, found, with: replicator, isHere: row != nil, hasExpired: hasExpired))
+            let (answer, knowsIt) = try await whereabouts(of: id, in: name, found, with: replicator, isHere: row != nil, hasExpired: hasExpired)
+            replicators.append(answer)
+            isKnown = isKnown || knowsIt
         }
         var listeners: [JSONValue] = []
         let unrouted = row != nil ? try await self.unrouted(id, access.collection, found) : nil
-        for listener in self.listeners { listeners.append(try await whereabouts(of: id, in: name, database, with: listener, unrouted)) }
+        for listener in self.listeners {
+            let answer = try await whereabouts(of: id, in: name, database, with: listener, unrouted)
+            listeners.append(answer)
+            isKnown = isKnown || ListenerWhereabouts.names(answer)
+        }
+        if document.state == "unknown", isKnown {
+            document = WhereaboutsStatement("not_here", "it is not in this database, and was heard of: what keeps it back is said below")
+        }
         return JSONOutput.object([
             "database": .string(database), "collection": .string(name.description), "id": .string(id.text), "document": document.json,
             "replicators": .array(replicators), "listeners": .array(listeners),
@@ -84,7 +94,7 @@ extension Agent {
 
     private nonisolated func whereabouts(
         of id: DocumentID, in name: CollectionName, _ database: Database, with replicator: Replicator, isHere: Bool, hasExpired: Bool
-    ) async throws -> JSONValue {
+    ) async throws -> (answer: JSONValue, knowsIt: Bool) {
         let configuration = replicator.configuration
         let words = ReplicatorWhereabouts(
             replicator: replicator, collection: name, isKeptStopped: records.read(configuration.name).isStopped,
@@ -95,7 +105,7 @@ extension Agent {
         ]
         guard configuration.database === database else {
             let other = WhereaboutsStatement("other_database", "it replicates database \(configuration.database.name)")
-            return .object(JSONObject(members + [.init(key: "connection", value: .null)] + other.members))
+            return (.object(JSONObject(members + [.init(key: "connection", value: .null)] + other.members)), false)
         }
         let standing = try await replicator.standing(of: id, in: name)
         var connection = words.connection
@@ -103,7 +113,7 @@ extension Agent {
         members.append(.init(key: "connection", value: connection?.json ?? .null))
         members.append(.init(key: "push", value: words.statement(standing.push).json))
         members.append(.init(key: "pull", value: words.statement(standing.pull, isHere: isHere).json))
-        return .object(JSONObject(members))
+        return (.object(JSONObject(members)), standing.pull.namesDocument)
     }
 
     /// That the sync function of its database has not put a document that is here into channels; nil where it has, or there is none.
@@ -122,8 +132,8 @@ extension Agent {
         let words = ListenerWhereabouts(listener: listener, collection: name, database: database)
         let isServed = listener.serves(database)
         var condition = words.condition
-        // No listener gives it to users then.
-        if !isServed, unrouted != nil { condition?.remedy = nil }
+        // Another one serves it, and nothing has to be done here.
+        if !isServed, listeners.contains(where: { $0.serves(database) }) { condition?.remedy = nil }
         let peers = try await listener.standings(of: id, in: name, database: database)
         func isOfDocument(_ key: RefusedByPeers.Key) -> Bool { key.database == database && key.collection == name && key.id == id }
         let said = listener.refusedByPeers

@@ -213,7 +213,8 @@ extension Form where Value: ConfigurationSection {
 
 extension Form {
     /// A list. Elements that cannot be read are left out; their problems are reported.
-    func list(atLeast minimum: Int = 0, of plural: String) -> Form<[Value]> {
+    /// - Parameter remedy: what to do in place of a list that is too short.
+    func list(atLeast minimum: Int = 0, of plural: String, else remedy: String = "") -> Form<[Value]> {
         let element = self
         let expected = "a list of \(plural)"
         return Form<[Value]>(
@@ -230,7 +231,9 @@ extension Form {
                     return nil
                 }
                 if elements.count < minimum {
-                    reading.report(at: node.position, "expected \(expected) with at least \(minimum) of them, found \(elements.count)")
+                    reading.report(
+                        at: node.position,
+                        "expected \(expected) with at least \(minimum) of them, found \(elements.count)" + (remedy.isEmpty ? "" : "; \(remedy)"))
                     return nil
                 }
                 var values: [Value] = []

@@ -49,7 +49,7 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
         Key("tombstone_age", optional: \.tombstoneAge, Form<Int>.seconds(1...Limits.seconds),
             "Seconds after which the tombstone of a deleted document is purged, once every replicator has pushed it. Absent: never."),
         Key("quota", optional: \.quota, Form<Int>.bytes((1 << 20)...(1 << 50)),
-            "Bytes that the database and its blobs may take; then nothing but deletions is taken. Absent: as many as the disk has."),
+            "Bytes that the database and its blobs may take, at least 1MiB; then nothing but deletions is taken. Absent: as many as the disk has."),
         Key("history", \.history, Form<HistorySettings>.section, "How much of the past is kept."),
     ]
 

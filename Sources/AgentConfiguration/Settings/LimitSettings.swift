@@ -12,7 +12,7 @@ package struct LimitSettings: Sendable, ConfigurationSection {
     static let keys: [Key<LimitSettings>] = [
         Key(
             "memory", \.memory, Form<Int>.bytes((8 << 20)...(64 << 30)),
-            "Memory for what peers send and have not read, and for bodies of HTTP requests, over all connections. Connections are slowed down "
+            "Memory for what peers send and have not read, and for bodies of HTTP requests, over all connections; at least 8MiB. Connections are slowed down "
                 + "first; then the one that owes most for longest ends with 4001 (come back later), a request with 503."),
         Key(
             "max_blob_bytes", \.maxBlobBytes, Form<Int>.bytes(0...(1 << 40)),

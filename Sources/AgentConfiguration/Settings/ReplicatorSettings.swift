@@ -60,7 +60,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var silenceInterval = Located(900)
     /// Removes documents to which the remote took away access, unless the pull filter keeps them. Not those of a collection with
     /// `document_ids`. Default true.
-    package var enableAutoPurge = true
+    package var enableAutoPurge = Located(true)
     /// Times of the day at which a continuous one has a connection. Default: none, which is always.
     package var schedule: [Located<DailyWindow>] = []
     /// Default true.
@@ -124,7 +124,9 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("silence_interval", \.silenceInterval, Form<Int>.seconds(0...Limits.seconds).located,
             "Seconds after which a continuous replicator that is idle asks, over another connection, whether the other side has something that it did "
                 + "not tell of; if so twice in a row, it connects anew. 0: never. Not for exec: and serial: targets."),
-        Key("enable_auto_purge", \.enableAutoPurge, .boolean, "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids."),
+        Key("enable_auto_purge", \.enableAutoPurge, Form<Bool>.boolean.located,
+            "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids. No effect with http and https: "
+                + "a database of CouchDB tells nobody of it."),
         Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas where the database has them on and the other side takes them."),
         Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
         Key("bandwidth", optional: \.bandwidth, Form<BandwidthSettings>.section,
@@ -298,7 +300,8 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
         Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what may enter this database."),
         Key("push_transform", optional: \.pushTransform, .plugin, "Plugin that changes documents on their way out, behind the push filter."),
         Key("pull_transform", optional: \.pullTransform, .plugin, "Plugin that changes documents on their way in, behind the pull filter."),
-        Key("document_ids", \.documentIDs, Form.text("a document id").located.list(of: "document ids"), "Only these documents."),
+        Key("document_ids", \.documentIDs,
+            Form.text("a document id").located.list(atLeast: 1, of: "document ids", else: "leave document_ids out to have all replicated"), "Only these documents."),
         Key("channels", \.channels, Form.text(.channel).located.list(of: "channels"), "Pulls only documents in these channels."),
         Key("selector", optional: \.selector, .selector, "http and https: pulls only documents that match; the other side evaluates it."),
         Key("source_filter", optional: \.sourceFilter, .sourceFilter, "http and https: a filter of the other side, DESIGN/NAME, decides what is pulled."),

@@ -90,9 +90,11 @@ extension ReadTransaction {
 
     /// Excluded documents in the order of their ids; `after` continues a list.
     /// With `remote` and `direction` given only their rows are read; else the whole table is.
+    ///
+    /// - Parameter judge: leaves out what this version of a plugin kept back.
     public final func exclusions(
         _ collection: Collection, remote: RemoteID? = nil, direction: Exclusion.Direction? = nil,
-        kind: Exclusion.Kind? = nil, after: DocumentID? = nil, limit: Int
+        kind: Exclusion.Kind? = nil, unlessBy judge: (plugin: String, version: String)? = nil, after: DocumentID? = nil, limit: Int
     ) throws(StoreError) -> [Exclusion] {
         _ = try tables(collection)
         var sql = """
@@ -102,9 +104,14 @@ extension ReadTransaction {
         if let remote { sql += " AND remote = \(remote.number)" }
         if let direction { sql += " AND direction = \(direction.rawValue)" }
         if let kind { sql += " AND kind = \(kind.rawValue)" }
+        if judge != nil { sql += " AND (plugin <> ?3 OR version <> ?4)" }
         let statement = try session.prepare(sql + " ORDER BY id, remote, direction LIMIT ?2")
         statement.bind(1, after?.text ?? "")
         statement.bind(2, Int64(min(max(limit, 0), StoreLimits.maxRowsPerRead)))
+        if let judge {
+            statement.bind(3, judge.plugin)
+            statement.bind(4, judge.version)
+        }
         var rows: [Exclusion] = []
         while try session.step(statement) { rows.append(exclusion(statement)) }
         return rows

@@ -22,8 +22,8 @@ extension Replicator {
     static let pendingRows = 50_000
     private static let page = 1_000
 
-    /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, not known to be at the remote, and
-    /// not rejected by the push filter. All of them, some at a time.
+    /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, or rejected by a version of the push filter that is not
+    /// in force any more, not known to be at the remote, and not rejected by the push filter. All of them, some at a time.
     public nonisolated func eachPending(_ body: ([(CollectionName, DocumentID)]) async throws -> Void) async throws {
         guard configuration.type.pushes else { return }
         let database = configuration.database
@@ -49,6 +49,11 @@ extension Replicator {
                     if !open.isEmpty { try await body(open.map { (wanted.collection, $0.id) }) }
                 }
             }
+            try await eachOutdated(wanted, collection, through: start, includeBodies: wanted.pushFilter != nil) { rows in
+                let open = await stillToPush(rows, wanted)
+                if !open.isEmpty { try await body(open.map { (wanted.collection, $0.id) }) }
+                return true
+            }
         }
     }
 
@@ -68,13 +73,14 @@ extension Replicator {
         else { return false }
         let checkpoint = configuration.checkpointID(of: wanted, privateUUID: database.privateUUID)
         let key = configuration.remoteKey
-        let row = try await database.read { transaction -> ChangeRow? in
+        var row = try await database.read { transaction -> ChangeRow? in
             let body = try transaction.checkpoint(id: checkpoint, collection: collection)?.body
             let since = body.map { CheckpointBody(parsing: $0).local } ?? 0
             return try transaction.changes(
                 collection, since: since, limit: 1, includeBodies: wanted.pushFilter != nil, ids: [id], remote: transaction.existingRemote(for: key)
             ).first
         }
+        if row == nil { row = try await outdated(id, wanted, collection) }
         return await !stillToPush(row.map { [$0] } ?? [], wanted).isEmpty
     }
 
@@ -98,8 +104,8 @@ extension Replicator {
         return pending
     }
 
-    /// How many sequences are newer than what has been pushed: cheap enough for every look at the status. Counts
-    /// tombstones, and documents that a filter will keep back.
+    /// How many sequences are newer than what has been pushed, or were rejected by a version of the filter that is not in force any more: cheap
+    /// enough for every look at the status. Counts tombstones, and documents that a filter will keep back.
     public nonisolated func pendingEstimate() async throws -> Pending { try await pendingEstimate(rows: Self.pendingRows) }
 
     /// - Parameter rows: of a collection, looked at.
@@ -142,7 +148,13 @@ extension Replicator {
                 if looked >= rows { return Pending(count: count, isCapped: true) }
             }
         }
-        return Pending(count: count)
+        var isCapped = false
+        try await eachOutdated(wanted, collection, through: start, includeBodies: false) { rows in
+            count += rows.count
+            isCapped = count > Self.pendingLimit
+            return !isCapped
+        }
+        return isCapped ? Pending(count: Self.pendingLimit, isCapped: true) : Pending(count: count)
     }
 
     /// Documents that are held because a filter failed or a blob cannot be taken or given, both directions. All of them, some at a time.

@@ -18,6 +18,8 @@ public struct DocumentStanding: Sendable {
         /// The remote had the current revision before it went back (seconds since 1970), and the two are still compared.
         case thereBefore(RevisionID, wentBackAt: Int64)
         case rejected(Exclusion)
+        /// A version of the filter rejected it that is not in force any more; it is looked at again.
+        case outdated(Exclusion)
         case held(Exclusion)
         case refused(Exclusion)
         /// The peer could not take it for the moment.
@@ -59,6 +61,14 @@ public struct DocumentStanding: Sendable {
         case knownBefore(RevisionID, wentBackAt: Int64)
         /// The remote has told of no such document.
         case untold
+
+        /// The remote told of the document, or gave it: its id is none that nobody knows.
+        public var namesDocument: Bool {
+            switch self {
+            case .onlyPushes, .otherCollection, .notChosen, .untold: false
+            case .rejected, .held, .orphaned, .waiting, .refusedHere, .blobUnderWay, .inConflict, .known, .knownBefore: true
+            }
+        }
     }
 
     public var push: Push
@@ -124,10 +134,12 @@ extension Replicator {
         let wentBack = status.wentBack
         if isThere, wentBack == nil { return .there(row.revision) }
         if let blob = blobUnderWay(id, .push) { return .blobUnderWay(blob) }
+        var outdated: Exclusion?
         // What was noted of an earlier revision says nothing of one that is still to be looked at.
         let lost = row.hasBlobs ? try await configuration.database.lostBlobs(of: row.body ?? []) : LostBlobs()
         if let noted = notes.push, noted.kind == .held || noted.revision.map({ $0 == row.revision }) ?? (row.sequence <= notes.checkpoint) {
             switch noted.kind {
+            case .rejected where wanted.isOutdated(noted): outdated = noted
             case .rejected: return .rejected(noted)
             // The peer refuses what it cannot have whole, and is not to blame.
             case .refused: return lost.isEmpty ? .refused(noted) : .blobsLost(lost)
@@ -153,6 +165,7 @@ extension Replicator {
         if isThere {
             return wentBack.flatMap { $0.isComparing ? .thereBefore(row.revision, wentBackAt: $0.time) : nil } ?? .there(row.revision)
         }
+        if let outdated { return .outdated(outdated) }
         return row.sequence > notes.checkpoint ? .pending : .lookedAt(checkpoint: notes.checkpoint)
     }
 

@@ -9,7 +9,7 @@ struct DocWhyCommand: AsyncParsableCommand {
         discussion: """
             Asks the running agent. Each line is a word (sent, pending, held, rejected, refused, refused_here, waiting, waiting_for_room, excluded, ...) with \
             what is known and, behind an arrow, what to do. Also answers for documents that are not here. Exit status 1 if there is no agent, no \
-            such database or no such collection.
+            such database or no such collection; 3 if nothing here knows the id (unknown).
             """)
 
     @OptionGroup var location: LocationOptions
@@ -28,6 +28,7 @@ struct DocWhyCommand: AsyncParsableCommand {
             let agent = try location.agent()
             let answer = try await agent.request("GET", "/api/databases/\(PercentEncoding.encode(place))/why/\(PercentEncoding.encode(id))")
             if json { Output.json(answer) } else { Output.write(1, WhereaboutsText.text(answer)) }
+            if answer["document"]?["state"]?.asString == "unknown" { throw ExitCode(Failure.unknownDocument) }
         }
     }
 }

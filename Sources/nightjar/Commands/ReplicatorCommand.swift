@@ -22,9 +22,11 @@ struct ReplicatorCommand: AsyncParsableCommand {
         discussion: """
             start: also makes one that waits for its next attempt try now, and has one that is connected try at once the documents that wait: held, refused, \
             or not to be exchanged for the moment. suspend: ends the connection and makes none \
-            until resume, start, or the agent's next start. pending: documents that wait to be pushed, \
-            with the reason where the peer could not take them: those after the checkpoint that the remote is not known to have. Not what the push \
-            filter rejects, what the checkpoint has passed as held or refused, or what is still to be pulled. With ID: whether that one waits. held: documents \
+            until resume, start, or the agent's next start. pending: documents that wait to be pushed (direction push), \
+            with the reason where the peer could not take them: those after the checkpoint that the remote is not known to have, and those that a push \
+            filter rejected which has changed since. Not what the push \
+            filter rejects, or what the checkpoint has passed as held or refused. Behind them those that came and could not be pulled for the moment \
+            (direction pull), with the reason; PENDING of nightjar status counts what is to be pushed only, and nobody can list what was not asked for yet. With ID: whether that one waits. held: documents \
             whose filter failed, or with a blob that cannot be taken or given. refused: documents that the peer refused; each new connection offers them again, one that \
             stands does after a minute, then ever more seldom, up to an hour apart, and retry-refused does it now (their former names, rejected and retry-rejected, still work); one that has until was refused for a version of a time to come, and is offered again then. What a filter here said no to \
             is rejected, and only counted. orphaned: documents that the remote took away and that stayed here, by \
@@ -83,7 +85,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             case .resume: show(try await agent.request("POST", "\(path)/resume"), "resumed")
             case .pending:
                 guard let id else {
-                    return try await list("\(path)/pending", at: agent, ["collection", "id", "reason"], none: "nothing is pending")
+                    return try await list("\(path)/pending", at: agent, ["collection", "id", "direction", "reason"], none: "nothing is pending")
                 }
                 let query = collection.map { "?collection=\(PercentEncoding.encode($0))" } ?? ""
                 let answer = try await agent.request("GET", "\(path)/pending/\(PercentEncoding.encode(id))\(query)")

@@ -28,6 +28,8 @@ extension Explanation {
             "The command failed; or it looks for what is wrong and found something (doctor, plugin check, test and reload, identity list, conflicts replay); or what was "
                 + "asked for is not there. What status and lists of held, refused or pending documents show is no failure: they end with 0.",
             "Standard error says what. For nightjar doctor: a line with the verdict \"wrong\". Whether all is well says nightjar status, or /health."),
+        Explanation(
+            "exit/3", "nightjar doc why: nothing here knows the id (unknown).", "Compare it letter for letter with what nightjar doc list shows."),
         Explanation("exit/64", "Wrong usage: an option or argument that the command does not have.", "nightjar help COMMAND."),
         Explanation(
             "exit/75", "run was told to stop and had not after ten seconds, so that it ended itself. What was acknowledged is safe.",

@@ -8,8 +8,11 @@ extension Explanation {
         Explanation("damaged", "What is stored of the document, or of a blob that it names, cannot be read.",
             "Save it anew on top of its current revision, delete it, or purge it. A blob: nightjar blob put DB FILE with the right bytes."),
         Explanation(
-            "unknown", "There is no such document here: it never came, or it was purged, which leaves nothing behind.",
+            "unknown", "There is no such document here: it never came, or it was purged, which leaves nothing behind. Nothing else knows the id.",
             "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand."),
+        Explanation(
+            "not_here", "The document is not in this database, but a remote or a peer told of it, and something keeps it back.",
+            "Do what the lines below it say."),
         Explanation(
             "purged", "An operator removed the document here, and peers were not told.",
             "A replicator brings it back when it changes there; at once with nightjar replicator NAME start --reset."),

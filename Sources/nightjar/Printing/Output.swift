@@ -47,6 +47,8 @@ enum Failure {
     /// A wrong configuration.
     static let configuration: Int32 = 78
     static let failed: Int32 = 1
+    /// `doc why` was asked about an id that nothing knows.
+    static let unknownDocument: Int32 = 3
 
     /// Runs a command; an error is printed on standard error and becomes an exit status.
     static func reporting(_ work: () async throws -> Void) async throws {

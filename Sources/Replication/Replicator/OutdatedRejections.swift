@@ -1,0 +1,83 @@
+import Documents
+import DocumentStore
+
+/// Documents that the push filter rejected in a version, or with parameters, that are not in force any more. The checkpoint may be past them:
+/// they are looked at again while there is a connection, and are owed until then.
+extension Replicator {
+    private static let outdatedPage = 200
+
+    /// Those that the checkpoint is past; the others are newer than it, and are counted as such.
+    ///
+    /// - Parameter body: says whether to go on.
+    nonisolated func eachOutdated(
+        _ wanted: CollectionReplication, _ collection: Collection, through checkpoint: SequenceNumber, includeBodies: Bool,
+        _ body: ([ChangeRow]) async throws -> Bool
+    ) async throws {
+        guard let judge = wanted.judge else { return }
+        let key = configuration.remoteKey
+        let chosen = wanted.documentIDs.map { Set($0) }
+        var after: DocumentID?
+        while true {
+            let start = after
+            let page = try await configuration.database.read { transaction -> (last: DocumentID, rows: [ChangeRow])? in
+                guard let remote = try transaction.existingRemote(for: key) else { return nil }
+                let noted = try transaction.exclusions(
+                    collection, remote: remote, direction: .push, kind: .rejected, unlessBy: judge, after: start, limit: Self.outdatedPage)
+                var last: DocumentID?
+                var rows: [ChangeRow] = []
+                var bytes = 0
+                for each in noted where bytes < StoreLimits.maxBodyBytesPerRead {
+                    last = each.id
+                    if chosen?.contains(each.id) ?? true,
+                        let row = try transaction.changes(
+                            collection, since: 0, limit: 1, includeBodies: includeBodies, ids: [each.id], remote: remote
+                        ).first, row.sequence <= checkpoint, wanted.owes(row)
+                    {
+                        rows.append(row)
+                        bytes += row.body?.count ?? 0
+                    }
+                }
+                return last.map { ($0, rows) }
+            }
+            guard let page else { return }
+            after = page.last
+            if !page.rows.isEmpty, try await !body(page.rows) { return }
+        }
+    }
+
+    /// The row of a document if it was rejected like that, wherever the checkpoint is.
+    nonisolated func outdated(_ id: DocumentID, _ wanted: CollectionReplication, _ collection: Collection) async throws -> ChangeRow? {
+        guard let judge = wanted.judge else { return nil }
+        let key = configuration.remoteKey
+        return try await configuration.database.read { transaction -> ChangeRow? in
+            guard let remote = try transaction.existingRemote(for: key),
+                let noted = try transaction.exclusion(collection, remote: remote, direction: .push, id: id), noted.kind == .rejected,
+                noted.plugin != judge.plugin || noted.version != judge.version
+            else { return nil }
+            let row = try transaction.changes(
+                collection, since: 0, limit: 1, includeBodies: wanted.pushFilter != nil, ids: [id], remote: remote
+            ).first
+            return row.flatMap { wanted.owes($0) ? $0 : nil }
+        }
+    }
+}
+
+extension CollectionReplication {
+    /// Whose word about what may be pushed counts; nil where no version of the filter can be asked, so that the last word stands.
+    var judge: (plugin: String, version: String)? {
+        guard let pushFilter else { return ("", "") }
+        let version = pushFilter.version
+        return version.isEmpty ? nil : (pushFilter.pluginName, version)
+    }
+
+    /// The remote is not known to have it, and it is no deletion that is left out.
+    fileprivate func owes(_ row: ChangeRow) -> Bool {
+        row.remoteRevision != row.revision && !(skipsDeletions && row.isDeleted && row.remoteRevision == nil)
+    }
+
+    /// What was noted is the word of another version, or of a filter that is gone.
+    func isOutdated(_ noted: Exclusion) -> Bool {
+        guard let judge else { return false }
+        return noted.plugin != judge.plugin || noted.version != judge.version
+    }
+}

@@ -1,0 +1,29 @@
+import AgentConfiguration
+import Testing
+
+@Suite("What is valid and hardly meant")
+struct AdviceTests {
+    private func advice(_ keys: String, target: String = "wss://hub/main") throws -> [String] {
+        let read = try settings("databases: { main: {} }\nreplicators: [ { name: hub, database: main, target: \"\(target)\"\(keys) } ]\n")
+        return read.advice(plugins: nil).map(\.description)
+    }
+
+    @Test("a filter or transform of a way that the replicator does not go", arguments: [
+        ("pull", "push_filter"), ("pull", "push_transform"), ("push", "pull_filter"), ("push", "pull_transform"),
+    ])
+    func otherWay(_ type: String, _ key: String) throws {
+        let collections = ", collections: { _default: { \(key): { plugin: gate } } }"
+        let told = try advice(", type: \(type)\(collections)")
+        #expect(told.count == 1 && told.first?.hasPrefix("nightjar.yaml:2:") == true, "\(told)")
+        #expect(told.first?.contains("replicator \"hub\": \(key) has no effect, since type is \(type): take it out") == true, "\(told)")
+        #expect(try advice(", type: push_and_pull\(collections)").isEmpty)
+    }
+
+    @Test("enable_auto_purge of a database of CouchDB", arguments: [("http", true), ("https", false)])
+    func autoPurge(_ scheme: String, _ isOn: Bool) throws {
+        let told = try advice(", enable_auto_purge: \(isOn)", target: "\(scheme)://hub/main")
+        #expect(told.count == 1 && told.first?.contains("enable_auto_purge has no effect, since the target is \(scheme):") == true, "\(told)")
+        #expect(try advice("", target: "\(scheme)://hub/main").isEmpty)
+        #expect(try advice(", enable_auto_purge: \(isOn)").isEmpty)
+    }
+}

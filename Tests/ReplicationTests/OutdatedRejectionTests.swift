@@ -1,0 +1,77 @@
+import Documents
+import DocumentStore
+import Interfaces
+import Replication
+import Testing
+
+/// What a version of the push filter rejected that is not in force any more: it is owed, and nobody says that it is rejected.
+@Suite(.timeLimit(.minutes(5)))
+struct OutdatedRejectionTests {
+    private let filter = TestFilter { document, _ in document.id.text == "low" ? .reject : .pass }
+
+    @Test func itIsPendingWithoutAConnection() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.put("low", "{}")
+        try await a.put("good", "{}")
+        let configuration = ReplicatorConfiguration(a, .push) { $0.only { $0.pushFilter = filter } }
+        await Replicator(configuration, Hub(b)).run()
+        let replicator = Replicator(configuration, Hub(b))
+        let low = doc("low")
+        #expect(try await replicator.pendingEstimate() == Replicator.Pending())
+        guard case .rejected = try await replicator.standing(of: low, in: .default).push else {
+            Issue.record("the filter in force rejected it")
+            return
+        }
+
+        filter.become("2") { _, _ in .pass }
+        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 1))
+        #expect(try await replicator.pendingDocumentIDs().map(\.1) == [low])
+        #expect(try await replicator.isPending(low, in: .default))
+        guard case .outdated(let noted) = try await replicator.standing(of: low, in: .default).push else {
+            Issue.record("another version is in force")
+            return
+        }
+        #expect(noted.version == "1")
+
+        // Who is asked now says no as well.
+        filter.become("3") { _, _ in .reject }
+        #expect(try await !replicator.isPending(low, in: .default))
+        #expect(try await replicator.pendingDocumentIDs().isEmpty)
+        guard case .willBeRejected = try await replicator.standing(of: low, in: .default).push else {
+            Issue.record("the version in force says no")
+            return
+        }
+
+        filter.become("4") { _, _ in .pass }
+        await replicator.run()
+        #expect(try await b.get("low") != nil)
+        #expect(try await replicator.pendingEstimate() == Replicator.Pending())
+    }
+
+    @Test func itIsPendingWithoutAFilter() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.put("low", "{}")
+        await Replicator(ReplicatorConfiguration(a, .push) { $0.only { $0.pushFilter = filter } }, Hub(b)).run()
+        let replicator = Replicator(ReplicatorConfiguration(a, .push), Hub(b))
+        #expect(try await replicator.pendingDocumentIDs().map(\.1) == [doc("low")])
+        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 1))
+    }
+
+    @Test func whatThePeerCannotTakeIsSaidInItsPlace() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.put("low", "{}")
+        let configuration = ReplicatorConfiguration(a, .push) { $0.only { $0.pushFilter = filter } }
+        await Replicator(configuration, Hub(b)).run()
+        filter.become("2") { _, _ in .pass }
+        let replicator = Replicator(configuration, Hub(b))
+        let full = ReplicationError(domain: .http, code: 503, message: "full")
+        replicator.waiting.note([DocumentEvent(id: doc("low"), collection: .default, direction: .push, error: full)], at: 1)
+        guard case .waiting(let waiting) = try await replicator.standing(of: doc("low"), in: .default).push else {
+            Issue.record("it waits, and is not rejected")
+            return
+        }
+        #expect(waiting.error.code == 503)
+        await replicator.reviewWaiting()
+        #expect(!replicator.waiting.isEmpty)
+    }
+}
