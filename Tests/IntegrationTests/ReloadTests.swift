@@ -112,6 +112,9 @@ struct ReloadTests {
         let told = try #require(try await edge.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "documents_held" })
         #expect(told["text"]?.asString?.contains("because a blob cannot be taken, such as document first of _default._default: the blob sha1-") == true, "\(told.text)")
         #expect(told["remedy"]?.asString?.contains("nightjar reload") == true && told["text"]?.asString?.contains("filter") == false, "\(told.text)")
+        let row = try await edge.status()["replicators"]?.asArray?.first
+        #expect(row?["attention"]?.text.contains("1 document held because a blob cannot be taken") == true, "\(row?["attention"]?.text ?? "")")
+        #expect(try await edge.command("status").output.contains(", attention"))
         let table = try await edge.command("replicator", "hub", "held").output
         #expect(table.contains("max_blob_bytes") && !table.contains("null"), "\(table)")
         #expect(try await NightjarExecutable.run("explain", "documents_held").output.contains("max_blob_bytes"))
