@@ -215,6 +215,8 @@ extension Agent {
             // Documents that a filter here said no to.
             "rejected": JSONOutput.number(status.counts.rejected),
             "failed": JSONOutput.number(status.counts.failed),
+            // Documents that were purged here because the peer took access to them away.
+            "access_removed": JSONOutput.number(status.counts.accessRemoved),
             "conflicts_resolved": JSONOutput.number(status.counts.resolved),
             "pending": JSONOutput.number(pending.count),
             // Counting has stopped there; the true number is greater.

@@ -73,6 +73,7 @@ extension PullMachine {
         for each in taken {
             complete(each.removal.sequence)
             counts.completed += 1
+            if case .purged = each.end { counts.accessRemoved += 1 }
             if case .rejected = each.end { counts.rejected += 1 }
             if case .failed = each.end { counts.held += 1 }
             if let handle = each.removal.replyTo { actions.append(.settle(handle, .stored)) }

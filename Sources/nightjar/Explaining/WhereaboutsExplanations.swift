@@ -8,8 +8,8 @@ extension Explanation {
         Explanation("damaged", "What is stored of the document, or of a blob that it names, cannot be read.",
             "Save it anew on top of its current revision, delete it, or purge it. A blob: nightjar blob put DB FILE with the right bytes."),
         Explanation(
-            "unknown", "There is no such document here: it never came, or it was purged, which leaves nothing behind.",
-            "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand."),
+            "unknown", "There is no such document here: it never came, or it was purged, by hand or because a remote took access to it away, which leaves nothing behind.",
+            "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand, and how many documents went for lost access (access_removed of a replicator counts them); the log names some of these."),
         Explanation(
             "purged", "An operator removed the document here, and peers were not told.",
             "A replicator brings it back when it changes there; at once with nightjar replicator NAME start --reset."),
