@@ -19,6 +19,8 @@ public struct DocumentEvent: Sendable {
     public var error: ReplicationError?
     /// The peer took a document that we sent, and has not stored it.
     public var kept: KeptThere?
+    /// It waited here for a blob, which cannot be had this time either: the remote may not have the document any more.
+    var isHeldAgain = false
     /// When a replicator told of it (seconds since 1970), and what it and its peer call the connection in their logs.
     public internal(set) var time: Int64?
     public internal(set) var correlationID: String?
