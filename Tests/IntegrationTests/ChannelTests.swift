@@ -101,6 +101,15 @@ struct ChannelTests {
         let audit = try await ben.command("audit").output
         #expect(audit.contains("purge of documents with access removed") && audit.contains("replicator hub") && audit.contains(" purged"), "\(audit)")
 
+        // And counted, for of the documents themselves nothing is left.
+        try await eventually("counted") { try await ben.replicator("hub")["access_removed"]?.asInt64 ?? 0 >= 2 }
+        let row = try await ben.replicator("hub")
+        let count = row["access_removed"]?.asInt64 ?? 0
+        #expect(row["lifetime"]?["access_removed"]?.asInt64 == count, "\(row.text)")
+        #expect(try await ben.metrics().contains("nightjar_replicator_access_removed_total{replicator=\"hub\"} \(count)\n"))
+        let why = try await ben.command("doc", "why", "main", "red-1").output
+        #expect(why.contains("took access to it away"), "\(why)")
+
         // A document that changes its team goes over; its owner alone may do that.
         #expect(try await ben.put("main", "blue-1", "{\"_rev\":\"\(blue)\",\"team\":\"red\",\"owner\":\"ben\"}").status < 300)
         try await eventually("anna has it") { try await anna.has("blue-1") }

@@ -282,6 +282,9 @@ struct ResolverFailureTests {
             }
             let failure = try await edge.plugin("judge")["last_failure"]?.asString ?? "none"
             #expect(failure.contains("judge.lua:"), "\(name): \(failure)")
+            // Whose push it holds up says so.
+            let row = try await edge.status()["replicators"]?.asArray?.first
+            #expect(row?["attention"]?.text.contains("1 conflict waits, and nothing of such a document is pushed") == true, "\(row?["attention"]?.text ?? "")")
             // The local document is as it was, other documents go both ways.
             #expect(try await edge.field("side", of: name)?.asString == "edge", "\(name)")
             try await edge.save("other-\(name)", "{}")

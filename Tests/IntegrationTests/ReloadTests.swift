@@ -112,6 +112,9 @@ struct ReloadTests {
         let told = try #require(try await edge.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "documents_held" })
         #expect(told["text"]?.asString?.contains("because a blob cannot be taken, such as document first of _default._default: the blob sha1-") == true, "\(told.text)")
         #expect(told["remedy"]?.asString?.contains("nightjar reload") == true && told["text"]?.asString?.contains("filter") == false, "\(told.text)")
+        let row = try await edge.status()["replicators"]?.asArray?.first
+        #expect(row?["attention"]?.text.contains("1 document held because a blob cannot be taken") == true, "\(row?["attention"]?.text ?? "")")
+        #expect(try await edge.command("status").output.contains(", attention"))
         let table = try await edge.command("replicator", "hub", "held").output
         #expect(table.contains("max_blob_bytes") && !table.contains("null"), "\(table)")
         #expect(try await NightjarExecutable.run("explain", "documents_held").output.contains("max_blob_bytes"))
@@ -159,6 +162,10 @@ struct ReloadTests {
         #expect(outcome.output.contains("replicator hub stays \(word)") && !outcome.output.contains("hub started"), "\(outcome)")
         let status = try await edge.replicator("hub")
         #expect(status["activity"]?.asString == activity && status["suspended"]?.asBool == (how == "suspend"), "\(status.text)")
+        // Its own settings change, too.
+        let own = try await edge.reload(Configuration.edge(to: port, replicator: "enable_auto_purge: false", more: "limits: { max_blob_bytes: 1MiB }\n"))
+        #expect(own.output.contains("replicator hub stays \(word)") && !own.output.contains("hub started"), "\(own)")
+        #expect(try await edge.replicator("hub")["activity"]?.asString == activity)
         #expect(try await !hub.has("late"))
         try await edge.post("/api/replicators/hub/\(how == "suspend" ? "resume" : "start")")
         try await eventually("late arrives") { try await hub.has("late") }

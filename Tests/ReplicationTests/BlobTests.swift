@@ -89,6 +89,30 @@ struct BlobTests {
         #expect(try await b.contents() == a.contents())
     }
 
+    /// Both wait for one blob; the one in whose name it would be asked for is gone there, which is never told of.
+    @Test func whatWasPurgedThereIsHeldNoLongerAndKeepsNoOtherDocumentWaiting() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let digest = try await b.blob(bytes(1_000, 8))
+        for id in ["q2", "q3"] { try await b.put(id, body(digest, 1_000)) }
+        let hub = Hub(b)
+        let first = Replicator(ReplicatorConfiguration(a, .pull) { $0.limits.maximumBlobBytes = 10 }, hub)
+        #expect(await first.run().counts.held == 2)
+        let collection = try b.collection()
+        #expect(try await b.database.write { try $0.purge(collection, doc("q2")) })
+        let second = Replicator(ReplicatorConfiguration(a, .pull), hub)
+        let status = await second.run()
+        #expect(status.error == nil && status.counts.pulled == 1, "\(status)")
+        #expect(try await second.heldDocuments().isEmpty)
+        #expect(try await a.body("q3") == b.body("q3"))
+        #expect(try await a.get("q2") == nil)
+        let told = second.waiting.refusedHere(.default, doc("q2"))
+        #expect(told?.error.message.contains("the remote does not offer it any more") == true, "\(String(describing: told))")
+        // It is over: nobody asks for it again.
+        let connections = hub.connections
+        #expect(await second.run().error == nil)
+        #expect(hub.connections == connections + 1)
+    }
+
     /// The document is not stored without its blob, is not skipped either, and comes when the blob is there.
     @Test func aBlobThatTheListenerLacks() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
@@ -101,6 +125,9 @@ struct BlobTests {
         #expect(status.error == nil && status.counts.pulled == 1 && status.counts.held == 1 && status.counts.completed == status.counts.total)
         #expect(try await replicator.heldDocuments().map(\.1.id) == [doc("with")])
         #expect(try await a.get("with") == nil)
+        // The listener still has the document when it is asked for by name: it goes on waiting.
+        #expect(await replicator.run().counts.pulled == 0)
+        #expect(try await replicator.heldDocuments().map(\.1.id) == [doc("with")])
         #expect(try await b.blob(missing) == digest)
         status = await replicator.run()
         #expect(status.counts.pulled == 1 && status.counts.held == 0)

@@ -48,12 +48,13 @@ extension Agent {
 
     nonisolated func report(_ replicator: Replicator, _ attention: [Attention]? = nil) async -> JSONValue {
         let name = replicator.configuration.name
-        let mine: [Attention]
+        var mine: [Attention]
         if let attention {
-            mine = attention.filter { $0.subject.utf8.elementsEqual("replicator \(name)".utf8) }
+            mine = attention.filter { $0.concerns("replicator \(name)") }
         } else {
             mine = await self.attention(of: replicator)
         }
+        mine += await conflictsInTheWay(of: replicator)
         return await Self.report(
             replicator, shared.withLock { $0.replicatorSecurity[name] }, isKeptStopped: records.read(name).isStopped,
             resumesAt: resumption(of: replicator, now: environment.time.wallSeconds()), bandwidth: settings.replicator(named: name)?.bandwidth,
@@ -103,7 +104,7 @@ extension Agent {
 
     nonisolated func report(_ listener: PeerListener, _ attention: [Attention]? = nil) -> JSONValue {
         let subject = "listener \(listener.settings.name.value)"
-        let attention = attention?.filter { $0.subject.utf8.elementsEqual(subject.utf8) } ?? self.attention(of: listener)
+        let attention = attention?.filter { $0.concerns(subject) } ?? self.attention(of: listener)
         let peers = listener.peers
         let refused = listener.refusedByPeers
         let names = listener.settings.databases.map(\.value)
@@ -214,6 +215,8 @@ extension Agent {
             // Documents that a filter here said no to.
             "rejected": JSONOutput.number(status.counts.rejected),
             "failed": JSONOutput.number(status.counts.failed),
+            // Documents that were purged here because the peer took access to them away.
+            "access_removed": JSONOutput.number(status.counts.accessRemoved),
             "conflicts_resolved": JSONOutput.number(status.counts.resolved),
             "pending": JSONOutput.number(pending.count),
             // Counting has stopped there; the true number is greater.

@@ -94,6 +94,9 @@ struct Attention: Sendable {
         self.remedy = remedy
     }
 
+    /// It is about a part as a whole, or about something of it: `replicator hub, blobs`.
+    func concerns(_ part: String) -> Bool { subject.utf8.elementsEqual(part.utf8) || subject.utf8.starts(with: "\(part), ".utf8) }
+
     var isUnhealthy: Bool { kind.gravity == .unhealthy }
 
     /// For the log and for `reasons`.

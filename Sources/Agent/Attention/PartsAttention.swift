@@ -75,6 +75,22 @@ extension Agent {
         return ", \(waiting.count) of them for versions of a time to come: they are offered again by themselves, the last at \(Timestamp.format(last))"
     }
 
+    /// Conflicts of the collections that a replicator pushes. The list has them as their database's; here they say why edits do not go out.
+    nonisolated func conflictsInTheWay(of replicator: Replicator) async -> [Attention] {
+        let configuration = replicator.configuration
+        guard configuration.type.pushes else { return [] }
+        let pushed = Set(configuration.collections.map(\.collection))
+        let statistics = ((try? await configuration.database.statistics()) ?? []).filter { pushed.contains($0.name) && $0.conflictsPending > 0 }
+        let count = statistics.reduce(0) { $0 + $1.conflictsPending }
+        guard count > 0 else { return [] }
+        return [
+            Attention(
+                .conflictsPending, "replicator \(configuration.name)", since: statistics.compactMap(\.conflictsPendingSince).min(),
+                "\(Plural.count(count, "conflict")) \(count == 1 ? "waits" : "wait"), and nothing of such a document is pushed until it is decided",
+                remedy: "nightjar conflicts list --pending says why")
+        ]
+    }
+
     private static func held(by replicator: Replicator) async -> [Attention] {
         let name = replicator.configuration.name
         let subject = "replicator \(name)"

@@ -147,6 +147,9 @@ extension Agent {
         text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter here said no to, in all runs.", labels, lifetime.rejected)
         text.add(.counter, "nightjar_replicator_held_total", "Times a document was held because a filter failed or a blob could not be taken, in all runs.", labels, lifetime.held)
         text.add(.counter, "nightjar_replicator_failed_total", "Times a document could not be moved, in all runs.", labels, lifetime.failed)
+        text.add(
+            .counter, "nightjar_replicator_access_removed_total", "Documents purged because the peer took access to them away, in all runs.", labels,
+            lifetime.accessRemoved)
         text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided, in all runs.", labels, lifetime.resolved)
         add(lifetime.deltas, labels, to: &text)
         text.add(

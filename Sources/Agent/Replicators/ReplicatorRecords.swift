@@ -19,6 +19,7 @@ struct ReplicatorRecord: Sendable, Equatable {
 
     private static let counters: [(String, any WritableKeyPath<ReplicationCounts, UInt64> & Sendable)] = [
         ("pushed", \.pushed), ("pulled", \.pulled), ("rejected", \.rejected), ("failed", \.failed), ("held", \.held), ("resolved", \.resolved),
+        ("access_removed", \.accessRemoved),
         ("bytes_sent", \.bytesSent), ("bytes_received", \.bytesReceived),
         ("blob_bytes_sent", \.blobBytesSent), ("blob_bytes_received", \.blobBytesReceived),
         ("deltas_requested", \.deltas.requested), ("deltas_sent", \.deltas.sent), ("deltas_received", \.deltas.received),

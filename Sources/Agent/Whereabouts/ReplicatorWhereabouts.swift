@@ -170,15 +170,17 @@ struct ReplicatorWhereabouts: Sendable {
         if case .named(let filter, _)? = wanted?.sourceFilter { bounds.append("source_filter \(filter)") }
         if wanted?.skipsDeletions == true { bounds.append("skip_deletions") }
         let text = "the remote has not given it"
+        // Of what was purged for lost access nothing is known here.
+        let lost = replicator.lifetime.accessRemoved > 0 ? ", or took access to it away (access_removed)" : ""
         guard !isHere else { return WhereaboutsStatement("not_given", "\(text): it is known to be here only") }
         // How it comes back is said with the document.
         if hasExpired { return WhereaboutsStatement("not_given", "\(text) since it expired here") }
-        guard connection == nil else { return WhereaboutsStatement("not_given", "\(text) so far") }
+        guard connection == nil else { return WhereaboutsStatement("not_given", "\(text) so far\(lost)") }
         if let error = replicator.status.refusals.room {
             return waitingForRoom(error, "what may not fit is not asked for, and this is either among that or not there")
         }
         return WhereaboutsStatement(
-            "not_given", bounds.isEmpty ? text : "\(text), which asks for less than everything (\(bounds.joined(separator: "; ")))",
+            "not_given", bounds.isEmpty ? text + lost : "\(text)\(lost), which asks for less than everything (\(bounds.joined(separator: "; ")))",
             remedy: "look whether it is there, and whether this login may read it; \(start) --reset asks for everything again")
     }
 

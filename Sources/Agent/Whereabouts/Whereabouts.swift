@@ -55,9 +55,9 @@ extension Agent {
         }
         guard let row else {
             return WhereaboutsStatement(
-                "unknown", "there is no such document here: it never came, or it was purged, which leaves nothing behind. The last "
+                "unknown", "there is no such document here: it never came, or it was purged, which leaves nothing behind, also where a remote took access to it away. The last "
                     + "\(Plural.count(StoreLimits.expiredDocuments, "document")) that expired are known (expired_documents)",
-                remedy: "ids are compared letter for letter: nightjar doc list shows them; nightjar audit shows purges by hand")
+                remedy: "ids are compared letter for letter: nightjar doc list shows them; nightjar audit shows purges by hand, and how many documents went for lost access (access_removed of a replicator counts them); the log names some")
         }
         var what = row.isDeleted ? WhereaboutsStatement("deleted", "it is deleted") : WhereaboutsStatement("here", "it is here")
         if row.hasBlobs, !row.isDeleted {

@@ -94,6 +94,8 @@ public struct ActiveConfiguration: Sendable {
     /// Not nil: what the peer has behind these sequences, one for each collection, is counted as rejected where it is not here, and nothing
     /// is taken.
     var asksOnlySince: [RemoteSequence?]?
+    /// What was kept back in earlier runs is looked at again.
+    var reviewsHeld = true
 
     public init(
         replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false, picksHere: Bool = false,
@@ -219,6 +221,8 @@ public struct SessionObserver: Sendable {
     package var checkpointSaved: @Sendable (CollectionName) -> Void = { _ in }
     /// A blob goes on at this offset, behind what an earlier connection has moved of it.
     package var blobResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void = { _, _ in }
+    /// The peer has these documents, and offers a revision of each.
+    var offered: (@Sendable (CollectionName, [DocumentID]) -> Void)?
 
     public init(
         activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in },

@@ -111,6 +111,7 @@ struct SessionOpener {
             hasFilter: wanted.pullFilter != nil, hasSyncFunction: false, hasResolver: true, keepsLists: true,
             documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: session.limits)
         settings.asksOnly = active.asksOnlySince != nil
+        settings.reviewsHeld = active.reviewsHeld
         settings.takesOnlyWhatWasAskedFor = session.couch == nil
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),

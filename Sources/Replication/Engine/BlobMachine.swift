@@ -38,15 +38,17 @@ struct BlobMachine {
         let waiter: BlobWaiter
         /// The peer may have the blob anyway.
         let knows: Bool
+        let document: DocumentID
     }
 
     private struct Blob {
-        let transfer: BlobTransfer
+        var transfer: BlobTransfer
         var stage = Stage.named
         var isHere = false
         var waiting: [Waiting]
-        let slot: Int
-        let document: DocumentID
+        /// In whose name the peer is asked, which gives blobs for documents only.
+        var slot: Int
+        var document: DocumentID
         let compresses: Bool
         let size: UInt64?
     }
@@ -191,7 +193,7 @@ struct BlobMachine {
         // In the document's order, so that a run depends on nothing else.
         for reference in references where !wanted.contains(reference.digest) {
             let digest = reference.digest
-            let waiting = Waiting(waiter: waiter, knows: known.contains(digest))
+            let waiting = Waiting(waiter: waiter, knows: known.contains(digest), document: document)
             if let blob = blobs[digest] {
                 if blob.isHere, waiting.knows { continue }
                 blobs[digest]?.waiting.append(waiting)
@@ -281,10 +283,24 @@ struct BlobMachine {
             for waiting in blob.waiting { got(transfer.digest, waiting.waiter, &actions) }
             return
         }
-        for waiting in blob.waiting {
+        // The peer may say no for one document, which was purged there for example, and yes for another one.
+        let others = error.isOfOneDocument ? blob.waiting.filter { $0.document != blob.document || $0.waiter.slot != blob.slot } : []
+        if let next = others.first { askAgain(blob, in: next, for: others) }
+        let spared = Set(others.map(\.waiter))
+        for waiting in blob.waiting where !spared.contains(waiting.waiter) {
             actions.append(.tell(waiting.waiter, error))
             giveUp(waiting.waiter, &actions)
         }
+    }
+
+    /// The blob gets in line once more, in the name of another document that needs it. Each attempt has at least one waiter fewer.
+    private mutating func askAgain(_ blob: Blob, in next: Waiting, for others: [Waiting]) {
+        var blob = blob
+        lastNumber += 1
+        blob.transfer = BlobTransfer(digest: blob.transfer.digest, number: lastNumber)
+        (blob.stage, blob.waiting, blob.slot, blob.document) = (.queued, others, next.waiter.slot, next.document)
+        blobs[blob.transfer.digest] = blob
+        queue.append(blob.transfer)
     }
 
     private mutating func end(_ transfer: BlobTransfer) -> Blob? {
@@ -314,4 +330,9 @@ struct BlobMachine {
             if blob.stage.hasPlace { actions.append(.abandon(blob.transfer)) }
         }
     }
+}
+
+extension ReplicationError {
+    /// A blob is refused in the name of one document: the peer does not have that any more, or does not give the blob for it.
+    fileprivate var isOfOneDocument: Bool { domain == .http && (code == 403 || code == 404) }
 }

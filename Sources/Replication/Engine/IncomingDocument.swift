@@ -147,6 +147,8 @@ struct CheckedFields: Sendable {
     var expiry: DocumentExpiry?
     /// It was kept back before the peer was found to have lost data, and the peer did not give it again.
     var mayBeLostThere = false
+    /// It waited here on the list of what was kept back: the peer has not given it on this connection.
+    var wasKeptBack = false
 
     /// What it holds in memory. It changes with the body and the blobs only.
     var bytes: Int {

@@ -33,6 +33,8 @@ struct Insertion: Sendable {
     var isDeleted: Bool
     /// Its blobs were asked for.
     var fetch: FetchID?
+    /// It waited on the list of what was kept back.
+    var wasKeptBack = false
     /// What it would take, with the blobs that are not here.
     var bytes = 0
     var end: End
@@ -43,7 +45,7 @@ struct Insertion: Sendable {
         // Of the lengths that the document claims, which may be any: more than any disk has is all the same.
         let blobs = revision.hasShownBlobs ? 0 : revision.blobs.reduce(0) { min(Self.most, $0 + Int(min(UInt64(Self.most), $1.length ?? 0))) }
         bytes = revision.body.count + blobs
-        fetch = revision.fetch
+        (fetch, wasKeptBack) = (revision.fetch, revision.wasKeptBack)
         (id, version, sequence, replyTo) = (revision.id, revision.revision, revision.sequence, revision.replyTo)
         isDeleted = revision.isDeleted
         self.end = end

@@ -18,6 +18,8 @@ struct PullSettings: Sendable {
     var hasResolver: Bool
     /// What a filter keeps back is put on a list here, so that it can be looked at again without the peer.
     var keepsLists: Bool
+    /// What is on that list is looked at again. Not on a connection that is for chosen documents, which the peer is to give anew.
+    var reviewsHeld = true
     /// Only these documents are wanted.
     var documentIDs: Set<DocumentID>?
     /// Deletions of documents that are not here are not wanted.

@@ -77,6 +77,7 @@ struct PullMachine {
     mutating func handle(_ event: PullEvent, _ actions: inout [PullAction]) {
         switch event {
         case .started:
+            if !settings.reviewsHeld { insertion.mayHaveHeld = true }
             review(held: true, conflicts: true)
         case .listArrived(let list): accept(list, &actions)
         case .listRead(.success(let rows)): accept(rows, &actions)
@@ -156,7 +157,7 @@ struct PullMachine {
     }
 
     private mutating func review(held: Bool, conflicts: Bool) {
-        if held, settings.keepsLists { heldReview.restart() }
+        if held, settings.keepsLists, settings.reviewsHeld { heldReview.restart() }
         if conflicts, settings.hasResolver { conflictReview.restart() }
     }
 

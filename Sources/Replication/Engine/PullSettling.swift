@@ -44,7 +44,7 @@ extension PullMachine {
             case .held(let error):
                 counts.held += 1
                 settlement = .kept(.blob)
-                report(each.id, error, isDeleted: each.isDeleted, &actions)
+                report(each.id, error, isDeleted: each.isDeleted, isHeldAgain: each.wasKeptBack, &actions)
             case .refused(let error), .postponed(let error):
                 counts.failed += 1
                 settlement = .refused(error)
@@ -73,6 +73,7 @@ extension PullMachine {
         for each in taken {
             complete(each.removal.sequence)
             counts.completed += 1
+            if case .purged = each.end { counts.accessRemoved += 1 }
             if case .rejected = each.end { counts.rejected += 1 }
             if case .failed = each.end { counts.held += 1 }
             if let handle = each.removal.replyTo { actions.append(.settle(handle, .stored)) }
@@ -89,9 +90,10 @@ extension PullMachine {
         actions.append(.tellPushOfDecision(outcomes.compactMap { $0.isDecided ? $0.id : nil }))
     }
 
-    func report(_ id: DocumentID?, _ error: ReplicationError?, isDeleted: Bool = false, _ actions: inout [PullAction]) {
+    func report(_ id: DocumentID?, _ error: ReplicationError?, isDeleted: Bool = false, isHeldAgain: Bool = false, _ actions: inout [PullAction]) {
         guard let id else { return }
-        actions.append(
-            .report(DocumentEvent(id: id, collection: settings.collection, direction: .pull, isDeleted: isDeleted, error: error)))
+        var event = DocumentEvent(id: id, collection: settings.collection, direction: .pull, isDeleted: isDeleted, error: error)
+        event.isHeldAgain = isHeldAgain
+        actions.append(.report(event))
     }
 }

@@ -131,6 +131,24 @@ enum HeldRevisions {
         try put(nil, remote, id, collection, transaction)
     }
 
+    /// The remote does not offer these documents any more: what waits of them for a blob will never be whole.
+    ///
+    /// - Returns: those that waited.
+    static func forgetWithdrawn(
+        _ ids: [DocumentID], _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
+    ) throws(StoreError) -> [DocumentID] {
+        var forgotten: [DocumentID] = []
+        for id in ids {
+            // What a plugin keeps back is whole, and is the plugin's to decide.
+            guard let waiting = try transaction.exclusion(collection, remote: remote, direction: .pull, id: id), waiting.kind == .held,
+                waiting.plugin.isEmpty
+            else { continue }
+            try forget(id, remote, collection, transaction)
+            forgotten.append(id)
+        }
+        return forgotten
+    }
+
     // MARK: - Parts
 
     private static func key(_ remote: RemoteID, _ part: Int, _ id: DocumentID) -> String {
@@ -230,6 +248,7 @@ enum HeldRevisions {
             offeredBefore: versions(object["before"]) ?? [], branches: branches, expiry: object["exp"].flatMap { DocumentExpiry($0) })
         if object["lost"] == .bool(true) { checked.mayBeLostThere = true }
         if object["attachments"] == .string("due") { (checked.attachments, checked.blobs) = (.due, []) }
+        checked.wasKeptBack = true
         return checked
     }
 }

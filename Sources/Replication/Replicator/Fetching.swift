@@ -1,23 +1,27 @@
 import Documents
+import DocumentStore
 import Interfaces
+import Synchronization
 
 /// Connections beside the one that replicates.
 extension Replicator {
     /// Asks once more, by name, for documents whose revision at the peer is not here although the pull is over. One attempt at a
-    /// time; false where there was nothing to ask for.
+    /// time; false where nothing came of it that a push has to wait for.
     @discardableResult
     func hasFetchedMissing() async -> Bool {
         if let fetcher { return await fetcher.value }
         let missing = shared.withLock { $0.missing.take() }
-        guard !missing.isEmpty, !isStopping else { return false }
+        guard !missing.documents.isEmpty, !isStopping else { return false }
         let task = environment.task { await self.fetch(missing) }
         fetcher = task
         let isDone = await task.value
         fetcher = nil
-        return isDone
+        // More may have come to be asked for meanwhile.
+        let isMoreDone = await hasFetchedMissing()
+        return isDone || isMoreDone
     }
 
-    private func fetch(_ missing: [CollectionName: [DocumentID]]) async -> Bool {
+    private func fetch(_ missing: MissingRevisions.Wanted) async -> Bool {
         guard let transport = try? await connector.connect() else { return false }
         guard !isStopping else {
             transport.drop()
@@ -26,15 +30,49 @@ extension Replicator {
         var only = configuration
         (only.type, only.isContinuous) = (.pull, false)
         only.collections = configuration.collections.compactMap { wanted in
-            guard let ids = missing[wanted.collection] else { return nil }
+            guard let ids = missing.documents[wanted.collection] else { return nil }
             var wanted = wanted
             wanted.documentIDs = ids
             return wanted
         }
         let counters = ReplicationCounters()
-        let active = ActiveConfiguration(replicator: only, resets: true, startsLegacy: speaksLegacy, savesCheckpoint: false)
-        let end = await replicate(over: transport, active, counters, correlation: transport.correlationID)
+        var active = ActiveConfiguration(replicator: only, resets: true, startsLegacy: speaksLegacy, savesCheckpoint: false)
+        active.reviewsHeld = false
+        let offered = Offers()
+        let correlation = transport.correlationID
+        let end = await replicate(over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) })
         shared.withLock { $0.counters.add(counters.snapshot) }
-        return end.error == nil
+        // Else nobody knows what would have been offered.
+        if end.error == nil, end.ending == .complete { await forgetWithdrawn(missing.held, offered, correlation) }
+        return end.error == nil && missing.concernsPushes
+    }
+
+    /// What a connection was offered.
+    private final class Offers: Sendable {
+        private let ids = Mutex([CollectionName: Set<DocumentID>]())
+
+        func note(_ collection: CollectionName, _ offered: [DocumentID]) { ids.withLock { $0[collection, default: []].formUnion(offered) } }
+        func has(_ collection: CollectionName, _ id: DocumentID) -> Bool { ids.withLock { $0[collection]?.contains(id) == true } }
+    }
+
+    /// Documents that waited here for a blob, and that the remote did not offer when it was asked for them by name.
+    private func forgetWithdrawn(_ held: [CollectionName: [DocumentID]], _ offered: Offers, _ correlation: String?) async {
+        let key = configuration.remoteKey
+        for (name, ids) in held.sorted(by: { $0.key < $1.key }) {
+            let withdrawn = ids.filter { !offered.has(name, $0) }
+            guard !withdrawn.isEmpty, let collection = configuration.database.collection(name) else { continue }
+            do {
+                let forgotten = try await configuration.database.write { transaction -> [DocumentID] in
+                    guard let remote = try transaction.existingRemote(for: key) else { return [] }
+                    return try HeldRevisions.forgetWithdrawn(withdrawn, remote, collection, transaction)
+                }
+                guard !forgotten.isEmpty else { continue }
+                let error = ReplicationError(
+                    domain: .http, code: 404,
+                    message: "the remote does not offer it any more: it was purged or has expired there, or this login may not read it; "
+                        + "what waited of it for a blob is no longer held here")
+                tell(forgotten.map { DocumentEvent(id: $0, collection: name, direction: .pull, error: error) }, correlation)
+            } catch { logger.warning("what the remote does not offer any more stays held: \(error)") }
+        }
     }
 }

@@ -1,10 +1,11 @@
 import Documents
 import Interfaces
 
-/// Documents that the peer refuses because it holds a revision that is not here and that the pull does not bring any more.
-///
-/// That happens where several machines decide one conflict: what was dropped here as the losing side may be what the peer went on
-/// with, and the pull passed it long ago. So these documents are asked for by name, from the beginning.
+/// Documents that are asked for by name, from the beginning, because the pull does not bring them any more:
+/// - those that the peer refuses because it holds a revision that is not here. That happens where several machines decide one conflict: what
+///   was dropped here as the losing side may be what the peer went on with, and the pull passed it long ago.
+/// - those that wait here for a blob which cannot be had. Some peers give a blob only while they give its document; and a document that was
+///   purged there, or has expired, is never told of again.
 struct MissingRevisions {
     /// `missing_revisions`: documents that are remembered; those beyond are found again when they are next offered.
     static let limit = 10_000
@@ -16,32 +17,61 @@ struct MissingRevisions {
         var id: DocumentID
     }
 
-    /// How often the peer refused each.
-    private var refusals: [Key: UInt64] = [:]
-    private var due: Set<Key> = []
+    /// What is to be asked for.
+    struct Wanted {
+        var documents: [CollectionName: [DocumentID]] = [:]
+        /// Those of them that wait here for a blob, and go where the peer does not offer them.
+        var held: [CollectionName: [DocumentID]] = [:]
+        /// The peer refused some for what is not here: what comes may have to be decided, and pushed.
+        var concernsPushes = false
+    }
 
-    var isEmpty: Bool { due.isEmpty }
+    /// How often each was to be had, and was not.
+    private struct Tries {
+        private var counts: [Key: UInt64] = [:]
+        private(set) var due: Set<Key> = []
+
+        mutating func note(_ key: Key) {
+            guard counts[key] != nil || counts.count < MissingRevisions.limit else { return }
+            let count = counts[key, default: 0] + 1
+            counts[key] = count
+            // Where it does not help, because the peer shows the document to others only, it is tried ever more seldom.
+            if count.nonzeroBitCount == 1 { due.insert(key) }
+        }
+
+        mutating func forget(_ key: Key) { if !counts.isEmpty { counts[key] = nil } }
+
+        mutating func take(_ most: Int) -> [CollectionName: [DocumentID]] {
+            let keys = due.sorted { ($0.collection, $0.id) < ($1.collection, $1.id) }.prefix(most)
+            due.subtract(keys)
+            return Dictionary(grouping: keys, by: \.collection).mapValues { $0.map(\.id) }
+        }
+    }
+
+    private var refused = Tries()
+    private var held = Tries()
+
+    var isEmpty: Bool { refused.due.isEmpty && held.due.isEmpty }
 
     /// Looks at what happened to documents.
     mutating func note(_ events: [DocumentEvent]) {
-        for event in events where event.direction == .push {
+        for event in events {
             let key = Key(collection: event.collection, id: event.id)
-            guard let error = event.error, error.domain == .http, error.code == 409 else {
-                if !refusals.isEmpty { refusals[key] = nil }
-                continue
+            switch event.direction {
+            case .push:
+                if let error = event.error, error.domain == .http, error.code == 409 { refused.note(key) } else { refused.forget(key) }
+            case .pull:
+                if event.isHeldAgain { held.note(key) } else if event.error == nil { held.forget(key) }
             }
-            guard refusals[key] != nil || refusals.count < Self.limit else { continue }
-            let count = refusals[key, default: 0] + 1
-            refusals[key] = count
-            // Where it does not help, because the peer shows the document to others only, it is tried ever more seldom.
-            if count.nonzeroBitCount == 1 { due.insert(key) }
         }
     }
 
     /// What is to be asked for now, by collection.
-    mutating func take() -> [CollectionName: [DocumentID]] {
-        let keys = due.sorted { ($0.collection, $0.id) < ($1.collection, $1.id) }.prefix(Self.batch)
-        due.subtract(keys)
-        return Dictionary(grouping: keys, by: \.collection).mapValues { $0.map(\.id) }
+    mutating func take() -> Wanted {
+        var wanted = Wanted(documents: refused.take(Self.batch))
+        wanted.held = held.take(Self.batch - wanted.documents.values.reduce(0) { $0 + $1.count })
+        wanted.concernsPushes = !wanted.documents.isEmpty
+        wanted.documents.merge(wanted.held) { Array(Set($0 + $1)).sorted() }
+        return wanted
     }
 }

@@ -202,7 +202,7 @@ public actor Replicator {
         publish()
     }
 
-    private nonisolated func tell(_ events: [DocumentEvent], _ correlation: String?) {
+    nonisolated func tell(_ events: [DocumentEvent], _ correlation: String?) {
         let now = environment.time.wallSeconds()
         let events = events.map { event in
             var event = event
@@ -212,7 +212,7 @@ public actor Replicator {
         log(events)
         waiting.note(events, at: now)
         let (listeners, isAnyMissing) = shared.withLock { shared in
-            if configuration.type == .pushAndPull { shared.missing.note(events) }
+            if configuration.type.pulls { shared.missing.note(events) }
             return (Array(shared.eventListeners.values), !shared.missing.isEmpty)
         }
         for listener in listeners { listener.yield(events) }
@@ -363,7 +363,8 @@ public actor Replicator {
     func replicate(
         over transport: any MessageTransport, _ active: ActiveConfiguration, _ counters: ReplicationCounters, correlation: String?,
         watchesForSilence: Bool = false,
-        activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in }, refused: @escaping @Sendable (PeerRefusals) -> Void = { _ in }
+        activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in }, refused: @escaping @Sendable (PeerRefusals) -> Void = { _ in },
+        offered: (@Sendable (CollectionName, [DocumentID]) -> Void)? = nil
     ) async -> SessionEnd {
         let (ends, continuation) = AsyncStream.makeStream(of: SessionEnd.self)
         var observer = SessionObserver(
@@ -372,6 +373,7 @@ public actor Replicator {
                 continuation.yield($0)
                 continuation.finish()
             })
+        observer.offered = offered
         observer.blobResumed = { [weak self] in self?.noteResumed($0, $1) }
         observer.remoteWentBack = { [weak self] in self?.noteWentBack($0, $1) }
         observer.checkpointSaved = { [weak self] in self?.noteSaved($0) }

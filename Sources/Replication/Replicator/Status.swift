@@ -19,6 +19,8 @@ public struct DocumentEvent: Sendable {
     public var error: ReplicationError?
     /// The peer took a document that we sent, and has not stored it.
     public var kept: KeptThere?
+    /// It waited here for a blob, which cannot be had this time either: the remote may not have the document any more.
+    var isHeldAgain = false
     /// When a replicator told of it (seconds since 1970), and what it and its peer call the connection in their logs.
     public internal(set) var time: Int64?
     public internal(set) var correlationID: String?
@@ -50,6 +52,8 @@ public struct ReplicationCounts: Sendable, Equatable {
     public var held: UInt64 = 0
     /// Conflicts that were decided.
     public var resolved: UInt64 = 0
+    /// Documents that were purged here because the peer took access to them away.
+    public var accessRemoved: UInt64 = 0
     /// Documents dealt with, of ``total``.
     public var completed: UInt64 = 0
     /// Documents known to need a look.
@@ -73,6 +77,7 @@ public struct ReplicationCounts: Sendable, Equatable {
         sum.failed &+= b.failed
         sum.held &+= b.held
         sum.resolved &+= b.resolved
+        sum.accessRemoved &+= b.accessRemoved
         sum.completed &+= b.completed
         sum.total &+= b.total
         sum.bytesSent &+= b.bytesSent
@@ -94,6 +99,7 @@ public struct ReplicationCounts: Sendable, Equatable {
         result.failed = 0 &- failed
         result.held = 0 &- held
         result.resolved = 0 &- resolved
+        result.accessRemoved = 0 &- accessRemoved
         result.completed = 0 &- completed
         result.total = 0 &- total
         result.bytesSent = 0 &- bytesSent

@@ -8,8 +8,8 @@ extension Explanation {
         Explanation("damaged", "What is stored of the document, or of a blob that it names, cannot be read.",
             "Save it anew on top of its current revision, delete it, or purge it. A blob: nightjar blob put DB FILE with the right bytes."),
         Explanation(
-            "unknown", "There is no such document here: it never came, or it was purged, which leaves nothing behind. Nothing else knows the id.",
-            "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand."),
+            "unknown", "There is no such document here: it never came, or it was purged, by hand or because a remote took access to it away, which leaves nothing behind. Nothing else knows the id.",
+            "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand, and how many documents went for lost access (access_removed of a replicator counts them); the log names some of these."),
         Explanation(
             "not_here", "The document is not in this database, but a remote or a peer told of it, and something keeps it back.",
             "Do what the lines below it say."),

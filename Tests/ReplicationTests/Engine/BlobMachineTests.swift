@@ -23,6 +23,8 @@ import Testing
             var actions: [BlobAction] = []
             machine.handle(event, &actions)
             for case .look(let transfer) in actions { transfers[transfer.digest] = transfer }
+            for case .begin(let transfer, _) in actions { transfers[transfer.digest] = transfer }
+            for case .askProof(let transfer, _, _) in actions { transfers[transfer.digest] = transfer }
             return actions.map { Self.words($0) }
         }
 
@@ -247,6 +249,37 @@ import Testing
         }
         #expect(run.on(.installed(run.at(2))) == ["tell 3 ok"])
         #expect(run.on(.installed(run.at(3))) == ["tell 2 ok"])
+        #expect(run.machine.isIdle)
+    }
+
+    /// The document in whose name it was asked for was purged at the peer; another one with the same blob was not.
+    @Test func aBlobThatIsRefusedForOneDocumentIsAskedForInTheNameOfTheNext() {
+        var run = Run()
+        run.on(needed(1, 1))
+        run.on(needed(2, 1))
+        run.on(needed(3, 1))
+        run.open(1)
+        let first = run.at(1)
+        #expect(run.on(.failed(first, http(403))) == ["abandon 1", "tell 1 403", "begin 1"])
+        #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d2"])
+        // What still comes of the first attempt is none of the second one's business.
+        #expect(run.on(.ended(first)) == [] && run.at(1) != first)
+        #expect(run.on(.failed(run.at(1), http(404))) == ["abandon 1", "tell 2 404", "begin 1"])
+        #expect(run.on(.writerOpened(run.at(1))) == ["request 1 for d3"])
+        run.on(.ended(run.at(1)))
+        #expect(run.on(.installed(run.at(1))) == ["tell 3 ok"])
+        #expect(run.machine.isIdle)
+    }
+
+    /// What is wrong with the blob, or passes by itself, concerns all that need it.
+    @Test func aFailureThatIsNoDocumentsIsToldToAllThatWait() {
+        var run = Run()
+        for code in [400, 503] {
+            run.on(needed(1, 1))
+            run.on(needed(2, 1))
+            run.open(1)
+            #expect(run.on(.failed(run.at(1), http(code))) == ["abandon 1", "tell 1 \(code)", "tell 2 \(code)"])
+        }
         #expect(run.machine.isIdle)
     }
 

@@ -226,6 +226,7 @@ import Testing
         #expect(pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))])).last == "take away a")
         #expect(pull.through == "1")
         #expect(pull.on(.takenAway([TakenAway(removal: Removal(id: doc("a"), sequence: RemoteSequence(json: "2")), end: .purged)])) == ["report a removed", "read list"])
+        #expect(pull.machine.counts.accessRemoved == 1)
         #expect(pull.through == "2" && pull.counts.completed == 2)
     }
 

@@ -49,6 +49,7 @@ function one(state, replicator, isChosen) {
       ["Lag", replicator.lag_seconds === null ? "–" : duration(replicator.lag_seconds)],
       ["Rejected by filters here", count(replicator.rejected)],
       ["Held", count(replicator.held)], ["Refused by the peer", count(replicator.refused)], ["Failed", count(replicator.failed)],
+      ["Purged, access removed", count(replicator.access_removed)],
       ["Conflicts decided", count(replicator.conflicts_resolved)],
       ["Sent, received", `${bytes(replicator.bytes_sent)}, ${bytes(replicator.bytes_received)}`],
       ["Blobs sent, received", `${bytes(replicator.blob_bytes_sent)}, ${bytes(replicator.blob_bytes_received)}`],

@@ -16,6 +16,7 @@ struct PullActions {
         case .readList(let list): session.lists.readList(list, link)
         case .findMissing(let offers):
             if offers.isEmpty { return session.tell(link, pull: .missing([])) }
+            session.observer.offered?(collection.name, offers.map(\.id))
             let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
             // The store may not know yet what the peer acknowledged. Peers of CouchDB's kind may have several.
             let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
