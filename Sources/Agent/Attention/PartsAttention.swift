@@ -243,6 +243,7 @@ extension Agent {
                         + "\(key.peer): \(first.error)", remedy: "mend the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
         }
         list += Self.refusedConnections(of: listener, subject)
+        list += listener.guessAttention(subject)
         // A stranger can bring that about by a name, so it is told, and the agent is not ill.
         let place = "\(subject) authenticator: "
         for plugin in plugins?.status() ?? [] {
