@@ -97,6 +97,10 @@ struct WatermarkTests {
         let again = try await AgentProcess.start(configuration, in: agent.folder)
         let after = try await eventually("the blobs are counted") { try await held(again) }
         #expect((800_000...before + 100_000).contains(after), "\(after), \(before) before")
+        let database = try await again.admin.get("/api/status").json["databases"]?.asArray?.first
+        #expect(database?["blob_bytes"] == 800_000, "\(database?.text ?? "")")
+        let kib = (800_000 + (database?["size_bytes"]?.asInt64 ?? 0)) >> 10
+        #expect(try await again.command("status").output.contains(kib < 1_024 ? "\(kib) KiB" : " MiB"))
         #expect(try await again.admin.get("/metrics").text.contains("nightjar_database_held_bytes{database=\"main\"} "))
         #expect(try await again.stop().status == 0)
     }
@@ -114,7 +118,9 @@ struct WatermarkTests {
         #expect(bulk.status == 507 && bulk.text.contains("do not fit"), "\(bulk)")
         #expect(try await agent.admin.get("/health").json["status"] == "ok")
         let held = try await fill(agent)
-        #expect(try await agent.admin.get("/health").text.contains("quota_reached"))
+        let reached = try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "quota_reached" }
+        #expect(reached?["subject"] == "database main" && reached?["text"]?.asString?.hasPrefix("holds ") == true, "\(reached?.text ?? "")")
+        #expect(reached?["remedy"]?.asString?.contains("raise its quota") == true, "\(reached?.text ?? "")")
         let databases = try await agent.admin.get("/api/status").json["databases"]?.asArray ?? []
         let full = databases.first { $0["name"] == "main" }
         #expect(full?["quota_bytes"] == 1_048_576 && (900_000...1_200_000).contains(full?["held_bytes"]?.asInt64 ?? 0), "\(full?.text ?? "")")

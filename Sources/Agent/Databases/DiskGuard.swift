@@ -19,8 +19,12 @@ final class DiskGuard: Sendable {
     /// What holds now.
     struct State: Sendable {
         var level: Level
-        /// For who is refused, and for status.
+        /// For who is refused.
         var reason: String
+        /// For status and the log, which name the database themselves.
+        var fact: String
+        /// What helps, where the fact does not say it.
+        var remedy = ""
         var isQuota: Bool
         /// Seconds since 1970.
         var since: Int64
@@ -155,7 +159,7 @@ final class DiskGuard: Sendable {
         place.usage.isShort = after != nil || (place.quota.map { place.usage.heldBytes > $0 - $0 / Self.short } ?? false)
         guard after?.level != before?.level || after?.isQuota != before?.isQuota else { return }
         switch after {
-        case let state?: logger.warning("database \(place.database): \(state.reason)")
+        case let state?: logger.warning("database \(place.database): \(state.fact)\(state.remedy.isEmpty ? "" : "; \(state.remedy)")")
         case nil: logger.notice("database \(place.database): there is room again, and everything is taken")
         }
     }
@@ -163,21 +167,27 @@ final class DiskGuard: Sendable {
     private func judge(_ place: Place, _ room: DiskRoom, _ before: State?) -> State? {
         if let quota = place.quota, Self.isReached(quota, place.usage.storedBytes) {
             return State(
-                level: .readOnly, reason: Self.sentence(0, of: quota, place), isQuota: true,
+                level: .readOnly, reason: Self.sentence(0, of: quota, place), fact: Self.reached(quota, place), remedy: Self.ways, isQuota: true,
                 since: before?.isQuota == true ? before?.since ?? time.wallSeconds() : time.wallSeconds())
         }
         let known = before?.isQuota == true ? nil : before
-        return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
+        return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, fact: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
     }
 
     private static func isReached(_ quota: Int, _ held: Int) -> Bool { held >= quota - min(margin.bytes, quota / margin.part) }
 
     private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
-        let held = "database \(place.database) holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"
-        let ways = "delete documents, or raise its quota"
-        guard bytes > 0 else { return "\(held): nothing but deletions is taken; \(ways)" }
-        return "\(held), and \(ByteText.of(bytes)) more do not fit; \(ways)"
+        guard bytes > 0 else { return "database \(place.database) \(reached(quota, place)); \(ways)" }
+        return "database \(place.database) \(held(quota, place)), and \(ByteText.of(bytes)) more do not fit; \(ways)"
     }
+
+    private static let ways = "delete or purge documents, or raise its quota"
+
+    private static func held(_ quota: Int, _ place: Place) -> String {
+        "holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"
+    }
+
+    private static func reached(_ quota: Int, _ place: Place) -> String { "\(held(quota, place)): nothing but deletions is taken" }
 
     // MARK: Making room
 
