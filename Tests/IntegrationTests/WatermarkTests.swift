@@ -145,9 +145,21 @@ struct WatermarkTests {
         try await couch.ok("PUT", "/main/couch", "{}", status: 201)
         _ = try await fill(agent)
         try await agent.save("elsewhere", "{}", in: "roomy")
+        let peer = try await Peer.connect(agent)
+        #expect(try await peer.ask(Peer.revision("late-peer", "1-aa", "{}")).error?.code == 503)
+        @Sendable func notTaken() async throws -> String? {
+            try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "documents_not_taken" }?["text"]?.asString
+        }
+        #expect(try await eventually("it is told") { try await notTaken() }.contains("of its quota of 1024 KiB"))
         try folder.write("nightjar.yaml", configuration("8MiB"))
         let raised = try await agent.command("reload")
         #expect(raised.status == 0 && raised.output.contains("database main: quota applied") && !raised.output.contains("opened"), "\(raised)")
+        // The peer has not come again, and the quota of then is no reason any more.
+        let stale = try await notTaken()
+        #expect(stale?.contains("such as late-peer") == true && stale?.contains("quota") == false, "\(stale ?? "")")
+        #expect(try await peer.ask(Peer.revision("late-peer", "1-aa", "{}")).error == nil)
+        try await eventually("nothing waits") { try await notTaken() == nil }
+        try await peer.close()
         try await agent.save("after", "{}")
         #expect(try await agent.admin.get("/health").json["status"] == "ok")
         // A smaller one counts at once, too, and none takes everything.

@@ -209,13 +209,24 @@ extension Agent {
         ]
     }
 
+    /// What was said of a disk or a quota when they were pushed is over; the peers do not know that yet.
+    private static func roomCameAfter(_ group: WaitingDocuments.Group, _ subject: String) -> Attention {
+        let what = group.count >= WaitingDocuments.limit ? "\(group.count) or more documents" : Plural.count(group.count, "document")
+        return Attention(
+            .documentsNotTaken, subject, since: group.since,
+            "there was no room for \(what) that peers pushed, at \(Timestamp.format(group.last)) for the last time, such as \(group.example); more than deletions is taken again",
+            remedy: "the peers keep them and offer them again by themselves; where that is refused once more, the reason of then is told here")
+    }
+
     nonisolated func attention(of listener: PeerListener) -> [Attention] {
         let now = environment.time.wallSeconds()
         let subject = "listener \(listener.settings.name.value)"
         // What no peer has tried for an hour is over.
         listener.waiting.forget { $0.last < now - 3_600 }
+        let isFull = listener.settings.databases.contains { disks.state($0.value) != nil }
         var list = listener.waiting.summary(pulled: "taken").map { group in
-            Attention(
+            if group.isNoRoom, !isFull { return Self.roomCameAfter(group, subject) }
+            return Attention(
                 .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
                 remedy: "mend the cause that is named; the peers keep them and offer them again")
         }
