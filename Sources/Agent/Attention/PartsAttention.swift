@@ -214,7 +214,7 @@ extension Agent {
         let what = group.count >= WaitingDocuments.limit ? "\(group.count) or more documents" : Plural.count(group.count, "document")
         return Attention(
             .documentsNotTaken, subject, since: group.since,
-            "there was no room for \(what) that peers pushed, at \(Timestamp.format(group.last)) for the last time, such as \(group.example); more than deletions is taken again",
+            "there was no room for \(what) that peers pushed, at \(Timestamp.format(group.last)) for the last time, such as \(group.example); there is more since",
             remedy: "the peers keep them and offer them again by themselves; where that is refused once more, the reason of then is told here")
     }
 
@@ -223,9 +223,8 @@ extension Agent {
         let subject = "listener \(listener.settings.name.value)"
         // What no peer has tried for an hour is over.
         listener.waiting.forget { $0.last < now - 3_600 }
-        let isFull = listener.settings.databases.contains { disks.state($0.value) != nil }
         var list = listener.waiting.summary(pulled: "taken").map { group in
-            if group.isNoRoom, !isFull { return Self.roomCameAfter(group, subject) }
+            if group.isNoRoom, disks.hasMoreRoom(listener.settings.databases.map(\.value), since: group.last) { return Self.roomCameAfter(group, subject) }
             return Attention(
                 .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
                 remedy: "mend the cause that is named; the peers keep them and offer them again")

@@ -56,6 +56,8 @@ final class DiskGuard: Sendable {
         var state: State?
         /// Nil before the first look.
         var room: DiskRoom?
+        /// When something was refused altogether for the last time, or another quota came (seconds since 1970).
+        var roomCame: Int64?
         /// When room may next be made (monotonic nanoseconds).
         var nextRelief: UInt64 = 0
     }
@@ -108,9 +110,16 @@ final class DiskGuard: Sendable {
         guard let place = place(database) else { return }
         place.quota = quota
         look(place)
+        place.view.withLock { $0.roomCame = time.wallSeconds() }
     }
 
     func place(_ database: String) -> Place? { places.withLock { $0[database] } }
+
+    /// Whether what was refused until then (seconds since 1970) for lack of room may be taken now: there is more of it since.
+    func hasMoreRoom(_ databases: [String], since last: Int64) -> Bool {
+        let views = databases.compactMap { place($0)?.view.withLock { $0 } }
+        return !views.contains { $0.state != nil } && views.contains { ($0.roomCame ?? .min) >= last }
+    }
 
     func state(_ database: String) -> State? { place(database)?.view.withLock { $0.state } }
 
@@ -154,6 +163,7 @@ final class DiskGuard: Sendable {
             let before = view.state
             view.state = judge(place, room, before)
             view.room = room
+            if before != nil, view.state == nil { view.roomCame = time.wallSeconds() }
             return (before, view.state)
         }
         place.usage.isShort = after != nil || (place.quota.map { place.usage.heldBytes > $0 - $0 / Self.short } ?? false)
