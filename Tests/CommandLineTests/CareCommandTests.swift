@@ -18,6 +18,12 @@ struct CareCommandTests {
         let made = try await documents.run("backup", "main", "copy", "--json")
         #expect(made.status == 0, "\(made)")
         #expect(try made.json["documents"] == 2 && made.json["blobs"] == 1, "\(made)")
+        // Of the file and of the blobs.
+        func size(_ file: String) throws -> Int64 { Int64(try folder.read("copy/\(file)").count) }
+        let verified = try await NightjarExecutable.run("backup", "--verify", "copy", "--json", folder: folder.path)
+        for told in [try made.json, try verified.json] {
+            #expect(try told["blob_bytes"] == 19 && told["bytes"]?.asInt64 == size("db.sqlite3") + 19, "\(told.text)")
+        }
         let again = try await documents.run("backup", "main", "copy")
         #expect(again.status == 1 && again.errors.contains("choose a new folder") && !again.errors.contains("File exists"), "what is there is left alone: \(again)")
         #expect(try await documents.run("doc", "put", "main", "later", "{}").status == 0)

@@ -97,6 +97,10 @@ struct WatermarkTests {
         let again = try await AgentProcess.start(configuration, in: agent.folder)
         let after = try await eventually("the blobs are counted") { try await held(again) }
         #expect((800_000...before + 100_000).contains(after), "\(after), \(before) before")
+        let database = try await again.admin.get("/api/status").json["databases"]?.asArray?.first
+        #expect(database?["blob_bytes"] == 800_000, "\(database?.text ?? "")")
+        let kib = (800_000 + (database?["size_bytes"]?.asInt64 ?? 0)) >> 10
+        #expect(try await again.command("status").output.contains(kib < 1_024 ? "\(kib) KiB" : " MiB"))
         #expect(try await again.admin.get("/metrics").text.contains("nightjar_database_held_bytes{database=\"main\"} "))
         #expect(try await again.stop().status == 0)
     }
@@ -114,7 +118,9 @@ struct WatermarkTests {
         #expect(bulk.status == 507 && bulk.text.contains("do not fit"), "\(bulk)")
         #expect(try await agent.admin.get("/health").json["status"] == "ok")
         let held = try await fill(agent)
-        #expect(try await agent.admin.get("/health").text.contains("quota_reached"))
+        let reached = try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "quota_reached" }
+        #expect(reached?["subject"] == "database main" && reached?["text"]?.asString?.hasPrefix("holds ") == true, "\(reached?.text ?? "")")
+        #expect(reached?["remedy"]?.asString?.contains("raise its quota") == true, "\(reached?.text ?? "")")
         let databases = try await agent.admin.get("/api/status").json["databases"]?.asArray ?? []
         let full = databases.first { $0["name"] == "main" }
         #expect(full?["quota_bytes"] == 1_048_576 && (900_000...1_200_000).contains(full?["held_bytes"]?.asInt64 ?? 0), "\(full?.text ?? "")")
@@ -139,9 +145,21 @@ struct WatermarkTests {
         try await couch.ok("PUT", "/main/couch", "{}", status: 201)
         _ = try await fill(agent)
         try await agent.save("elsewhere", "{}", in: "roomy")
+        let peer = try await Peer.connect(agent)
+        #expect(try await peer.ask(Peer.revision("late-peer", "1-aa", "{}")).error?.code == 503)
+        @Sendable func notTaken() async throws -> String? {
+            try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "documents_not_taken" }?["text"]?.asString
+        }
+        #expect(try await eventually("it is told") { try await notTaken() }.contains("of its quota of 1024 KiB"))
         try folder.write("nightjar.yaml", configuration("8MiB"))
         let raised = try await agent.command("reload")
         #expect(raised.status == 0 && raised.output.contains("database main: quota applied") && !raised.output.contains("opened"), "\(raised)")
+        // The peer has not come again, and the quota of then is no reason any more.
+        let stale = try await notTaken()
+        #expect(stale?.contains("such as late-peer") == true && stale?.contains("quota") == false, "\(stale ?? "")")
+        #expect(try await peer.ask(Peer.revision("late-peer", "1-aa", "{}")).error == nil)
+        try await eventually("nothing waits") { try await notTaken() == nil }
+        try await peer.close()
         try await agent.save("after", "{}")
         #expect(try await agent.admin.get("/health").json["status"] == "ok")
         // A smaller one counts at once, too, and none takes everything.

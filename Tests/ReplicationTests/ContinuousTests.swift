@@ -192,6 +192,24 @@ struct RetryingTests {
         #expect(oneShot.error?.publicCode == 10401 && oneShot.error?.remedy?.contains("password") == true)
     }
 
+    /// A secret was changed, and is wrong again: that is the second attempt, also where its delay is that of a first one.
+    @Test func attemptsAreCountedOnAfterAChangeThatMayHelp() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await a.put("a", "{}")
+        let hub = Hub(b)
+        hub.refuse(3, ReplicationError(domain: .http, code: 401, message: "who are you"))
+        let replicator = Replicator(ReplicatorConfiguration(a, continuous: true), hub)
+        await replicator.start()
+        for attempt in 1...3 {
+            await replicator.wait { $0.activity == .offline && $0.attempt == attempt }
+            replicator.retryNow("the test says so")
+        }
+        try await b.wait { try await $0.get("a") != nil }
+        await replicator.wait { $0.activity == .idle }
+        #expect(replicator.status.attempt == 0)
+        await replicator.stop()
+    }
+
     /// With the clock of this machine: without a word it would wait for a minute or more.
     @Test func oneThatWaitsGoesOnAtOnceWhenItIsTold() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))

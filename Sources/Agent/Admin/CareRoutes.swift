@@ -71,7 +71,9 @@ package enum DatabaseCare {
     package static func report(_ facts: BackupFacts) -> JSONValue {
         JSONOutput.object([
             "database": .string(facts.database), "made_at": .string(Timestamp.format(facts.madeAt)), "documents": JSONOutput.number(facts.documents),
-            "blobs": JSONOutput.number(facts.blobs), "bytes": JSONOutput.number(Int64(clamping: facts.bytes)),
+            "blobs": JSONOutput.number(facts.blobs), "bytes": JSONOutput.number(Int64(clamping: facts.bytes &+ facts.blobBytes)),
+            // Of them, those of the blobs.
+            "blob_bytes": JSONOutput.number(Int64(clamping: facts.blobBytes)),
             // Those that documents name and that are not in it as they were.
             "damaged_blobs": .array(
                 facts.damagedBlobs.prefix(Self.shownBlobs).map { blob in

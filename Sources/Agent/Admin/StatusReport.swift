@@ -65,11 +65,13 @@ extension Agent {
         let statistics = (try? await database.statistics()) ?? []
         let history = (try? await database.read { try $0.conflictHistoryCounts() }) ?? ConflictHistoryCounts()
         let held: JSONValue = place.flatMap { $0.usage.areBlobsKnown ? JSONOutput.number($0.usage.heldBytes) : nil } ?? .null
+        let blobs: JSONValue = place.flatMap { $0.usage.areBlobsKnown ? JSONOutput.number($0.usage.blobBytes) : nil } ?? .null
         let quota: JSONValue = place?.quota.map { JSONOutput.number($0) } ?? .null
         return JSONOutput.object([
             "name": .string(database.name),
             "folder": .string(database.folder),
-            "size_bytes": JSONOutput.number(database.sizeBytes()),
+            // The file and its log; then the blobs, null while they are still counted.
+            "size_bytes": JSONOutput.number(database.sizeBytes()), "blob_bytes": blobs,
             // What counts for the quota: pages in use and blobs, not what the file could give back. Null while the blobs are still counted.
             "held_bytes": held, "quota_bytes": quota,
             "collections": .array(

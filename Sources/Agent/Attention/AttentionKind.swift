@@ -22,6 +22,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case databaseCopied = "database_copied"
     case listenerWaiting = "listener_waiting"
     case connectionsRefused = "connections_refused"
+    case hiddenConflicts = "hidden_conflicts"
     case replicatorStopped = "replicator_stopped"
     case replicatorFailing = "replicator_failing"
     case pullWaits = "pull_waits_for_room"
@@ -59,7 +60,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
         case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
-            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused:
+            .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .hiddenConflicts:
             .attention
         }
     }

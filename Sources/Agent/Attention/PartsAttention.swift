@@ -225,13 +225,23 @@ extension Agent {
         ]
     }
 
+    /// What was said of a disk or a quota when they were pushed is over; the peers do not know that yet.
+    private static func roomCameAfter(_ group: WaitingDocuments.Group, _ subject: String) -> Attention {
+        let what = group.count >= WaitingDocuments.limit ? "\(group.count) or more documents" : Plural.count(group.count, "document")
+        return Attention(
+            .documentsNotTaken, subject, since: group.since,
+            "there was no room for \(what) that peers pushed, at \(Timestamp.format(group.last)) for the last time, such as \(group.example); there is more since",
+            remedy: "the peers keep them and offer them again by themselves; where that is refused once more, the reason of then is told here")
+    }
+
     nonisolated func attention(of listener: PeerListener) -> [Attention] {
         let now = environment.time.wallSeconds()
         let subject = "listener \(listener.settings.name.value)"
         // What no peer has tried for an hour is over.
         listener.waiting.forget { $0.last < now - 3_600 }
         var list = listener.waiting.summary(pulled: "taken").map { group in
-            Attention(
+            if group.isNoRoom, disks.hasMoreRoom(listener.settings.databases.map(\.value), since: group.last) { return Self.roomCameAfter(group, subject) }
+            return Attention(
                 .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
                 remedy: "mend the cause that is named; the peers keep them and offer them again")
         }
@@ -259,6 +269,7 @@ extension Agent {
                         + "\(key.peer): \(first.error)", remedy: "mend the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
         }
         list += Self.refusedConnections(of: listener, subject)
+        list += listener.guessAttention(subject)
         // A stranger can bring that about by a name, so it is told, and the agent is not ill.
         let place = "\(subject) authenticator: "
         for plugin in plugins?.status() ?? [] {

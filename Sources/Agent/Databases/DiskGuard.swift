@@ -19,8 +19,12 @@ final class DiskGuard: Sendable {
     /// What holds now.
     struct State: Sendable {
         var level: Level
-        /// For who is refused, and for status.
+        /// For who is refused.
         var reason: String
+        /// For status and the log, which name the database themselves.
+        var fact: String
+        /// What helps, where the fact does not say it.
+        var remedy = ""
         var isQuota: Bool
         /// Seconds since 1970.
         var since: Int64
@@ -52,6 +56,8 @@ final class DiskGuard: Sendable {
         var state: State?
         /// Nil before the first look.
         var room: DiskRoom?
+        /// When something was refused altogether for the last time, or another quota came (seconds since 1970).
+        var roomCame: Int64?
         /// When room may next be made (monotonic nanoseconds).
         var nextRelief: UInt64 = 0
     }
@@ -104,9 +110,16 @@ final class DiskGuard: Sendable {
         guard let place = place(database) else { return }
         place.quota = quota
         look(place)
+        place.view.withLock { $0.roomCame = time.wallSeconds() }
     }
 
     func place(_ database: String) -> Place? { places.withLock { $0[database] } }
+
+    /// Whether what was refused until then (seconds since 1970) for lack of room may be taken now: there is more of it since.
+    func hasMoreRoom(_ databases: [String], since last: Int64) -> Bool {
+        let views = databases.compactMap { place($0)?.view.withLock { $0 } }
+        return !views.contains { $0.state != nil } && views.contains { ($0.roomCame ?? .min) >= last }
+    }
 
     func state(_ database: String) -> State? { place(database)?.view.withLock { $0.state } }
 
@@ -150,12 +163,13 @@ final class DiskGuard: Sendable {
             let before = view.state
             view.state = judge(place, room, before)
             view.room = room
+            if before != nil, view.state == nil { view.roomCame = time.wallSeconds() }
             return (before, view.state)
         }
         place.usage.isShort = after != nil || (place.quota.map { place.usage.heldBytes > $0 - $0 / Self.short } ?? false)
         guard after?.level != before?.level || after?.isQuota != before?.isQuota else { return }
         switch after {
-        case let state?: logger.warning("database \(place.database): \(state.reason)")
+        case let state?: logger.warning("database \(place.database): \(state.fact)\(state.remedy.isEmpty ? "" : "; \(state.remedy)")")
         case nil: logger.notice("database \(place.database): there is room again, and everything is taken")
         }
     }
@@ -163,21 +177,27 @@ final class DiskGuard: Sendable {
     private func judge(_ place: Place, _ room: DiskRoom, _ before: State?) -> State? {
         if let quota = place.quota, Self.isReached(quota, place.usage.storedBytes) {
             return State(
-                level: .readOnly, reason: Self.sentence(0, of: quota, place), isQuota: true,
+                level: .readOnly, reason: Self.sentence(0, of: quota, place), fact: Self.reached(quota, place), remedy: Self.ways, isQuota: true,
                 since: before?.isQuota == true ? before?.since ?? time.wallSeconds() : time.wallSeconds())
         }
         let known = before?.isQuota == true ? nil : before
-        return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
+        return room.state(known?.level ?? .open).map { State(level: $0.level, reason: $0.reason, fact: $0.reason, isQuota: false, since: known?.since ?? time.wallSeconds()) }
     }
 
     private static func isReached(_ quota: Int, _ held: Int) -> Bool { held >= quota - min(margin.bytes, quota / margin.part) }
 
     private static func sentence(_ bytes: Int, of quota: Int, _ place: Place) -> String {
-        let held = "database \(place.database) holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"
-        let ways = "delete documents, or raise its quota"
-        guard bytes > 0 else { return "\(held): nothing but deletions is taken; \(ways)" }
-        return "\(held), and \(ByteText.of(bytes)) more do not fit; \(ways)"
+        guard bytes > 0 else { return "database \(place.database) \(reached(quota, place)); \(ways)" }
+        return "database \(place.database) \(held(quota, place)), and \(ByteText.of(bytes)) more do not fit; \(ways)"
     }
+
+    private static let ways = "delete or purge documents, or raise its quota"
+
+    private static func held(_ quota: Int, _ place: Place) -> String {
+        "holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"
+    }
+
+    private static func reached(_ quota: Int, _ place: Place) -> String { "\(held(quota, place)): nothing but deletions is taken" }
 
     // MARK: Making room
 

@@ -35,9 +35,9 @@ extension Agent {
         guard let state = disks.state(database.name) else { return [] }
         let subject = "database \(database.name)"
         if state.isQuota {
-            return [Attention(.quotaReached, subject, since: state.since, state.reason, remedy: "")]
+            return [Attention(.quotaReached, subject, since: state.since, state.fact, remedy: "\(state.remedy) in the configuration and nightjar reload")]
         }
         let remedy = "remove what is not the agent's from that disk, or delete or purge documents and nightjar compact \(database.name); it ends by itself once there is room"
-        return [Attention(state.level == .readOnly ? .databaseReadOnly : .writesRefused, subject, since: state.since, state.reason, remedy: remedy)]
+        return [Attention(state.level == .readOnly ? .databaseReadOnly : .writesRefused, subject, since: state.since, state.fact, remedy: remedy)]
     }
 }

@@ -43,6 +43,7 @@ extension PeerListener {
             pushFilter: policies.pushFilter, pullFilter: policies.pullFilter, syncFunction: policies.syncFunction, subprotocol: subprotocol,
             limits: limits)
         configuration.kept = reviews.kept
+        configuration.hiddenConflicts = hiddenConflicts
         if let fleet = try? CollectionName(parsing: FleetDocument.collection), database.collection(fleet) != nil {
             // There alone: of other collections a peer that no filter bounds has to get all that others get.
             configuration.ownFilters[fleet] = PassiveConfiguration.OwnFilters(

@@ -165,8 +165,11 @@ final class PeerAuthentication: Sendable {
                 policies.certificateAuthenticator == nil
                     ? Self.loginRequired : .refuse(status: 401, reason: "this client certificate is not let in"))
         case .failed(let failure):
-            logger.error(
-                "the authenticator failed: \(failure.kind): \(failure.message)",
+            // Whoever comes while a start still runs the plugin's tests is let in a moment later.
+            logger.log(
+                level: failure.passesByItself ? .notice : .error,
+                failure.passesByItself
+                    ? "a login is asked to come again: plugin \(failure.plugin): \(failure.message)" : "the authenticator failed: \(failure.kind): \(failure.message)",
                 metadata: ["plugin": "\(failure.plugin)", "peer": "\(request.remoteAddress)"])
             return .refused(.refuse(status: 503, reason: "logins cannot be checked now; try again in 1 s", headers: ["Retry-After": "1"]))
         }

@@ -70,6 +70,8 @@ package final class PeerListener: ListenerDelegate {
     /// What peers pushed and could not be taken for the moment.
     let waiting = WaitingDocuments(notesPolicies: true)
     let refusals = PeerRefusals()
+    /// Who guesses at documents that he may not see.
+    let hiddenConflicts: HiddenConflicts
     /// What the push filter kept from peers, and who looks after it.
     let reviews: PushFilterReviews
     let refusedConnections = RefusedConnections()
@@ -102,6 +104,7 @@ package final class PeerListener: ListenerDelegate {
         var logger = logger
         logger[metadataKey: "listener"] = "\(settings.name.value)"
         self.logger = logger
+        hiddenConflicts = HiddenConflicts(environment.time) { [logger] in logger.warning("\(PeerListener.guessing($0))") }
         reviews = PushFilterReviews(listener: settings.name.value, logger)
         authentication = PeerAuthentication(
             listener: settings.name.value, policies: policies, checksCertificates: security?.checksClients ?? false, queue: logins,

@@ -24,7 +24,10 @@ public struct BackupFacts: Sendable {
     public var documents: Int
     /// Those that it holds.
     public var blobs: Int
+    /// Of the database's file.
     public var bytes: UInt64
+    /// Of the blobs.
+    public var blobBytes: UInt64
     /// Those that its documents name and that it does not hold as they were.
     public var damagedBlobs: [DamagedBlob]
     var sha256: String
@@ -38,7 +41,7 @@ public struct BackupFacts: Sendable {
             .init(key: "format", value: .int(Self.format)), .init(key: "database", value: .string(database)),
             .init(key: "made_at", value: .int(madeAt)), .init(key: "documents", value: .int(Int64(documents))),
             .init(key: "blobs", value: .int(Int64(blobs))), .init(key: "bytes", value: .int(Int64(clamping: bytes))),
-            .init(key: "sha256", value: .string(sha256)),
+            .init(key: "blob_bytes", value: .int(Int64(clamping: blobBytes))), .init(key: "sha256", value: .string(sha256)),
         ])
         if !damagedBlobs.isEmpty {
             object["damaged_blobs"] = .array(
@@ -49,12 +52,13 @@ public struct BackupFacts: Sendable {
         return .object(object)
     }
 
-    init(database: String, madeAt: Int64, documents: Int, blobs: Int, bytes: UInt64, damagedBlobs: [DamagedBlob], sha256: String) {
+    init(database: String, madeAt: Int64, documents: Int, blobs: Int, bytes: UInt64, blobBytes: UInt64, damagedBlobs: [DamagedBlob], sha256: String) {
         self.database = database
         self.madeAt = madeAt
         self.documents = documents
         self.blobs = blobs
         self.bytes = bytes
+        self.blobBytes = blobBytes
         self.damagedBlobs = damagedBlobs
         self.sha256 = sha256
     }
@@ -69,7 +73,7 @@ public struct BackupFacts: Sendable {
         }
         self.init(
             database: database, madeAt: madeAt, documents: Int(clamping: documents), blobs: Int(clamping: blobs), bytes: UInt64(clamping: bytes),
-            damagedBlobs: damaged, sha256: sha256)
+            blobBytes: UInt64(clamping: json["blob_bytes"]?.asInt64 ?? 0), damagedBlobs: damaged, sha256: sha256)
     }
 }
 
@@ -106,8 +110,8 @@ extension Database {
                 try StoreError.ofFiles { () throws(FileError) in try blobs.files.open(folder + "/db.sqlite3", .read).sync() }
                 let (sha256, bytes) = try Copying.sum(folder + "/db.sqlite3", blobs.files)
                 let facts = BackupFacts(
-                    database: name, madeAt: now, documents: documents, blobs: digests.count - damaged.count, bytes: bytes, damagedBlobs: damaged,
-                    sha256: sha256)
+                    database: name, madeAt: now, documents: documents, blobs: digests.count - damaged.count, bytes: bytes,
+                    blobBytes: Copying.bytes(of: digests, in: folder, blobs.files), damagedBlobs: damaged, sha256: sha256)
                 try Copying.write(facts.json.serialize(), to: "\(folder)/\(BackupFacts.fileName)", blobs.files)
                 try StoreError.ofFiles { () throws(FileError) in
                     try blobs.files.syncFolder(folder + "/blobs")
@@ -164,6 +168,8 @@ public enum BackupRestoring {
             damaged.append(fault)
         }
         (facts.damagedBlobs, facts.blobs) = (damaged, digests.count - damaged.count)
+        let bad = Set(damaged.map(\.digest))
+        facts.blobBytes = Copying.bytes(of: digests.filter { !bad.contains($0) }, in: folder, files)
         return facts
     }
 

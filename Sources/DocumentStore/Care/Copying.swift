@@ -47,6 +47,11 @@ enum Copying {
         }
     }
 
+    /// What the blobs in a backup's folder come to; of those that are not there, nothing.
+    static func bytes(of digests: [BlobDigest], in folder: String, _ files: any FileSystem) -> UInt64 {
+        digests.reduce(0) { $0 + (files.size("\(folder)/blobs/\($1.hex)") ?? 0) }
+    }
+
     /// Peers and this database know nothing of each other any more.
     static func becomeAnother(_ path: String, _ random: any RandomSource) throws(StoreError) {
         do {

@@ -24,7 +24,10 @@ extension PluginRecord {
         let (standing, version) = read { ($0.standing, $0.prepared[use]?.version ?? "") }
         switch standing {
         case .trusted: break
-        case .testing: throw failure(version, "its tests are running, for the first time since its files changed")
+        case .testing:
+            var failure = failure(version, "its tests are running, for the first time since its files changed")
+            failure.passesByItself = true
+            throw failure
         case .failed(let problem): throw failure(version, "\(problem)")
         }
         guard let call = call(use, context) else { throw failure(version, "no version of the plugin is in force") }

@@ -33,6 +33,8 @@ public struct PassiveConfiguration: Sendable {
 
     /// Shared by all peers of a listener: what the push filter kept from them.
     public var kept: KeptFromPeers
+    /// Shared as well: who guesses at documents that he may not see.
+    public var hiddenConflicts: HiddenConflicts
     /// What peers may push.
     public var pullFilter: (any DocumentFilter)?
     /// Decides what a peer that only pushes brings into conflict; nil to refuse it. A peer that pulls as well is refused in
@@ -75,6 +77,7 @@ public struct PassiveConfiguration: Sendable {
         self.limits = limits
         proofs = ProofAccounts(limits)
         kept = KeptFromPeers(listener: listener)
+        hiddenConflicts = HiddenConflicts(database.environment.time)
     }
 }
 

@@ -265,7 +265,8 @@ final class SessionDriver {
     /// Fails the run because of the store or the peer: the connection is closed with a code that says whether to come back.
     func fail(_ error: any Error) {
         let failure = error as? ReplicationError ?? ReplicationError(store: error)
-        log(error, "\(failure)")
+        // The replicator of an active session says why it goes offline, in the same words.
+        if isPassive || failure.domain == .store { log(error, "\(failure)") } else { logger.debug("\(failure)") }
         // What is wrong with a listener's own store is no reason for its peers to stop for good, as they do after 4002.
         let mayComeBack = failure.isTransient || isPassive && failure.domain == .store
         finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.reasonForPeer)

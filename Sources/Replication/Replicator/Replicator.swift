@@ -265,7 +265,12 @@ public actor Replicator {
             // A reset was meant for one run; what that run achieved is kept.
             resets = false
             let (now, chance) = (environment.time.wallSeconds(), environment.random.next())
-            failingSince.withLock { $0 = ($0?.time ?? now, ($0?.attempts ?? 0) + 1) }
+            // The retries of the machine begin anew when something changed that may help; these go on until data flows.
+            let attempt = failingSince.withLock { failing in
+                let attempts = (failing?.attempts ?? 0) + 1
+                failing = (failing?.time ?? now, attempts)
+                return attempts
+            }
             brokenOff.withLock { $0 = Interruptions(since: $0?.since ?? now, count: ($0?.count ?? 0) + 1) }
             switch retry.failed(error, chance: chance, setbacks: shared.withLock { $0.setback.count }) {
             case .stop:
@@ -276,7 +281,6 @@ public actor Replicator {
             case .retry(let milliseconds):
                 let seconds = (milliseconds + 999) / 1_000
                 if end.ending == .reconnects { runLogger.notice("next connection in \(seconds) s") } else { runLogger.warning("offline, next attempt in \(seconds) s: \(error.sentence)") }
-                let attempt = retry.retries
                 update {
                     $0.activity = .offline
                     $0.error = error

@@ -115,6 +115,11 @@ public final class WaitingDocuments: Sendable {
         public var count: Int
         /// What is in the way is on this side: the store.
         public var isHere: Bool
+        /// It is a full disk, or a quota.
+        public var isNoRoom: Bool
+        public var example: DocumentID
+        /// When the last of them was tried.
+        public var last: Int64
     }
 
     /// A sentence for each kind of error, with how many documents it concerns and one of them.
@@ -130,7 +135,8 @@ public final class WaitingDocuments: Sendable {
                 let way = first.direction == .push ? "pushed" : pulled
                 return Group(
                     text: "\(count) cannot be \(way) for the moment, such as \(first.id): \(first.error)",
-                    since: waiting.map(\.since).min() ?? first.since, count: waiting.count, isHere: first.error.domain == .store)
+                    since: waiting.map(\.since).min() ?? first.since, count: waiting.count, isHere: first.error.domain == .store,
+                    isNoRoom: first.error.isNoRoom, example: first.id, last: waiting.map(\.last).max() ?? first.last)
             }
     }
 }

@@ -50,6 +50,22 @@ extension PeerWriting {
         return Set(named).subtracting(try await view.shown(named))
     }
 
+    /// Documents of which nothing is believed that the peer says, because it has named too many revisions that are not there.
+    func disbelieved(_ edits: [Write]) async throws -> Set<DocumentID> {
+        guard peer.hiddenAccount(remote).isExhausted else { return [] }
+        return try await hidden(edits.map(\.id))
+    }
+
+    /// Counts edits of revisions that hidden documents do not have. Revisions made elsewhere are counted where they are stored.
+    func noteWrongNames(_ writes: [Write], _ outcomes: [Outcome]) async throws {
+        let wrong = zip(writes, outcomes).compactMap { write, outcome -> DocumentID? in
+            guard case .edit(.some) = write.revision, case .conflict = outcome else { return nil }
+            return write.id
+        }
+        let hidden = try await hidden(wrong)
+        for id in wrong where hidden.contains(id) { peer.hiddenAccount(remote).note() }
+    }
+
     /// Those of the documents that the peer may not see.
     private func hidden(_ ids: [DocumentID]) async throws -> Set<DocumentID> {
         guard !ids.isEmpty, let view = try await view() else { return [] }

@@ -138,6 +138,7 @@ package struct PeerWriting: Sendable {
         }
         try await routeSuccessors(writes, outcomes)
         try await hideConflicts(writes, &outcomes)
+        try await noteWrongNames(writes, outcomes)
         if !conflicts.isEmpty { try await decide(conflicts) }
         return outcomes
     }
@@ -159,6 +160,7 @@ package struct PeerWriting: Sendable {
         }
         // Before anything is said of what was sent: the answer is that of a revision which is not here.
         let hidden = try await hiddenBranches(edits.map { writes[$0] })
+        let disbelieved = try await disbelieved(edits.map { writes[$0] })
         var next = heads.makeIterator()
         var steps: [Step] = []
         steps.reserveCapacity(open.count)
@@ -174,7 +176,7 @@ package struct PeerWriting: Sendable {
                     continue
                 }
                 if let found {
-                    guard !hidden.contains(SenderView.Branch(id: write.id, leaf: found)) else {
+                    guard !hidden.contains(SenderView.Branch(id: write.id, leaf: found)), named == nil || !disbelieved.contains(write.id) else {
                         outcomes[index] = .conflict
                         continue
                     }
@@ -315,7 +317,7 @@ package struct PeerWriting: Sendable {
     /// What the peer may see of the documents that it changes; nil where it may see all of them.
     private func sender(of steps: [Step]) async throws -> SenderView? {
         guard let view = try await view() else { return nil }
-        return try await view.sender(of: steps.map(\.revision))
+        return try await view.sender(of: steps.map(\.revision), peer, remote: remote)
     }
 
     /// What the peer may have of the collection; nil: everything.

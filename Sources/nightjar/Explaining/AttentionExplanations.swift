@@ -95,6 +95,13 @@ extension Explanation {
             "max_connections_per_address counts all sockets of one address: behind a proxy, or a router with address translation, all peers have the same one, and it has to be as "
                 + "large as their number and some more. Raise it, or max_connections, at the listener, then nightjar reload. If it is one machine that opens too many: nightjar listener NAME peers."),
         Explanation(
+            "hidden_conflicts",
+            "A user, or an address without a login, wrote to documents that are hidden from it, 100 times or more within an hour, on top of revisions that are not there. "
+                + "Revision ids are digests of what stands in a document, so it may be guessing at that. "
+                + "Until the hour is over, what it says of hidden documents is not believed: each such write is a conflict (409), also a right one.",
+            "Ask whose login that is, and what it writes: take the user out of users.txt, or give it the channels of what it edits. "
+                + "Where documents hold little that nobody can guess, put a field with a random value into them."),
+        Explanation(
             "replicator_stopped", "A replicator ended with an error, and not by hand.", "Mend the error that is named; then nightjar replicator NAME start."),
         Explanation(
             "replicator_failing", "A replicator gets no further until somebody acts: a login, a certificate, a wrong address.",

@@ -45,13 +45,19 @@ enum StatusText {
                 var row = [
                     number == 0 ? string(database["name"]) : "", string(collection["name"]), string(collection["documents"]),
                     string(collection["deleted"]), string(collection["last_sequence"]), string(collection["conflicts_pending"]),
-                    string(collection["held"]), number == 0 ? bytes(database["size_bytes"]) : "",
+                    string(collection["held"]), number == 0 ? size(database) : "",
                 ]
                 if hasQuota { row.append(number == 0 ? quota(database) : "") }
                 table.add(row)
             }
         }
         return section(table, "no databases")
+    }
+
+    /// What a database takes on its disk, `+` behind it while its blobs are still counted.
+    private static func size(_ database: JSONValue) -> String {
+        guard let blobs = database["blob_bytes"]?.asInt64 else { return bytes(database["size_bytes"]) + "+" }
+        return bytes(JSONOutput.number((database["size_bytes"]?.asInt64 ?? 0) + blobs))
     }
 
     /// How much of its quota a database holds.

@@ -130,6 +130,24 @@ struct HiddenBranchTests {
         #expect(try await hub.stop().status == 0)
     }
 
+    @Test("who guesses at a hidden document is named, and then a right guess is answered as a wrong one", arguments: Bound.allCases)
+    func guessing(_ bound: Bound) async throws {
+        let hub = try await hub(bound)
+        let (anna, ben) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben))
+        let right = try #require(try await anna.ok("PUT", "/main/tea", "{\"owner\":\"anna\",\"pin\":4711}", status: 201)["rev"]?.asString)
+        #expect(try await hub.admin.get("/health").json["status"] == "ok")
+        let guesses = (100..<250).map { "{\"_id\":\"tea\",\"_rev\":\"1-\(String(repeating: "0", count: 29))\($0)\",\"owner\":\"ben\"}" }
+        try await ben.ok("POST", "/main/_bulk_docs", "{\"new_edits\":false,\"docs\":[\(guesses.joined(separator: ","))]}", status: 201)
+        for revision in [right, guess] {
+            #expect(try await ben.problem("PUT", "/main/tea?rev=\(revision)", "{\"owner\":\"ben\"}") == "409 conflict")
+        }
+        let told = try await hub.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "hidden_conflicts" }
+        #expect(told?["text"]?.asString?.contains("user ben") == true && told?["subject"]?.asString?.contains("edge") == true, "\(told?.text ?? "")")
+        // Who sees it is not concerned.
+        try await anna.ok("PUT", "/main/tea?rev=\(right)", "{\"owner\":\"anna\"}", status: 201)
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("what no policy is asked about is not written past a pull filter")
     func designDocuments() async throws {
         let folder = try TemporaryFolder()

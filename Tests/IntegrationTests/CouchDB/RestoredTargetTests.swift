@@ -58,3 +58,19 @@ struct RestoredTargetTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 }
+
+@Suite("Targets of http replicators that go away", .serialized)
+struct LostTargetTests {
+    @Test("it is told in one line, which is a warning")
+    func told() async throws {
+        let port = try freePort()
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true", port: port))
+        let edge = try await AgentProcess.start(Configuration.edge(to: port, scheme: "http"))
+        try await edge.waits("in step") { $0["activity"] == "idle" }
+        #expect(try await hub.stop().status == 0)
+        let line = try await edge.process.line(containing: "offline, next attempt in ", in: .errors)
+        #expect(line.contains(" warning "), "\(line)")
+        #expect(!edge.process.errors.contains(" error "), "\(edge.process.errors)")
+        #expect(try await edge.stop().status == 0)
+    }
+}

@@ -67,7 +67,7 @@ function tiles(agent) {
 
 function databases(agent) {
   return card("Databases", agent.databases.length ? agent.databases.map((database) => h("div", { class: "entry", "data-key": database.name },
-    h("h3", null, database.name, h("span", { class: "faint" }, ` ${bytes(database.size_bytes)}`)),
+    h("h3", null, database.name, h("span", { class: "faint" }, ` ${bytes(database.size_bytes + (database.blob_bytes ?? 0))}`)),
     h("ul", { class: "plain" }, database.collections.map((collection) => h("li", null,
       h("a", { href: `#/documents/${encodeURIComponent(`${database.name}.${collection.name}`)}` }, collection.name.replace(/^_default\./, "")), " ",
       plural(collection.documents, "document"), h("span", { class: "faint" }, `, ${count(collection.deleted)} deleted`)))))) : empty("There are none."));

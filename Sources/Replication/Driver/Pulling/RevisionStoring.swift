@@ -70,7 +70,10 @@ struct RevisionStoring: Sendable {
         let isBlind = try sender?.isBlind(SenderView.Claim(revision), collection, transaction, &access) ?? false
         if isBlind, let row = try transaction.row(collection, revision.id) {
             // It may be made anew, like one that is not here.
-            guard row.isDeleted else { return .stored(.conflict(current: row.revision)) }
+            guard row.isDeleted else {
+                sender?.account.note()
+                return .stored(.conflict(current: row.revision))
+            }
             conflicts = .refuse
         }
         if let sender, let row = try transaction.row(collection, revision.id),

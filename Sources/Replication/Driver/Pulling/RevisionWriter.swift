@@ -39,11 +39,12 @@ struct RevisionWriter {
         at revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (SessionDriver, SenderView?) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void
     ) {
-        guard session.isPassive, session.channelPeer != nil || link.pushFilter != nil else { return then(session, nil) }
+        guard case .passive(let configuration) = session.role, session.channelPeer != nil || link.pushFilter != nil else { return then(session, nil) }
+        let remote = session.transport.peerDescription
         let slot = link.slot
         session.service.view(link) { session, view in
             session.ask { () async -> Result<SenderView, any Error> in
-                do { return .success(try await view.sender(of: revisions)) } catch { return .failure(error) }
+                do { return .success(try await view.sender(of: revisions, configuration, remote: remote)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
                 case .success(var sender):

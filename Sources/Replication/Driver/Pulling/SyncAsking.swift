@@ -24,10 +24,12 @@ struct SyncAsking: Sendable {
             var judgements: [SyncJudgement] = []
             judgements.reserveCapacity(revisions.count)
             while judgements.count < revisions.count {
-                let (requests, seen) = try await requests(revisions[judgements.count...])
+                let (requests, seen, hidden) = try await requests(revisions[judgements.count...])
                 let (plugin, version) = (function.pluginName, function.version)
                 var verdicts = await function.assign(requests, context)
                 while verdicts.count < requests.count { verdicts.append(function.missingVerdict) }
+                // What the function says of a wrong guess may be something else than of a right one.
+                for (verdict, isHidden) in zip(verdicts, hidden) { if isHidden, case .rejected = verdict { sender?.account.note() } }
                 judgements += zip(verdicts, seen).map { SyncJudgement(verdict: $0, seen: $1, plugin: plugin, version: version) }
             }
             return .success(judgements)
@@ -48,13 +50,14 @@ struct SyncAsking: Sendable {
     private static let pageBytes = 4 << 20
 
     /// Of the first of the revisions: one at least.
-    private func requests(_ revisions: ArraySlice<CheckedRevision>) async throws -> ([SyncRequest], [RevisionID?]) {
+    private func requests(_ revisions: ArraySlice<CheckedRevision>) async throws -> ([SyncRequest], [RevisionID?], [Bool]) {
         let (collection, peer, name, showsPresent, sender) = (collection, peer, principal.name, showsPresent, sender)
         return try await database.read { transaction in
             let access = try transaction.channelAccess(collection, of: peer)
             let caller = SyncCaller(name: name, roles: access.roles, channels: access.channels)
             var requests: [SyncRequest] = []
             var seen: [RevisionID?] = []
+            var hidden: [Bool] = []
             var bytes = 0
             var known: ChannelAccess? = access
             for revision in revisions where bytes < Self.pageBytes {
@@ -68,9 +71,10 @@ struct SyncAsking: Sendable {
                     id: revision.id, revision: revision.revision, isDeleted: revision.isDeleted, body: revision.body)
                 requests.append(SyncRequest(document: document, old: old, caller: caller))
                 seen.append(current?.revision)
+                hidden.append(isHidden)
                 bytes += current?.body.count ?? 0
             }
-            return (requests, seen)
+            return (requests, seen, hidden)
         }
     }
 }

@@ -4,7 +4,8 @@ import Interfaces
 
 /// What the sender of revisions may see of the documents that it changes. For one who may not see a document there is none, so that its
 /// edits are no sides to be decided between, and tell nothing: of what it may not see, it has to name the revision that it replaces by its
-/// id, which nobody guesses. A version is a time and a source; it counts if it was exchanged on this connection.
+/// id. Who guesses at ids, which are digests of what stands in a revision, is not believed for long (``HiddenConflicts``). A version is a time and a
+/// source; it counts if it was exchanged on this connection.
 struct SenderView: Sendable {
     /// Nil: no channels bound it.
     let channels: ChannelPeer?
@@ -15,6 +16,10 @@ struct SenderView: Sendable {
     /// What was last exchanged of the documents.
     var exchanged: [DocumentID: Version] = [:]
     let naming: RevisionNaming
+    /// Who is counted for names that are wrong.
+    let account: HiddenConflicts.Account
+    /// A filter changes what comes, perhaps each time in another way: what is stored is not what the sender repeats.
+    var changesBodies = false
 
     /// Of an incoming revision, what says whom it comes from.
     struct Claim: Sendable {
@@ -29,10 +34,8 @@ struct SenderView: Sendable {
             (vector, body) = (revision.vector, revision.body)
         }
 
-        /// The current revision is the same, or one that it says it replaces.
-        fileprivate func names(_ current: RevisionID) -> Bool {
-            revision == current || history.contains(current) || vector?.names(current) == true
-        }
+        /// It says that it replaces the current revision.
+        fileprivate func replaces(_ current: RevisionID) -> Bool { history.contains(current) || vector?.names(current) == true }
     }
 
     /// A leaf beside the current revision.
@@ -65,11 +68,15 @@ struct SenderView: Sendable {
     func isBlind(
         _ claim: Claim, _ collection: Collection, _ transaction: ReadTransaction, _ access: inout ChannelAccess?
     ) throws(StoreError) -> Bool {
-        guard let row = try transaction.row(collection, claim.id), !claim.names(row.revision) else { return false }
+        guard let row = try transaction.row(collection, claim.id) else { return false }
+        let isBelieved = !account.isExhausted
+        if isBelieved, claim.replaces(row.revision) || claim.revision == row.revision && repeats(claim, collection, transaction, hasBlobs: row.hasBlobs) {
+            return false
+        }
         let name = naming == .trees ? row.revision : try transaction.currentName(collection, claim.id, naming) ?? row.revision
         if exchanged[claim.id] == name { return false }
         // Once more, since the answer was lost: who made it has its body as well.
-        if claim.revision == name, try transaction.document(collection, claim.id)?.body == claim.body { return false }
+        if isBelieved, claim.revision == name, try transaction.document(collection, claim.id)?.body == claim.body { return false }
         if let passed { return passed[claim.id] != name }
         guard let channels else { return false }
         if access == nil { access = try transaction.channelAccess(collection, of: channels) }
@@ -77,24 +84,44 @@ struct SenderView: Sendable {
         return try !transaction.isVisible(collection, claim.id, row.revision, to: access)
     }
 
-    /// Those of the documents for which it matters what the push filter says.
-    static func unnamed(_ claims: [Claim], _ collection: Collection, _ transaction: ReadTransaction) throws(StoreError) -> [DocumentID] {
+    /// Whether it is what is here, once more: who made it has its body as well, and who only guessed its id need not have it. What stands in an
+    /// attachment's entry differs with how it came; and a damaged document may be repaired by what comes.
+    private func repeats(_ claim: Claim, _ collection: Collection, _ transaction: ReadTransaction, hasBlobs: Bool) -> Bool {
+        if changesBodies || hasBlobs { return true }
+        guard let stored = try? transaction.document(collection, claim.id) else { return true }
+        return stored.body == claim.body
+    }
+
+    /// Those of the documents for which it matters what the push filter says: of a sender that may not be believed to the end, all that are here.
+    static func unnamed(
+        _ claims: [Claim], _ account: HiddenConflicts.Account, _ collection: Collection, _ transaction: ReadTransaction
+    ) throws(StoreError) -> [DocumentID] {
+        var named: [DocumentID] = []
         var ids: Set<DocumentID> = []
+        var wrong = 0
         for claim in claims {
-            guard let current = try transaction.row(collection, claim.id)?.revision, !claim.names(current) else { continue }
-            ids.insert(claim.id)
+            guard let current = try transaction.row(collection, claim.id)?.revision else { continue }
+            if claim.replaces(current) {
+                named.append(claim.id)
+            } else {
+                ids.insert(claim.id)
+                wrong += 1
+            }
         }
+        if account.mayRunOut(wrong) { ids.formUnion(named) }
         return Array(ids)
     }
 }
 
 extension PeerView {
     /// What the peer may see of the documents that it changes.
-    func sender(of revisions: [CheckedRevision]) async throws -> SenderView {
-        var sender = SenderView(channels: peer, naming: naming)
+    func sender(of revisions: [CheckedRevision], _ configuration: PassiveConfiguration, remote: String) async throws -> SenderView {
+        let account = configuration.hiddenAccount(remote)
+        var sender = SenderView(channels: peer, naming: naming, account: account)
+        sender.changesBodies = configuration.pullFilter?.changesBodies ?? false
         guard filter != nil else { return sender }
         let (collection, claims) = (collection, revisions.map(SenderView.Claim.init))
-        let ids = try await database.read { try SenderView.unnamed(claims, collection, $0) }
+        let ids = try await database.read { try SenderView.unnamed(claims, account, collection, $0) }
         sender.passed = try await visible(ids)
         let branches = try await database.read { transaction in
             try claims.compactMap { try SenderView.branch($0.id, $0.revision, $0.history, collection, transaction) }

@@ -1,0 +1,21 @@
+import Encodings
+import Replication
+
+/// Logins that seem to guess at what they may not see.
+extension PeerListener {
+    static func guessing(_ who: String) -> String {
+        "\(who) named \(Plural.count(HiddenConflicts.limit, "revision")) or more within an hour that are not there, of documents that are hidden from it: it may be guessing "
+            + "what stands in them, and is believed nothing of such documents until the hour is over (hidden_conflicts)"
+    }
+
+    func guessAttention(_ subject: String) -> [Attention] {
+        let exhausted = hiddenConflicts.exhausted
+        guard let first = exhausted.first else { return [] }
+        let others = exhausted.count > 1 ? "; so did \(Plural.count(exhausted.count - 1, "other"))" : ""
+        return [
+            Attention(
+                .hiddenConflicts, subject, Self.guessing(first) + others,
+                remedy: "ask whose login that is and what it writes: take the user out, or give it the channels of what it edits")
+        ]
+    }
+}
