@@ -24,11 +24,10 @@ extension CouchCall {
         var body = request.body
         body.limit = Self.batchLimit
         try body.checkDeclaredLength()
-        if length != nil { try await answer.asking(CouchLimits.batchTextBytes) {} }
         let inflater = try inflater()
         var pieces = body.pieces(unpacking: inflater, whole: length == nil ? CouchLimits.requestBytes : 0)
         var sieve = AttachmentSieve(place)
-        var held = 0
+        var text = GatheredBytes()
         var carried: [CarriedBlob] = []
         var upload: BlobUpload?
         var failure: HTTPError?
@@ -53,19 +52,18 @@ extension CouchCall {
                 }
             }
             let isLong = length != nil || pieces.count > CouchLimits.requestBytes
-            guard !isLong || sieve.text.count <= CouchLimits.batchTextBytes else {
+            guard !isLong || text.count + sieve.text.count <= CouchLimits.batchTextBytes else {
                 throw HTTPError(
                     413, "the request is longer than couchdb_request_bytes, and has more than \(CouchLimits.batchTextBytes) bytes beside its attachments",
                     headers: ["Connection": "close"])
             }
-            if length == nil {
-                try body.hold(sieve.text.count - held)
-                held = sieve.text.count
-            }
+            try await body.hold(text.count + sieve.text.count)
+            text.append(sieve.text)
+            sieve.dropText()
         }
         try inflater?.requireEnd()
         body.isTaken()
-        do { return (try JSONParts(checking: sieve.text), carried) } catch { throw CouchError.invalidJSON(error) }
+        do { return (try JSONParts(checking: text.take()), carried) } catch { throw CouchError.invalidJSON(error) }
     }
 }
 

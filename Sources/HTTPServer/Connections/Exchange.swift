@@ -87,6 +87,9 @@ final class Exchange {
 
     func cut() { handler?.cut(self) }
 
+    /// Others need the memory that this one holds.
+    func giveWay() { handler?.giveWay(self) }
+
     // MARK: State
 
     /// What is left of a body that nobody takes is little enough to be read and thrown away.

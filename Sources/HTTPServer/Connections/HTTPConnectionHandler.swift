@@ -16,8 +16,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         case drain
         /// The place is needed by another connection.
         case leave
-        /// The memory of the incomplete body is needed by another request.
-        case giveUpBody
     }
 
     enum Phase {
@@ -66,7 +64,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         stopTimer()
         if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
         phase = .closing
-        core.table.giveBackBodyBytes(of: entry)
         context.fireChannelInactive()
     }
 
@@ -81,9 +78,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             if !exchange.endBody(HTTPError(503, "the listener is stopping")) { fail(exchange, 503, "the listener is stopping") }
         case Order.leave:
             context.close(promise: nil)
-        case Order.giveUpBody:
-            guard case .exchange(let exchange) = phase, !exchange.isComplete else { return }
-            fail(exchange, 503, core.memoryIsUsedUp)
         default:
             context.fireUserInboundEventTriggered(event)
         }
@@ -145,22 +139,20 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         let exchange = Exchange(head, handler: self)
         phase = .exchange(exchange)
         let bound = NIOLoopBound(exchange, eventLoop: context.eventLoop)
-        if exchange.hasBody { exchange.open(pipe(for: bound)) }
+        let eventLoop = context.eventLoop
+        let giveWay = { @Sendable in eventLoop.execute { bound.value.giveWay() } }
+        var (memory, connection): (BodyMemory?, ConnectionInfo) = (nil, info)
+        connection.cut = giveWay
+        if exchange.hasBody {
+            exchange.open(BodyPipe { demand in eventLoop.execute { bound.value.handler?.bodyIsWanted(demand, of: bound.value) } })
+            memory = core.bodyMemory(of: info.remoteAddress, giveWay: giveWay)
+        }
         let limit = NamedLimit("body_bytes", limits.bodyBytes)
-        let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: limit)
+        let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: limit, memory: memory)
         let request = HTTPRequest(
             method: head.method.rawValue, uri: head.uri, headers: HeaderList(head.headers.map { (name: $0.name, value: $0.value) }),
-            body: body, connection: info)
+            body: body, connection: connection)
         exchange.task = Exchange.run(bound, request, core)
-    }
-
-    private func pipe(for exchange: NIOLoopBound<Exchange>) -> BodyPipe {
-        let eventLoop = exchange.eventLoop
-        let (core, entry) = (core, entry)
-        return BodyPipe(
-            demand: { demand in eventLoop.execute { exchange.value.handler?.bodyIsWanted(demand, of: exchange.value) } },
-            keepBytes: { (count) throws(HTTPError) in try core.takeBodyBytes(count, for: entry) },
-            isCollected: { core.table.bodyIsCollected(entry) }, giveBack: { core.table.giveBackBodyBytes(of: entry) })
     }
 
     private func bodyIsWanted(_ demand: BodyPipe.Demand, of exchange: Exchange) {
@@ -250,6 +242,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         responseIsWritten(exchange)
     }
 
+    func giveWay(_ exchange: Exchange) { fail(exchange, 503, BodyMemory.isUsedUp(core.table.memory)) }
+
     func cut(_ exchange: Exchange) {
         if isCurrent(exchange) { context?.close(promise: nil) }
     }
@@ -262,7 +256,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private func responseIsWritten(_ exchange: Exchange) {
         guard isCurrent(exchange) else { return }
         exchange.task = nil
-        if exchange.hasBody { core.table.giveBackBodyBytes(of: entry) }
         guard exchange.encoder.keepAlive, !isDraining else { return finishConnection() }
         if exchange.isComplete { return finishExchange(exchange) }
         exchange.pipe?.end(.failure(ChannelError.ioOnClosedChannel))
@@ -335,7 +328,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     private func refuse(_ status: Int, _ reason: String, isHead: Bool = false) {
         guard let context else { return }
-        context.writeAndFlush(wrapOutboundOut(ResponseEncoder.refusal(HTTPError(status, reason), isHead: isHead)), promise: nil)
+        let error = HTTPError(status, reason, headers: status == 503 ? ["Retry-After": "5"] : [:])
+        context.writeAndFlush(wrapOutboundOut(ResponseEncoder.refusal(error, isHead: isHead)), promise: nil)
         core.logger.debug("request refused", metadata: ["remote": "\(info.remoteAddress)", "status": "\(status)", "reason": "\(reason)"])
         finishConnection()
     }
@@ -344,7 +338,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private func finishConnection() {
         guard let context else { return }
         if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
-        core.table.giveBackBodyBytes(of: entry)
         phase = .closing
         queue.removeAll()
         entry.waits()
