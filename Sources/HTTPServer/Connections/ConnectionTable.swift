@@ -168,7 +168,7 @@ final class ConnectionTable: Sendable {
 
     // MARK: Bodies
 
-    func bodyBytesChange(by change: Int) { allBodyBytes.wrappingAdd(change, ordering: .relaxed) }
+    func bodyBytesChange(by change: Int) { _ = allBodyBytes.wrappingAdd(change, ordering: .relaxed) }
 
     // MARK: The end
 
