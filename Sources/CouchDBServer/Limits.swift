@@ -10,6 +10,8 @@ enum CouchLimits {
     static let batchBytes = Int(clamping: UInt64(4) << 30)
     /// What such a request may have beside its attachments, where it is longer than `couchdb_request_bytes`.
     static let batchTextBytes = requestBytes / 2
+    /// What an attachment takes in memory on its way from such a request to the store: digits, and the bytes that they are.
+    static let attachmentBytes = 160 << 10
     /// `couchdb_list_bytes`: the JSON body of a request that asks: lists of ids, keys and revisions; HTTP 413. It is read as a tree of values,
     /// which draws on `limits.memory` and has half of it at most: some 100,000 ids.
     static let listBytes = 4 << 20

@@ -29,6 +29,7 @@ extension CouchCall {
         var sieve = AttachmentSieve(place)
         var text = GatheredBytes()
         var carried: [CarriedBlob] = []
+        var hasAttachments = false
         var upload: BlobUpload?
         var failure: HTTPError?
         while let piece = try await pieces.next() {
@@ -38,6 +39,8 @@ extension CouchCall {
                     switch event {
                     case .begins:
                         failure = nil
+                        if !hasAttachments { try await body.holdTools((inflater?.memory ?? 0) + CouchLimits.attachmentBytes) }
+                        hasAttachments = true
                         upload = try await BlobUpload(self, isGzipped: false)
                     case .bytes(let bytes): try await upload?.append(bytes)
                     case .ends(let isWhole):

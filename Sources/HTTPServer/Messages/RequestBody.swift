@@ -60,6 +60,11 @@ public struct RequestBody: AsyncSequence, Sendable {
     /// - Throws: ``HTTPError``: 413 where they are more than half of it, 503 when it is used up.
     package func hold(_ count: Int) async throws { try await memory?.hold(count) }
 
+    /// What takes the body apart while it comes holds so many bytes from here on, beside what was made of it.
+    ///
+    /// - Throws: as ``hold(_:)``.
+    package func holdTools(_ count: Int) async throws { try await memory?.holdTools(count) }
+
     /// Nothing of the body is to come: what it holds is ours to make go away.
     package func isTaken() { memory?.isCollected() }
 
