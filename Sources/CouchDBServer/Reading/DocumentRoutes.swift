@@ -94,7 +94,9 @@ enum DocumentRoutes {
             try call.request.checkCoding()
             var upload = RelatedUpload(call, boundary)
             let (document, following) = try await upload.receive()
-            return try await store(call, document, id: id, parent: parent, isEdit: isEdit, following: following)
+            return try await call.host.memory.writing(document.body.count) {
+                try await store(call, document, id: id, parent: parent, isEdit: isEdit, following: following)
+            }
         }
         let (parts, carried) = try await call.carrying(.document)
         return try await call.host.memory.writing(parts.bytes.count) {
