@@ -310,6 +310,22 @@ struct BodyTests {
         }
     }
 
+    @Test("where others leave no room, a small body does not wait, and a larger one is told to come back")
+    func noRoom() async throws {
+        let memory = MemoryBudget(limit: 100_000)
+        let others = memory.share { _ in }
+        #expect(others.hold(150_000, owedByPeer: 0) != .evicted)
+        try await withRoutes([.put("x") { .json("\(try await $0.body.collect().readableBytes)") }], memory: memory) { _, port in
+            for (count, expected) in [(1_000, "HTTP/1.1 200"), (40_000, "HTTP/1.1 503")] {
+                let body = String(repeating: "x", count: count)
+                let answer = try await exchange(port, "PUT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: \(count)\r\n\r\n\(body)")
+                #expect(answer.hasPrefix(expected), "\(answer)")
+                #expect(count == 1_000 || answer.contains("Retry-After: 5") && answer.contains("limits.memory (100000)"), "\(answer)")
+            }
+        }
+        withExtendedLifetime(others) {}
+    }
+
     @Test("bytes gathered in blocks are what was appended")
     func gathered() {
         var gathered = GatheredBytes()

@@ -17,6 +17,9 @@ final class BodyMemory: Sendable {
         var counted = 0
     }
 
+    /// A request that holds no more does not wait: what there is no room for is not its like.
+    private static let small = 16 << 10
+
     private let state = Mutex(State())
     private let table: ConnectionTable
     private let giveWay: @Sendable () -> Void
@@ -39,14 +42,14 @@ final class BodyMemory: Sendable {
             throw HTTPError(
                 413, "the request's body is more than half of limits.memory (\(budget.limit)): send less at once", headers: ["Connection": "close"])
         }
-        try count { $0.bytes = bytes }
+        guard try count({ $0.bytes = bytes }) > Self.small else { return }
         // Those who have to go for it still hold theirs for a moment.
         let start = table.time.monotonicNanoseconds()
         while !budget.fits(0) {
             guard table.time.monotonicNanoseconds() - start < UInt64(table.limits.memoryWait.nanoseconds) else { throw refusal }
             try await table.time.sleep(nanoseconds: 20_000_000)
             // This one may have had to go meanwhile.
-            try count { $0.bytes = bytes }
+            _ = try count { $0.bytes = bytes }
         }
     }
 
@@ -64,7 +67,7 @@ final class BodyMemory: Sendable {
     /// Nothing of the body is to come: what it holds is ours to make go away.
     func isCollected() {
         guard state.withLock({ $0.share != nil }) else { return }
-        try? count { ($0.isOwed, $0.tools) = (false, 0) }
+        _ = try? count { ($0.isOwed, $0.tools) = (false, 0) }
     }
 
     /// Nobody holds anything of it.
@@ -80,7 +83,8 @@ final class BodyMemory: Sendable {
 
     private var refusal: HTTPError { HTTPError(503, Self.isUsedUp(budget), headers: ["Retry-After": "5", "Connection": "close"]) }
 
-    private func count(_ change: (inout State) -> Void) throws(HTTPError) {
+    /// - Returns: how much it is.
+    private func count(_ change: (inout State) -> Void) throws(HTTPError) -> Int {
         let (share, held, owed, difference) = state.withLock { state in
             change(&state)
             let held = state.bytes + state.tools
@@ -91,6 +95,7 @@ final class BodyMemory: Sendable {
         }
         table.bodyBytesChange(by: difference)
         if share.hold(held, owedByPeer: owed) == .evicted { throw refusal }
+        return held
     }
 }
 
