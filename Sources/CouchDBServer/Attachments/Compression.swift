@@ -14,13 +14,14 @@ final class Inflater {
     private(set) var isComplete = false
 
     init?() {
-        stream = .allocate(capacity: 1)
+        let stream = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         stream.initialize(to: z_stream())
         // 16: the gzip format.
         guard inflateInit2_(stream, 15 + 16, zlibVersion(), Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             stream.deallocate()
             return nil
         }
+        self.stream = stream
     }
 
     deinit {
@@ -89,14 +90,14 @@ final class Gzip: @unchecked Sendable {
     private let reservation: MemoryBudget.Reservation
 
     init?(_ reservation: MemoryBudget.Reservation) {
-        self.reservation = reservation
-        stream = .allocate(capacity: 1)
+        let stream = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         stream.initialize(to: z_stream())
         // Small windows and the fastest level: a gateway has many clients and little memory.
         guard deflateInit2_(stream, 1, Z_DEFLATED, 13 + 16, 6, Z_DEFAULT_STRATEGY, zlibVersion(), Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             stream.deallocate()
             return nil
         }
+        (self.stream, self.reservation) = (stream, reservation)
     }
 
     deinit {
