@@ -130,7 +130,7 @@ package final class AnswerMemory: Sendable {
         try Task.checkCancellation()
         // What it is taken apart into counts beside its text, as far as that does not put off everybody else.
         let copies = isLarge ? budget.share { _ in } : nil
-        _ = copies?.hold(min(bytes, budget.limit / 4), owedByPeer: 0)
+        _ = copies?.hold(min(bytes, budget.limit / 8), owedByPeer: 0)
         defer { copies?.giveUp() }
         return try await body()
     }
