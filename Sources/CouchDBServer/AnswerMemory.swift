@@ -28,6 +28,8 @@ package final class AnswerMemory: Sendable {
     private let state = Mutex(State())
     private let readers = Turnstile(CouchLimits.readers)
     private let matchers = Turnstile(CouchLimits.matchers)
+    private let writers = Turnstile(CouchLimits.writers)
+    private let largeWriters = Turnstile(1)
 
     package init(_ budget: MemoryBudget, time: any TimeSource) { (self.budget, self.time) = (budget, time) }
 
@@ -111,6 +113,26 @@ package final class AnswerMemory: Sendable {
             }
             if let held { memory.note(ObjectIdentifier(self), held.owed, question: held.question, cut) }
         }
+    }
+
+    /// What packs an answer; nil where there is no room for it: the answer goes out as it is.
+    func packer() -> Gzip? { budget.reserveNow(Gzip.memory).flatMap { Gzip($0) } }
+
+    /// Takes documents of a request apart and stores them, which has them in memory several times over, when their turn comes. Nothing of the
+    /// request is waited for in it.
+    func writing<Value>(_ bytes: Int, _ body: () async throws -> Value) async throws -> Value {
+        guard bytes > CouchLimits.smallWrite else { return try await body() }
+        let isLarge = bytes > CouchLimits.largeWrite
+        if isLarge { await largeWriters.enter() }
+        defer { if isLarge { largeWriters.leave() } }
+        await writers.enter()
+        defer { writers.leave() }
+        try Task.checkCancellation()
+        // What it is taken apart into counts beside its text, as far as that does not put off everybody else.
+        let copies = isLarge ? budget.share { _ in } : nil
+        _ = copies?.hold(min(bytes, budget.limit / 8), owedByPeer: 0)
+        defer { copies?.giveUp() }
+        return try await body()
     }
 
     func answer(cut: @escaping @Sendable () -> Void) -> Answer { Answer(self, cut: cut) }

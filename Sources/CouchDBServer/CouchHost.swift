@@ -71,6 +71,9 @@ struct CouchCall: Sendable {
         request.headers.list("Accept-Encoding").contains { HeaderList.sameName($0, "gzip") || $0.utf8.starts(with: "gzip;q=1".utf8) }
     }
 
+    /// What an answer may be packed with; nil where the client does not take it.
+    var packing: AnswerMemory? { acceptsGzip ? host.memory : nil }
+
     /// Whether the client said that it holds what has this tag. Nothing is weaker here than it seems, so that weak tags are as good.
     func holds(_ tag: String) -> Bool {
         request.headers.list("If-None-Match").contains { $0 == tag || $0 == "W/\(tag)" || $0 == "*" }
@@ -139,9 +142,9 @@ struct CouchCall: Sendable {
         var body = request.body
         body.limit = limit
         let inflater = try inflater()
-        let collected = try await body.collect(unpacking: inflater)
+        let bytes = try await body.bytes(unpacking: inflater)
         try inflater?.requireEnd()
-        return Array(collected.readableBytesView)
+        return bytes
     }
 
     /// What unpacks the body; nil where it does not come packed.

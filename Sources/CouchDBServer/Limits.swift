@@ -10,6 +10,8 @@ enum CouchLimits {
     static let batchBytes = Int(clamping: UInt64(4) << 30)
     /// What such a request may have beside its attachments, where it is longer than `couchdb_request_bytes`.
     static let batchTextBytes = requestBytes / 2
+    /// What an attachment takes in memory on its way from such a request to the store: digits, and the bytes that they are.
+    static let attachmentBytes = 160 << 10
     /// `couchdb_list_bytes`: the JSON body of a request that asks: lists of ids, keys and revisions; HTTP 413. It is read as a tree of values,
     /// which draws on `limits.memory` and has half of it at most: some 100,000 ids.
     static let listBytes = 4 << 20
@@ -40,6 +42,10 @@ enum CouchLimits {
     /// `couchdb_matchers`: requests whose documents are matched with a selector at once. Each holds a page meanwhile, and a selector may take
     /// long: others that only read are not to wait for it.
     static let matchers = 2
+    /// `couchdb_writers`: requests of more than ``smallWrite`` whose documents are taken apart and stored at once; of more than ``largeWrite`` one.
+    static let writers = 2
+    static let smallWrite = 64 << 10
+    static let largeWrite = 4 << 20
     /// Steps of a selector after which other requests that match get their turn; a query reads what is left of its page again.
     static let matchingTurn = 4_000_000
     /// Steps of a selector after which other work gets the thread.
@@ -51,7 +57,7 @@ enum CouchLimits {
     /// Bytes of an answer that are not worth counting.
     static let smallAnswer = 16 << 10
     /// Bytes of a document that go to its client at once.
-    static let sliceBytes = 64 << 10
+    static let sliceBytes = 32 << 10
     /// What a feed that waits keeps of the agent's memory.
     static let feedBytes = 64 << 10
     /// `couchdb_descending_rows`: rows of a feed that is read backwards.

@@ -51,6 +51,9 @@ public struct HTTPLimits: Sendable {
     /// `body_idle_time`: how long a client may send nothing of a body that is waited for; HTTP 408.
     public var bodyIdleTime: TimeAmount = .seconds(60)
 
+    /// `memory_wait`: how long a body waits for room in `limits.memory` that others are about to give back; HTTP 503.
+    public var memoryWait: TimeAmount = .seconds(30)
+
     /// `discarded_body_bytes`: how much of a body that nobody wanted is read and thrown away so that the connection can stay open.
     public var discardedBodyBytes = 64 * 1024
 

@@ -34,6 +34,26 @@ extension Attack {
             for _ in 0..<24 { sent.flows.append(try await probe.pour(Array((head + body).utf8))) }
             return sent
         },
+        Attack(
+            testDescription: "16 requests for _all_docs with include_docs, sent ahead on each of 100 connections",
+            bounds: Bounds(milliseconds: 30_000, memory: 100 << 20),
+            prepare: { hub in for number in 0..<64 { try await large(hub, "large-\(number)", 32 << 10) } }
+        ) { try await get($0, "/main/_all_docs?include_docs=true", connections: 100, ahead: 16) },
+        Attack(
+            testDescription: "a batch of 20 MB that travels as 20 KB, on each of 100 connections", bounds: Bounds(milliseconds: 120_000, memory: 100 << 20)
+        ) { hub in
+            let folder = try TemporaryFolder()
+            let text = "{\"docs\":[{\"_id\":\"packed\",\"text\":\"\(String(repeating: "x", count: 20_000_000))\"}]}"
+            let outcome = try await Subprocess.run("/bin/gzip", ["-9", try folder.write("body", bytes: Array(text.utf8))])
+            guard outcome.status == 0 else { throw SupportError("gzip: \(outcome)") }
+            let body = try folder.read("body.gz")
+            let head = "POST /main/_bulk_docs HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+                + "Content-Length: \(body.count)\r\n\r\n"
+            let probe = try Door.listener.probe(hub)
+            var sent = Sent(requests: 100)
+            for _ in 0..<100 { sent.flows.append(try await probe.pour(Array(head.utf8) + body)) }
+            return sent
+        },
         Attack(testDescription: "200 feeds with the shortest heartbeat", bounds: Bounds(memory: 40 << 20)) {
             try await get($0, "/main/_changes?feed=continuous&since=now&heartbeat=1", connections: 200)
         },
@@ -44,10 +64,11 @@ extension Attack {
         guard answer.status < 300 else { throw SupportError("\(id): \(answer)") }
     }
 
-    private static func get(_ hub: AgentProcess, _ target: String, connections: Int) async throws -> Sent {
+    private static func get(_ hub: AgentProcess, _ target: String, connections: Int, ahead: Int = 1) async throws -> Sent {
         let probe = try Door.listener.probe(hub)
-        var sent = Sent(requests: connections)
-        for _ in 0..<connections { sent.flows.append(try await probe.pour(Array("GET \(target) HTTP/1.1\r\nHost: hub\r\n\r\n".utf8))) }
+        let requests = Array(String(repeating: "GET \(target) HTTP/1.1\r\nHost: hub\r\n\r\n", count: ahead).utf8)
+        var sent = Sent(requests: connections * ahead)
+        for _ in 0..<connections { sent.flows.append(try await probe.pour(requests)) }
         return sent
     }
 }

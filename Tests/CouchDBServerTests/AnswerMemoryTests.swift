@@ -69,4 +69,25 @@ import Testing
         #expect(read && cuts.all.isEmpty, "\(cuts.all)")
         withExtendedLifetime((first, second, third)) {}
     }
+
+    @Test("large requests are stored one at a time, and what they are taken apart into counts meanwhile")
+    func largeWrites() async throws {
+        let budget = MemoryBudget(limit: Self.limit)
+        let memory = AnswerMemory(budget, time: QuickTime())
+        let inside = Mutex((now: 0, most: 0, used: 0))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    try await memory.writing(8 << 20) {
+                        inside.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1), max($0.used, budget.used)) }
+                        for _ in 0..<20 { await Task.yield() }
+                        inside.withLock { $0.now -= 1 }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let found = inside.withLock { $0 }
+        #expect(found.most == 1 && found.used == 8 << 20 && budget.used == 0, "\(found)")
+    }
 }

@@ -243,4 +243,126 @@ struct BodyTests {
             try await until { listener.bodyBytes == 0 && listener.socketCount == 0 }
         }
     }
+
+    @Test("what a departed client's body held counts as long as its route holds it")
+    func departedWhileHeld() async throws {
+        let (held, gate) = (Gate(), Gate())
+        let routes: [Route] = [
+            .put("x") { request in
+                let body = try await request.body.collect()
+                held.open()
+                // The route's own task is cancelled when its client goes.
+                await Task { await gate.wait() }.value
+                return .json("\(body.readableBytes)")
+            }
+        ]
+        let memory = MemoryBudget(limit: 100_000)
+        try await withRoutes(routes, memory: memory) { listener, port in
+            let client = try await RawClient.connect(port)
+            try await client.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n" + String(repeating: "x", count: 20_000))
+            await held.wait()
+            await client.close()
+            try await until { listener.socketCount == 0 }
+            #expect(listener.bodyBytes == 20_000 && memory.used == 20_000)
+            gate.open()
+            try await until { listener.bodyBytes == 0 && memory.used == 0 }
+        }
+    }
+
+    /// Makes pieces out of nothing, and looks each time whether they are counted already.
+    private final class Swelling: BodyUnpacker {
+        let memory = 1_000
+        let budget: MemoryBudget
+        var left = 20
+        var made = 0
+        var isCountedBefore = true
+
+        init(_ budget: MemoryBudget) { self.budget = budget }
+
+        func feed(_ piece: ByteBuffer) {}
+
+        func nextPiece() throws(HTTPError) -> ByteBuffer? {
+            guard left > 0 else { return nil }
+            left -= 1
+            made += 1_000
+            isCountedBefore = isCountedBefore && budget.used >= made
+            return ByteBuffer(repeating: 0x20, count: 1_000)
+        }
+    }
+
+    @Test("what a body unpacks to counts before it is unpacked, and above half of the agent's memory for its peers it is refused")
+    func swelling() async throws {
+        let memory = MemoryBudget(limit: 100_000)
+        let routes: [Route] = [
+            .put("x/:pieces") { request in
+                let unpacker = Swelling(memory)
+                unpacker.left = Int(try request.parameters.require("pieces")) ?? 0
+                let count = try await request.body.bytes(unpacking: unpacker).count
+                return .json("[\(count),\(unpacker.isCountedBefore)]")
+            }
+        ]
+        try await withRoutes(routes, memory: memory) { listener, port in
+            for (pieces, expected) in [(20, "[20000,true]"), (51, "413")] {
+                let answer = try await exchange(port, "PUT /x/\(pieces) HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx")
+                #expect(answer.contains(expected), "\(answer)")
+            }
+            try await until { listener.bodyBytes == 0 && memory.used == 0 }
+        }
+    }
+
+    @Test("where others leave no room, a small body does not wait, and a larger one is told to come back")
+    func noRoom() async throws {
+        let memory = MemoryBudget(limit: 100_000)
+        let others = memory.share { _ in }
+        #expect(others.hold(150_000, owedByPeer: 0) != .evicted)
+        try await withRoutes([.put("x") { .json("\(try await $0.body.collect().readableBytes)") }], memory: memory) { _, port in
+            for (count, expected) in [(1_000, "HTTP/1.1 200"), (40_000, "HTTP/1.1 503")] {
+                let body = String(repeating: "x", count: count)
+                let answer = try await exchange(port, "PUT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: \(count)\r\n\r\n\(body)")
+                #expect(answer.hasPrefix(expected), "\(answer)")
+                #expect(count == 1_000 || answer.contains("Retry-After: 5") && answer.contains("limits.memory (100000)"), "\(answer)")
+            }
+        }
+        withExtendedLifetime(others) {}
+    }
+
+    @Test("bytes gathered in blocks are what was appended")
+    func gathered() {
+        var gathered = GatheredBytes()
+        var all: [UInt8] = []
+        for (index, count) in [0, 1, 262_143, 262_145, 600_000, 7].enumerated() {
+            let some = [UInt8](repeating: UInt8(index), count: count)
+            gathered.append(some)
+            all += some
+        }
+        #expect(gathered.count == all.count)
+        #expect(gathered.take() == all && gathered.count == 0 && gathered.take().isEmpty)
+    }
+
+    @Test("a request that has to give way is answered 503 where nothing of its answer has gone, and cut where some has", arguments: [false, true])
+    func givesWay(_ hasBegun: Bool) async throws {
+        let routes: [Route] = [
+            .get("x") { request in
+                let cut = request.connection.cut
+                guard hasBegun else {
+                    cut()
+                    try await SystemTime().sleep(seconds: 3_600)
+                    return .json("{}")
+                }
+                return .stream { writer in
+                    try await writer.write(ByteBuffer(string: "some"))
+                    cut()
+                    try await SystemTime().sleep(seconds: 3_600)
+                }
+            }
+        ]
+        try await withRoutes(routes, memory: MemoryBudget(limit: 100_000)) { _, port in
+            let answer = try await exchange(port, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+            if hasBegun {
+                #expect(answer.hasPrefix("HTTP/1.1 200") && !answer.contains("0\r\n\r\n"), "\(answer)")
+            } else {
+                #expect(answer.hasPrefix("HTTP/1.1 503") && answer.contains("Retry-After") && answer.contains("limits.memory (100000)"), "\(answer)")
+            }
+        }
+    }
 }

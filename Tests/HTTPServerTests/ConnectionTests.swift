@@ -1,3 +1,4 @@
+import Environment
 import Glibc
 import NIOCore
 import Synchronization
@@ -192,6 +193,36 @@ struct ConnectionTests {
             }
             #expect(answered.withLock { $0 } == 10)
             await client.close()
+        }
+    }
+
+    @Test("no request is begun while anything of the answer before it waits for the client, and what waits counts")
+    func unreadBelowTheWatermark() async throws {
+        var limits = HTTPLimits.patient
+        limits.writeHighWatermark = 256 << 20
+        let memory = MemoryBudget(limit: 1 << 30)
+        let begun = Mutex(0)
+        let big = ByteBuffer(repeating: UInt8(ascii: "x"), count: 32 << 20)
+        let routes: [Route] = [
+            .get("x") { _ in
+                begun.withLock { $0 += 1 }
+                return begun.withLock { $0 } % 2 == 1 ? .json(big) : .stream { try await $0.write(big) }
+            }
+        ]
+        try await withRoutes(routes, limits: limits, memory: memory) { _, port in
+            let client = try await RawClient.connect(port, reads: false)
+            try await client.send(String(repeating: get, count: 3))
+            try await until { memory.used > 8 << 20 }
+            // Others are served in the meantime, so had the server gone on it would have shown.
+            for _ in 0..<20 { _ = try await exchange(port, "GET /y HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n") }
+            #expect(begun.withLock { $0 } == 1)
+            client.beginReading()
+            let first = await client.readHeader()
+            #expect(first.hasPrefix("HTTP/1.1 200"))
+            #expect(await client.read(32 << 20).utf8.count == 32 << 20)
+            try await until { begun.withLock { $0 } == 3 }
+            await client.close()
+            try await until { memory.used == 0 }
         }
     }
 

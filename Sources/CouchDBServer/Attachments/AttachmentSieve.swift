@@ -34,7 +34,7 @@ struct AttachmentSieve {
     private let place: Place
     /// The depth at which an attachment stands.
     private let deepest: Int
-    /// What came so far, without attachments.
+    /// What came, without attachments, since it was dropped.
     private(set) var text: [UInt8] = []
     private var count = 0
     /// The outermost ones: in the deepest of them an attachment stands.
@@ -55,6 +55,9 @@ struct AttachmentSieve {
     private static let longestKey = 16
 
     init(_ place: Place) { (self.place, deepest) = (place, place == .batch ? 5 : 3) }
+
+    /// It was taken elsewhere.
+    mutating func dropText() { text.removeAll(keepingCapacity: true) }
 
     mutating func feed(_ bytes: [UInt8]) -> [Event] {
         var events: [Event] = []

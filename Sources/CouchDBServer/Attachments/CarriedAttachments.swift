@@ -24,12 +24,12 @@ extension CouchCall {
         var body = request.body
         body.limit = Self.batchLimit
         try body.checkDeclaredLength()
-        if length != nil { try await answer.asking(CouchLimits.batchTextBytes) {} }
         let inflater = try inflater()
         var pieces = body.pieces(unpacking: inflater, whole: length == nil ? CouchLimits.requestBytes : 0)
         var sieve = AttachmentSieve(place)
-        var held = 0
+        var text = GatheredBytes()
         var carried: [CarriedBlob] = []
+        var hasAttachments = false
         var upload: BlobUpload?
         var failure: HTTPError?
         while let piece = try await pieces.next() {
@@ -39,6 +39,8 @@ extension CouchCall {
                     switch event {
                     case .begins:
                         failure = nil
+                        if !hasAttachments { try await body.holdTools((inflater?.memory ?? 0) + CouchLimits.attachmentBytes) }
+                        hasAttachments = true
                         upload = try await BlobUpload(self, isGzipped: false)
                     case .bytes(let bytes): try await upload?.append(bytes)
                     case .ends(let isWhole):
@@ -53,19 +55,18 @@ extension CouchCall {
                 }
             }
             let isLong = length != nil || pieces.count > CouchLimits.requestBytes
-            guard !isLong || sieve.text.count <= CouchLimits.batchTextBytes else {
+            guard !isLong || text.count + sieve.text.count <= CouchLimits.batchTextBytes else {
                 throw HTTPError(
                     413, "the request is longer than couchdb_request_bytes, and has more than \(CouchLimits.batchTextBytes) bytes beside its attachments",
                     headers: ["Connection": "close"])
             }
-            if length == nil {
-                try body.hold(sieve.text.count - held)
-                held = sieve.text.count
-            }
+            try await body.hold(text.count + sieve.text.count)
+            text.append(sieve.text)
+            sieve.dropText()
         }
         try inflater?.requireEnd()
         body.isTaken()
-        do { return (try JSONParts(checking: sieve.text), carried) } catch { throw CouchError.invalidJSON(error) }
+        do { return (try JSONParts(checking: text.take()), carried) } catch { throw CouchError.invalidJSON(error) }
     }
 }
 

@@ -1,21 +1,27 @@
 import CZlib
+import Environment
 import HTTPServer
 import NIOCore
 
 /// Unpacks gzip, some at a time.
 final class Inflater {
+    /// Little: many requests may be unpacked at once.
+    private static let outputBytes = 16 << 10
+    /// zlib's state and window, what waits of a read, and a piece with its copies.
+    let memory = (40 << 10) + (16 << 10) + 2 * Inflater.outputBytes
     private let stream: UnsafeMutablePointer<z_stream>
     private var input: [UInt8] = []
     private(set) var isComplete = false
 
     init?() {
-        stream = .allocate(capacity: 1)
+        let stream = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         stream.initialize(to: z_stream())
         // 16: the gzip format.
         guard inflateInit2_(stream, 15 + 16, zlibVersion(), Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             stream.deallocate()
             return nil
         }
+        self.stream = stream
     }
 
     deinit {
@@ -38,14 +44,14 @@ final class Inflater {
         if !hasMore { input += bytes }
     }
 
-    /// At most 64 KiB of what the bytes so far unpack to; nil: more is needed.
+    /// At most ``outputBytes`` of what the bytes so far unpack to; nil: more is needed.
     ///
     /// - Throws: ``HTTPError`` 400 for what is no gzip.
     func next() throws(HTTPError) -> [UInt8]? {
         guard !input.isEmpty, !isComplete else { return nil }
         var status = Z_OK
         var used = 0
-        let output = [UInt8](unsafeUninitializedCapacity: 64 << 10) { out, count in
+        let output = [UInt8](unsafeUninitializedCapacity: Self.outputBytes) { out, count in
             input.withUnsafeMutableBufferPointer { bytes in
                 stream.pointee.next_in = bytes.baseAddress
                 stream.pointee.avail_in = UInt32(bytes.count)
@@ -77,17 +83,21 @@ extension Inflater: BodyUnpacker {
 
 /// Packs an answer as gzip, some at a time.
 final class Gzip: @unchecked Sendable {
+    /// zlib's state, for the window and the level of memory below.
+    static let memory = 80 << 10
     // Unchecked: one answer writes with it, one piece after the other.
     private let stream: UnsafeMutablePointer<z_stream>
+    private let reservation: MemoryBudget.Reservation
 
-    init?() {
-        stream = .allocate(capacity: 1)
+    init?(_ reservation: MemoryBudget.Reservation) {
+        let stream = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         stream.initialize(to: z_stream())
         // Small windows and the fastest level: a gateway has many clients and little memory.
         guard deflateInit2_(stream, 1, Z_DEFLATED, 13 + 16, 6, Z_DEFAULT_STRATEGY, zlibVersion(), Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             stream.deallocate()
             return nil
         }
+        (self.stream, self.reservation) = (stream, reservation)
     }
 
     deinit {

@@ -21,16 +21,17 @@ struct RelatedUpload {
 
     mutating func receive() async throws -> (IncomingDocument, [String: ReceivedBlob]) {
         guard try await reader.nextPart() != nil else { throw CouchError.badRequest("the multipart body has no document") }
-        var json: [UInt8] = []
+        var json = GatheredBytes()
         let limit = NamedLimit("couchdb_request_bytes", StoreLimits.maxBodyBytes * 2)
         while let piece = try await reader.piece() {
-            json += piece
-            guard json.count <= limit.value else {
+            guard json.count + piece.count <= limit.value else {
                 throw HTTPError(413, "the document has more than maxBodyBytes (\(StoreLimits.maxBodyBytes)) allows", headers: ["Connection": "close"])
             }
+            try await call.request.body.hold(json.count + piece.count)
+            json.append(piece)
         }
         let parts: JSONParts
-        do { parts = try JSONParts(checking: json) } catch { throw CouchError.invalidJSON(error) }
+        do { parts = try JSONParts(checking: json.take()) } catch { throw CouchError.invalidJSON(error) }
         let document = try IncomingDocument(parts, parts.root)
         var waiting = (document.attachments?.members ?? []).filter { $0.value["follows"]?.asBool == true }
         // What the next reader would make of such a number is anybody's guess.
@@ -64,6 +65,7 @@ struct RelatedUpload {
             }
             received[entry.key] = blob
         }
+        call.request.body.isTaken()
         if let missing = waiting.first { throw CouchError.badRequest("the attachment \(missing.key) follows, but did not come") }
         return (document, received)
     }

@@ -32,8 +32,8 @@ enum ChangesFeed {
         switch question.feed {
         case .normal, .longpoll:
             // What waits keeps no memory for packing.
-            let isPacked = question.feed == .normal && call.acceptsGzip
-            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs, gzip: isPacked) { writer in
+            let packing = question.feed == .normal ? call.packing : nil
+            return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs, packing: packing) { writer in
                 do { try await list(call, reading, opening, from: start, &writer) } catch let error as SelectorError {
                     try await writer.write(inPlaceOfTheRest: error)
                 }

@@ -86,23 +86,25 @@ struct PieceWriter {
 extension HTTPResponse {
     /// An answer written piece by piece.
     ///
-    /// - Parameter answer: what was read for it, where `produce` does not hold it itself.
+    /// - Parameters:
+    ///   - packing: nil sends it as it is.
+    ///   - answer: what was read for it, where `produce` does not hold it itself. It counts until the client's socket has taken all.
     static func pieces(
-        status: Int = 200, type: String = "application/json", headers: HeaderList = [:], length: Int? = nil, _ blobs: BlobStore, gzip: Bool = false,
+        status: Int = 200, type: String = "application/json", headers: HeaderList = [:], length: Int? = nil, _ blobs: BlobStore, packing: AnswerMemory? = nil,
         keeping answer: AnswerMemory.Answer? = nil,
         _ produce: @escaping @Sendable (inout PieceWriter) async throws -> Void
     ) -> HTTPResponse {
         var headers = headers
         headers.set("Content-Type", type)
         // Without the memory for packing the answer goes out as it is.
-        let packer = gzip ? Gzip() : nil
+        let packer = packing?.packer()
         if packer != nil { headers.set("Content-Encoding", "gzip") }
-        if gzip { headers.add("Vary", "Accept-Encoding") }
+        if packing != nil { headers.add("Vary", "Accept-Encoding") }
         return .stream(status: status, headers: headers, length: length) { writer in
             var pieces = PieceWriter(writer, blobs, gzip: packer)
             try await produce(&pieces)
             try await pieces.finish()
-            answer?.hold(0)
+            withExtendedLifetime(answer) {}
         }
     }
 

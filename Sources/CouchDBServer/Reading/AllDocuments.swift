@@ -70,7 +70,7 @@ struct AllDocuments: Sendable {
         if call.request.method == "POST" { query = CouchQuery(body: try await call.jsonObject(), over: query) }
         let asked = try Self(call, query)
         try await DocumentReading(call: call).prepare()
-        return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in
+        return .pieces(call.database.blobs, packing: call.packing) { writer in
             try await asked.write(&writer)
             try await writer.write("\n")
         }
@@ -80,7 +80,7 @@ struct AllDocuments: Sendable {
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
         let all = try await several(call)
         try await DocumentReading(call: call).prepare()
-        return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in
+        return .pieces(call.database.blobs, packing: call.packing) { writer in
             try await writer.write("{\"results\":[")
             for (index, query) in all.enumerated() {
                 if index > 0 { try await writer.write(",\n") }

@@ -23,7 +23,7 @@ enum BulkGet {
         let reading = DocumentReading(call: call)
         try await reading.prepare()
         let base = form
-        return .pieces(call.database.blobs, gzip: call.acceptsGzip) { writer in
+        return .pieces(call.database.blobs, packing: call.packing) { writer in
             try await writer.write("{\"results\":[")
             var rest = asked[...]
             var isFirst = true

@@ -94,19 +94,27 @@ enum DocumentRoutes {
             try call.request.checkCoding()
             var upload = RelatedUpload(call, boundary)
             let (document, following) = try await upload.receive()
-            return try await store(call, document, id: id, parent: parent, isEdit: isEdit, following: following)
+            return try await call.host.memory.writing(document.body.count) {
+                try await store(call, document, id: id, parent: parent, isEdit: isEdit, following: following)
+            }
         }
         let (parts, carried) = try await call.carrying(.document)
-        let document = try IncomingDocument(parts, parts.root)
-        if let parent, let own = document.revision, own != parent, isEdit {
-            throw CouchError.badRequest("Document rev from request body and query string have different values")
+        return try await call.host.memory.writing(parts.bytes.count) {
+            let document = try IncomingDocument(parts, parts.root)
+            if let parent, let own = document.revision, own != parent, isEdit {
+                throw CouchError.badRequest("Document rev from request body and query string have different values")
+            }
+            return try await store(call, document, id: id, parent: parent, isEdit: isEdit, carried: carried)
         }
-        return try await store(call, document, id: id, parent: parent, isEdit: isEdit, carried: carried)
     }
 
     static func post(_ call: CouchCall) async throws -> HTTPResponse {
         try call.requireWriting()
         let (parts, carried) = try await call.carrying(.document)
+        return try await call.host.memory.writing(parts.bytes.count) { try await post(call, parts, carried) }
+    }
+
+    private static func post(_ call: CouchCall, _ parts: JSONParts, _ carried: [CarriedBlob]) async throws -> HTTPResponse {
         let document = try IncomingDocument(parts, parts.root)
         if let own = document.id, case .local(let id) = try CouchID(own) { return try await LocalRoutes.put(call, id, parts, parts.root) }
         let isEdit = try call.query.flag("new_edits", default: true)

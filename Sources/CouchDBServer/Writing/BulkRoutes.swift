@@ -9,6 +9,10 @@ enum BulkRoutes {
     static func bulkDocs(_ call: CouchCall) async throws -> HTTPResponse {
         try call.requireWriting()
         let (parts, carried) = try await call.carrying(.batch)
+        return try await call.host.memory.writing(parts.bytes.count) { try await bulkDocs(call, parts, carried) }
+    }
+
+    private static func bulkDocs(_ call: CouchCall, _ parts: JSONParts, _ carried: [CarriedBlob]) async throws -> HTTPResponse {
         guard parts.isObject(parts.root) else { throw CouchError.badRequest("Request body must be a JSON object") }
         var documents: [Range<Int>]?
         var isEdit = true
@@ -161,7 +165,7 @@ enum BulkRoutes {
             text.raw("}")
         }
         text.raw("}")
-        return .couch(200, text)
+        return .couch(text, call.database.blobs, keeping: call.answer)
     }
 
     static func missingRevisions(_ call: CouchCall) async throws -> HTTPResponse {
@@ -174,7 +178,7 @@ enum BulkRoutes {
             text.strings(each.revisions)
         }
         text.raw("}}")
-        return .couch(200, text)
+        return .couch(text, call.database.blobs, keeping: call.answer)
     }
 }
 

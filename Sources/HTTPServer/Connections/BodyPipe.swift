@@ -22,24 +22,8 @@ final class BodyPipe: Sendable {
 
     private let state = Mutex(State())
     private let demand: @Sendable (Demand) -> Void
-    /// Takes bytes of the agent's memory for its peers.
-    private let keepBytes: @Sendable (Int) throws(HTTPError) -> Void
-    /// Nothing of the body is waited for any more.
-    let isCollected: @Sendable () -> Void
-    /// What was kept of the body is not held any more.
-    let giveBack: @Sendable () -> Void
 
-    init(
-        demand: @escaping @Sendable (Demand) -> Void, keepBytes: @escaping @Sendable (Int) throws(HTTPError) -> Void,
-        isCollected: @escaping @Sendable () -> Void, giveBack: @escaping @Sendable () -> Void = {}
-    ) {
-        self.demand = demand
-        self.keepBytes = keepBytes
-        self.isCollected = isCollected
-        self.giveBack = giveBack
-    }
-
-    func keep(_ count: Int) throws(HTTPError) { try keepBytes(count) }
+    init(demand: @escaping @Sendable (Demand) -> Void) { self.demand = demand }
 
     /// For one task at a time.
     func next(isCollecting: Bool) async throws -> ByteBuffer? {

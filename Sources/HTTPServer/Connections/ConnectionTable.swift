@@ -47,12 +47,6 @@ final class ConnectionTable: Sendable {
         case stopping
     }
 
-    /// A collected body, and its place in the agent's memory.
-    private struct Body {
-        let share: MemoryBudget.Share
-        var bytes = 0
-    }
-
     private struct Counts {
         var entries: [ObjectIdentifier: Entry] = [:]
         var perOrigin: [String: Int] = [:]
@@ -62,8 +56,6 @@ final class ConnectionTable: Sendable {
         var handshakes: [ObjectIdentifier: Entry] = [:]
         /// Had to give way and are not closed yet.
         var leaving: [ObjectIdentifier: Entry] = [:]
-        var bodies: [ObjectIdentifier: Body] = [:]
-        var allBodyBytes = 0
         var isStopping = false
         var allGone: [CheckedContinuation<Void, Never>] = []
 
@@ -72,12 +64,6 @@ final class ConnectionTable: Sendable {
             handshakes[ObjectIdentifier(entry.channel)] = entry
             count(1, entry)
             return entry
-        }
-
-        mutating func takeBody(_ key: ObjectIdentifier) -> Body? {
-            let body = bodies.removeValue(forKey: key)
-            allBodyBytes -= body?.bytes ?? 0
-            return body
         }
 
         mutating func forget(_ key: ObjectIdentifier) {
@@ -94,19 +80,20 @@ final class ConnectionTable: Sendable {
     }
 
     private let counts = Mutex(Counts())
+    private let allBodyBytes = Atomic(0)
     let limits: HTTPLimits
     let memory: MemoryBudget
+    let time: any TimeSource
 
-    init(limits: HTTPLimits, memory: MemoryBudget) {
-        self.limits = limits
-        self.memory = memory
+    init(limits: HTTPLimits, memory: MemoryBudget, time: any TimeSource = SystemTime()) {
+        (self.limits, self.memory, self.time) = (limits, memory, time)
     }
 
     var socketCount: Int { counts.withLock { $0.entries.count } }
     var isStopping: Bool { counts.withLock { $0.isStopping } }
     var channels: [any Channel] { counts.withLock { ($0.entries.values.map(\.channel)) + $0.leaving.values.map(\.channel) } }
     /// What collected bodies hold.
-    var bodyBytes: Int { counts.withLock { $0.allBodyBytes } }
+    var bodyBytes: Int { allBodyBytes.load(ordering: .relaxed) }
 
     // MARK: Places
 
@@ -140,7 +127,6 @@ final class ConnectionTable: Sendable {
                 guard full(all, counts.entries.values) else { return .refused(all) }
             }
             if let entry = victim?.entry {
-                // What its body holds is given back when it is closed.
                 let key = ObjectIdentifier(entry.channel)
                 counts.forget(key)
                 counts.leaving[key] = entry
@@ -177,43 +163,12 @@ final class ConnectionTable: Sendable {
             defer { counts.allGone = [] }
             return counts.allGone
         }
-        giveBackBodyBytes(of: entry)
         for continuation in waiting { continuation.resume() }
     }
 
     // MARK: Bodies
 
-    /// Takes bytes of the agent's memory for a connection whose body is not complete yet.
-    ///
-    /// - Parameter giveUp: called, from any thread, when the connection's body has to give way, now or later.
-    /// - Returns: false if it has to now.
-    func takeBodyBytes(_ count: Int, for entry: Entry, giveUp: @escaping @Sendable () -> Void) -> Bool {
-        let key = ObjectIdentifier(entry.channel)
-        let body = counts.withLock { counts -> Body? in
-            guard counts.entries[key] != nil else { return nil }
-            var body = counts.bodies[key] ?? Body(share: memory.share { if $0 == .evicted { giveUp() } })
-            body.bytes += count
-            counts.bodies[key] = body
-            counts.allBodyBytes += count
-            return body
-        }
-        guard let body else { return false }
-        return body.share.hold(body.bytes, owedByPeer: body.bytes) != .evicted
-    }
-
-    func bodyBytes(of entry: Entry) -> Int { counts.withLock { $0.bodies[ObjectIdentifier(entry.channel)]?.bytes ?? 0 } }
-
-    /// The body is collected: what it holds is ours to make go away.
-    func bodyIsCollected(_ entry: Entry) {
-        let body = counts.withLock { $0.bodies[ObjectIdentifier(entry.channel)] }
-        if let body { _ = body.share.hold(body.bytes, owedByPeer: 0) }
-    }
-
-    func giveBackBodyBytes(of entry: Entry) {
-        // Released outside of the lock: others may be told.
-        let body = counts.withLock { $0.takeBody(ObjectIdentifier(entry.channel)) }
-        body?.share.giveUp()
-    }
+    func bodyBytesChange(by change: Int) { _ = allBodyBytes.wrappingAdd(change, ordering: .relaxed) }
 
     // MARK: The end
 

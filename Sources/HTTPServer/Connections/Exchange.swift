@@ -18,6 +18,8 @@ final class Exchange {
     /// Request and response are complete, and only the client's taking of it holds up the next request. Told apart from `isAnswered`,
     /// which holds already inside of the write: the channel can become unwritable and writable again before that returns.
     var isOver = false
+    /// What was written last, as soon as the socket has taken it.
+    var taken: EventLoopFuture<Void>?
     /// The client waits for `100 Continue` before it sends the body.
     var expectsContinue: Bool
     /// Somebody waits for the next piece of the body, so the socket is read.
@@ -58,7 +60,9 @@ final class Exchange {
             do {
                 let hasBody = try await eventLoop.submit { try exchange.value.beginStream(response, length: length) }.get()
                 if hasBody { try await produce(ResponseBodyWriter(exchange: exchange, eventLoop: eventLoop)) }
-                try await eventLoop.submit { try exchange.value.endStream() }.get()
+                // What was read for the answer counts until the socket has taken all of it.
+                try await eventLoop.submit { try exchange.value.endStream() }.get()?.get()
+                withExtendedLifetime(response) {}
             } catch {
                 core.logger.debug("response cut short", metadata: ["uri": "\(request.uri)", "error": "\(error)"])
                 eventLoop.execute { exchange.value.cut() }
@@ -80,12 +84,19 @@ final class Exchange {
         do { try handler.write(piece, of: self, promise) } catch { promise.fail(error) }
     }
 
-    func endStream() throws {
+    /// - Returns: when the client's socket has taken all.
+    func endStream() throws -> EventLoopFuture<Void>? {
         guard let handler else { throw ChannelError.ioOnClosedChannel }
         try handler.endStream(self)
+        return taken
     }
 
     func cut() { handler?.cut(self) }
+
+    func isTaken() { handler?.isTaken(self) }
+
+    /// Others need the memory that this one holds.
+    func giveWay() { handler?.giveWay(self) }
 
     // MARK: State
 

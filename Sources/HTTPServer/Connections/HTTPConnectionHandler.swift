@@ -10,27 +10,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Fired through the pipeline by the listener.
-    enum Order: Sendable {
-        /// It stops: idle connections and incomplete requests end now, others after their response.
-        case drain
-        /// The place is needed by another connection.
-        case leave
-        /// The memory of the incomplete body is needed by another request.
-        case giveUpBody
-    }
-
-    enum Phase {
-        /// Waits for a request's header.
-        case idle
-        /// A request is answered; what comes behind it waits in `queue`.
-        case exchange(Exchange)
-        /// The last response was sent; whatever comes is thrown away until the client closes or `linger_time` is over.
-        case closing
-        /// Another protocol took over.
-        case upgraded
-    }
-
     private let core: HTTPListener.Core
     private let entry: ConnectionTable.Entry
     private var limits: HTTPLimits { core.table.limits }
@@ -43,8 +22,10 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private var isDraining = false
     private var isFirstRequest = true
     private var context: ChannelHandlerContext?
+    private let unread: UnreadBytes
 
     init(core: HTTPListener.Core, entry: ConnectionTable.Entry, info: ConnectionInfo) {
+        unread = UnreadBytes(core.table.memory) { [channel = entry.channel] in channel.close(promise: nil) }
         self.core = core
         self.entry = entry
         self.info = info
@@ -59,6 +40,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     func handlerRemoved(context: ChannelHandlerContext) {
         stopTimer()
+        unread.note(0)
         self.context = nil
     }
 
@@ -66,7 +48,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         stopTimer()
         if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
         phase = .closing
-        core.table.giveBackBodyBytes(of: entry)
         context.fireChannelInactive()
     }
 
@@ -81,9 +62,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             if !exchange.endBody(HTTPError(503, "the listener is stopping")) { fail(exchange, 503, "the listener is stopping") }
         case Order.leave:
             context.close(promise: nil)
-        case Order.giveUpBody:
-            guard case .exchange(let exchange) = phase, !exchange.isComplete else { return }
-            fail(exchange, 503, core.memoryIsUsedUp)
         default:
             context.fireUserInboundEventTriggered(event)
         }
@@ -115,11 +93,12 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
+        unread.note(waitingBytes)
         if context.channel.isWritable, case .exchange(let exchange) = phase {
             stallTimer?.cancel()
             stallTimer = nil
             exchange.resumeWriters()
-            if exchange.isOver { next() }
+            if exchange.isOver { watchClient() }
         }
         context.fireChannelWritabilityChanged()
     }
@@ -145,22 +124,20 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         let exchange = Exchange(head, handler: self)
         phase = .exchange(exchange)
         let bound = NIOLoopBound(exchange, eventLoop: context.eventLoop)
-        if exchange.hasBody { exchange.open(pipe(for: bound)) }
+        let eventLoop = context.eventLoop
+        let giveWay = { @Sendable in eventLoop.execute { bound.value.giveWay() } }
+        var (memory, connection): (BodyMemory?, ConnectionInfo) = (nil, info)
+        connection.cut = giveWay
+        if exchange.hasBody {
+            exchange.open(BodyPipe { demand in eventLoop.execute { bound.value.handler?.bodyIsWanted(demand, of: bound.value) } })
+            memory = core.bodyMemory(of: info.remoteAddress, giveWay: giveWay)
+        }
         let limit = NamedLimit("body_bytes", limits.bodyBytes)
-        let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: limit)
+        let body = RequestBody(pipe: exchange.pipe, declaredLength: exchange.declaredLength, limit: limit, memory: memory)
         let request = HTTPRequest(
             method: head.method.rawValue, uri: head.uri, headers: HeaderList(head.headers.map { (name: $0.name, value: $0.value) }),
-            body: body, connection: info)
+            body: body, connection: connection)
         exchange.task = Exchange.run(bound, request, core)
-    }
-
-    private func pipe(for exchange: NIOLoopBound<Exchange>) -> BodyPipe {
-        let eventLoop = exchange.eventLoop
-        let (core, entry) = (core, entry)
-        return BodyPipe(
-            demand: { demand in eventLoop.execute { exchange.value.handler?.bodyIsWanted(demand, of: exchange.value) } },
-            keepBytes: { (count) throws(HTTPError) in try core.takeBodyBytes(count, for: entry) },
-            isCollected: { core.table.bodyIsCollected(entry) }, giveBack: { core.table.giveBackBodyBytes(of: entry) })
     }
 
     private func bodyIsWanted(_ demand: BodyPipe.Demand, of exchange: Exchange) {
@@ -218,8 +195,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         case .upgrade(let upgrade): take(upgrade, exchange, context)
         case .stream: break
         case .buffer(let bytes):
-            let out = exchange.encoder.whole(response, bytes, keepAlive: canStayOpen(after: exchange, response))
-            context.writeAndFlush(wrapOutboundOut(out), promise: nil)
+            send([exchange.encoder.whole(response, bytes, keepAlive: canStayOpen(after: exchange, response))], of: exchange, context)
             responseIsWritten(exchange)
         }
     }
@@ -228,15 +204,14 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     func beginStream(_ response: HTTPResponse, length: Int?, of exchange: Exchange) throws -> Bool {
         guard isCurrent(exchange), exchange.encoder.progress == .notBegun, let context else { throw ChannelError.ioOnClosedChannel }
         let (header, hasBody) = exchange.encoder.begin(response, length: length, keepAlive: canStayOpen(after: exchange, response))
-        context.writeAndFlush(wrapOutboundOut(header), promise: nil)
+        send([header], of: exchange, context)
         return hasBody
     }
 
     /// Writes a piece of a streamed body; the promise is kept when the client takes what is written fast enough.
     func write(_ piece: ByteBuffer, of exchange: Exchange, _ promise: EventLoopPromise<Void>) throws {
         guard isCurrent(exchange), let context else { throw ChannelError.ioOnClosedChannel }
-        for out in try exchange.encoder.frame(piece) { context.write(wrapOutboundOut(out), promise: nil) }
-        context.flush()
+        send(try exchange.encoder.frame(piece), of: exchange, context)
         // The socket may have failed under the write.
         guard isCurrent(exchange) else { throw ChannelError.ioOnClosedChannel }
         guard !context.channel.isWritable else { return promise.succeed() }
@@ -246,9 +221,22 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     func endStream(_ exchange: Exchange) throws {
         guard isCurrent(exchange), let context else { throw ChannelError.ioOnClosedChannel }
-        if let out = try exchange.encoder.end() { context.writeAndFlush(wrapOutboundOut(out), promise: nil) }
+        if let out = try exchange.encoder.end() { send([out], of: exchange, context) }
         responseIsWritten(exchange)
     }
+
+    private func send(_ pieces: [ByteBuffer], of exchange: Exchange, _ context: ChannelHandlerContext) {
+        let taken = context.eventLoop.makePromise(of: Void.self)
+        exchange.taken = taken.futureResult
+        for (index, piece) in pieces.enumerated() { context.write(wrapOutboundOut(piece), promise: index == pieces.count - 1 ? taken : nil) }
+        context.flush()
+        unread.note(waitingBytes)
+        guard waitingBytes > 0 else { return }
+        let this = NIOLoopBound(self, eventLoop: context.eventLoop)
+        taken.futureResult.whenSuccess { this.value.unread.note(this.value.waitingBytes) }
+    }
+
+    func giveWay(_ exchange: Exchange) { fail(exchange, 503, BodyMemory.isUsedUp(core.table.memory)) }
 
     func cut(_ exchange: Exchange) {
         if isCurrent(exchange) { context?.close(promise: nil) }
@@ -262,7 +250,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private func responseIsWritten(_ exchange: Exchange) {
         guard isCurrent(exchange) else { return }
         exchange.task = nil
-        if exchange.hasBody { core.table.giveBackBodyBytes(of: entry) }
         guard exchange.encoder.keepAlive, !isDraining else { return finishConnection() }
         if exchange.isComplete { return finishExchange(exchange) }
         exchange.pipe?.end(.failure(ChannelError.ioOnClosedChannel))
@@ -273,10 +260,18 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         resumeReading()
     }
 
-    /// The next request is not looked at while its client does not take the response to the last one.
+    /// The next request is not looked at while the socket has not taken all of the response to the last one.
     private func finishExchange(_ exchange: Exchange) {
         exchange.isOver = true
-        if context?.channel.isWritable == true { next() } else { watchClient() }
+        guard waitingBytes > 0, let context else { return next() }
+        watchClient()
+        let (eventLoop, bound) = (context.eventLoop, NIOLoopBound(exchange, eventLoop: context.eventLoop))
+        // Behind the write in which it is taken.
+        exchange.taken?.whenSuccess { eventLoop.execute { bound.value.isTaken() } }
+    }
+
+    func isTaken(_ exchange: Exchange) {
+        if isCurrent(exchange), exchange.isOver { next() }
     }
 
     private func next() {
@@ -335,7 +330,8 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     private func refuse(_ status: Int, _ reason: String, isHead: Bool = false) {
         guard let context else { return }
-        context.writeAndFlush(wrapOutboundOut(ResponseEncoder.refusal(HTTPError(status, reason), isHead: isHead)), promise: nil)
+        let error = HTTPError(status, reason, headers: status == 503 ? ["Retry-After": "5"] : [:])
+        context.writeAndFlush(wrapOutboundOut(ResponseEncoder.refusal(error, isHead: isHead)), promise: nil)
         core.logger.debug("request refused", metadata: ["remote": "\(info.remoteAddress)", "status": "\(status)", "reason": "\(reason)"])
         finishConnection()
     }
@@ -344,7 +340,6 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
     private func finishConnection() {
         guard let context else { return }
         if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
-        core.table.giveBackBodyBytes(of: entry)
         phase = .closing
         queue.removeAll()
         entry.waits()

@@ -32,6 +32,7 @@ package final class HTTPListener: Sendable {
         package var limits = HTTPLimits()
         /// Of the agent: what collected bodies draw on.
         package var memory = MemoryBudget.unlimited
+        package var time: any TimeSource = SystemTime()
         /// The handlers beneath HTTP, such as TLS, for each accepted connection, on its event loop. They pass plain bytes on and may
         /// fire a ``PeerIdentity``.
         package var makeLowerHandlers: @Sendable () throws -> [any ChannelHandler] = { [] }
@@ -68,7 +69,7 @@ package final class HTTPListener: Sendable {
             self.configuration = configuration
             self.logger = logger
             self.respond = respond
-            table = ConnectionTable(limits: configuration.limits, memory: configuration.memory)
+            table = ConnectionTable(limits: configuration.limits, memory: configuration.memory, time: configuration.time)
         }
 
         func answer(_ request: HTTPRequest) async -> HTTPResponse {
@@ -93,21 +94,14 @@ package final class HTTPListener: Sendable {
             }
         }
 
-        func takeBodyBytes(_ count: Int, for entry: ConnectionTable.Entry) throws(HTTPError) {
-            guard table.bodyBytes(of: entry) + count <= table.memory.workLimit else {
-                throw HTTPError(
-                    413, "the request's body is more than half of limits.memory (\(table.memory.limit)): send less at once", headers: ["Connection": "close"])
-            }
-            let isTaken = table.takeBodyBytes(count, for: entry) { [logger] in
+        /// - Parameter giveWay: called, from any thread, when the request has to go.
+        func bodyMemory(of remoteAddress: String, giveWay: @escaping @Sendable () -> Void) -> BodyMemory {
+            BodyMemory(table) { [logger] in
                 logger.warning(
-                    "a request that is not complete gives way: limits.memory is used up",
-                    metadata: ["remote": "\(entry.channel.remoteAddress?.shown ?? "unknown")", "limit": "limits.memory"])
-                entry.channel.pipeline.fireUserInboundEventTriggered(HTTPConnectionHandler.Order.giveUpBody)
+                    "a request that is not complete gives way: limits.memory is used up", metadata: ["remote": "\(remoteAddress)", "limit": "limits.memory"])
+                giveWay()
             }
-            if !isTaken { throw HTTPError(503, memoryIsUsedUp, headers: ["Retry-After": "1", "Connection": "close"]) }
         }
-
-        var memoryIsUsedUp: String { "the agent holds as much for its peers as limits.memory (\(table.memory.limit)) allows" }
 
         /// A log that folds lines tells the limits apart.
         func warn(_ limit: NamedLimit, _ what: String, _ channel: any Channel) {
@@ -227,8 +221,6 @@ package final class HTTPListener: Sendable {
         try pipeline.addHandler(ByteToMessageHandler(decoder))
         var info = ConnectionInfo(remoteAddress: channel.remoteAddress?.shown ?? "unknown", origin: origin, drain: core.drain)
         if let local = channel.localAddress, let host = local.ipAddress, let port = local.port { info.localAddress = (host, port) }
-        // The closure is the handler's, which the channel lets go of when it is closed.
-        info.cut = { channel.close(promise: nil) }
         try pipeline.addHandler(HTTPConnectionHandler(core: core, entry: entry, info: info))
     }
 

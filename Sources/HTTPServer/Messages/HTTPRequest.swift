@@ -60,7 +60,7 @@ package struct ConnectionInfo: Sendable {
     package var identity: (any PeerIdentity)?
     /// Tells long answers that the listener stops.
     package var drain: DrainSignal
-    /// Ends the connection, whatever it does.
+    /// The request has to give way: it is answered 503 where nothing of its answer has gone yet, and else its connection ends.
     package var cut: @Sendable () -> Void = {}
 
     package init(remoteAddress: String, origin: String, drain: DrainSignal) {

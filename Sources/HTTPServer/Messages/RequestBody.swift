@@ -10,9 +10,12 @@ public struct RequestBody: AsyncSequence, Sendable {
     package let declaredLength: Int?
     /// What may come at most.
     package var limit: NamedLimit
+    /// Goes with the last copy of this value.
+    private let memory: BodyMemory?
 
-    init(pipe: BodyPipe?, declaredLength: Int?, limit: NamedLimit) {
+    init(pipe: BodyPipe?, declaredLength: Int?, limit: NamedLimit, memory: BodyMemory? = nil) {
         self.pipe = pipe
+        self.memory = memory
         self.declaredLength = declaredLength
         self.limit = limit
     }
@@ -26,29 +29,24 @@ public struct RequestBody: AsyncSequence, Sendable {
         if let declaredLength, declaredLength > limit.value { throw limit.tooLarge }
     }
 
-    /// The whole body in memory, drawn from the agent's memory for its peers until the response is sent.
+    /// The whole body in memory, drawn from the agent's memory for its peers until nobody holds the request any more.
     ///
     /// - Throws: ``HTTPError``: 413 above ``limit``, 408 when it comes too slowly, 503 when the budget is used up, 400 when the
     ///   client went away or what it sent is no HTTP.
-    package func collect() async throws -> ByteBuffer { try await collect(unpacking: nil) }
+    package func collect() async throws -> ByteBuffer { ByteBuffer(bytes: try await bytes()) }
 
     /// The whole body in memory, unpacked: what it unpacks to counts, and is bounded as what comes is.
     ///
     /// - Throws: as ``collect()``, and what the unpacker throws.
-    package func collect(unpacking unpacker: (any BodyUnpacker)?) async throws -> ByteBuffer {
-        try checkDeclaredLength()
-        guard let pipe else { return ByteBuffer() }
-        var body = ByteBuffer()
-        while let piece = try await pipe.next(isCollecting: true) {
-            guard let unpacker else {
-                try keep(piece, pipe, &body)
-                continue
-            }
-            unpacker.feed(piece)
-            while let unpacked = try unpacker.nextPiece() { try keep(unpacked, pipe, &body) }
+    package func bytes(unpacking unpacker: (any BodyUnpacker)? = nil) async throws -> [UInt8] {
+        var pieces = pieces(unpacking: unpacker, whole: limit.value)
+        var gathered = GatheredBytes()
+        while let piece = try await pieces.next() {
+            try await hold(gathered.count + piece.readableBytes)
+            gathered.append(piece)
         }
-        pipe.isCollected()
-        return body
+        isTaken()
+        return gathered.take()
     }
 
     /// The body piece by piece, unpacked where it comes packed: what it unpacks to counts, and is bounded as what comes is.
@@ -56,22 +54,22 @@ public struct RequestBody: AsyncSequence, Sendable {
     /// - Parameter whole: as long as no more than that is there it has to be complete within `body_time`, as what is collected.
     package func pieces(unpacking unpacker: (any BodyUnpacker)?, whole: Int) -> Pieces { Pieces(body: self, unpacker: unpacker, whole: whole) }
 
-    /// Takes bytes that were made of the body from the agent's memory for its peers, until the response is sent.
+    /// What was made of the body comes to so many bytes from here on. Returns when the agent's memory for its peers has room for them, so that
+    /// nothing more is read, or unpacked, before.
     ///
     /// - Throws: ``HTTPError``: 413 where they are more than half of it, 503 when it is used up.
-    package func hold(_ count: Int) throws(HTTPError) { try pipe?.keep(count) }
+    package func hold(_ count: Int) async throws { try await memory?.hold(count) }
+
+    /// What takes the body apart while it comes holds so many bytes from here on, beside what was made of it.
+    ///
+    /// - Throws: as ``hold(_:)``.
+    package func holdTools(_ count: Int) async throws { try await memory?.holdTools(count) }
 
     /// Nothing of the body is to come: what it holds is ours to make go away.
-    package func isTaken() { pipe?.isCollected() }
+    package func isTaken() { memory?.isCollected() }
 
     /// Nobody holds what was collected any more: its memory is free for others before the response is sent.
-    package func giveBack() { pipe?.giveBack() }
-
-    private func keep(_ piece: ByteBuffer, _ pipe: BodyPipe, _ body: inout ByteBuffer) throws(HTTPError) {
-        guard body.readableBytes + piece.readableBytes <= limit.value else { throw limit.tooLarge }
-        try pipe.keep(piece.readableBytes)
-        if body.readableBytes == 0 { body = piece } else { body.writeImmutableBuffer(piece) }
-    }
+    package func giveBack() { memory?.giveBack() }
 
     package struct Pieces {
         private let body: RequestBody
@@ -89,7 +87,10 @@ public struct RequestBody: AsyncSequence, Sendable {
         ///
         /// - Throws: ``HTTPError`` as ``RequestBody/collect()``, what the unpacker throws, and `CancellationError`.
         package mutating func next() async throws -> ByteBuffer? {
-            if came == 0 { try body.checkDeclaredLength() }
+            if came == 0 {
+                try body.checkDeclaredLength()
+                if let unpacker, !body.isEmpty { try await body.memory?.holdTools(unpacker.memory) }
+            }
             while true {
                 if let unpacked = try unpacker?.nextPiece() {
                     // A few packed bytes may be many: others get the thread meanwhile.
@@ -138,6 +139,8 @@ public struct RequestBody: AsyncSequence, Sendable {
 
 /// Makes of a body that comes packed what it holds, some at a time.
 package protocol BodyUnpacker: AnyObject {
+    /// What it takes at most, with what waits in it and the piece that it gives out.
+    var memory: Int { get }
     func feed(_ piece: ByteBuffer)
     /// Nil: more has to come.
     func nextPiece() throws(HTTPError) -> ByteBuffer?

@@ -122,7 +122,7 @@ extension FuzzTarget {
 
     /// A request whose whole body has come.
     private static func request(_ body: [UInt8], cut size: Int, headers: HeaderList = [:]) -> HTTPRequest {
-        let pipe = BodyPipe(demand: { _ in }, keepBytes: { _ in }, isCollected: {})
+        let pipe = BodyPipe(demand: { _ in })
         for start in stride(from: 0, to: body.count, by: size) { pipe.push(ByteBuffer(bytes: body[start..<min(start + size, body.count)])) }
         pipe.end(.success(()))
         return HTTPRequest(

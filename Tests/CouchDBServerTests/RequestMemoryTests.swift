@@ -1,0 +1,88 @@
+import DocumentStore
+import Environment
+import Logging
+import NIOCore
+import Replication
+import TestSupport
+import Testing
+
+@testable import CouchDBServer
+@testable import HTTPServer
+
+/// What requests hold of the memory budget while they come, and what their answers do until they are read.
+@Suite struct RequestMemoryTests {
+    /// CouchDB's API for one database, without a socket.
+    private final class Served: Sendable {
+        let budget = MemoryBudget(limit: 64 << 20)
+        private let folder: TemporaryFolder
+        private let database: Database
+        private let server: CouchServer
+
+        init() throws {
+            folder = try TemporaryFolder()
+            database = try Database.open(folder: folder.path("main.nightjar"), name: "main")
+            let peer = PassiveConfiguration(listener: "edge", database: database)
+            let nobody = HTTPError(401, "nobody")
+            server = CouchServer(
+                CouchHost(
+                    version: "1", uuid: "u", environment: .system, logger: Logger(label: "test"), memory: AnswerMemory(budget, time: SystemTime()),
+                    databases: ["main"], admit: { _, _ in CouchHost.Admitted(peer) }, authenticate: { _ in throw nobody },
+                    session: { _ in throw nobody }, filter: { _, _ in throw nobody }))
+        }
+
+        deinit { database.close() }
+
+        func respond(_ method: String, _ target: String, _ type: String, _ pipe: BodyPipe) async throws -> HTTPResponse {
+            let memory = BodyMemory(ConnectionTable(limits: HTTPLimits(), memory: budget)) {}
+            return try await server.respond(
+                to: HTTPRequest(
+                    method: method, uri: target, headers: ["Content-Type": type],
+                    body: RequestBody(pipe: pipe, declaredLength: nil, limit: .unlimited, memory: memory),
+                    connection: ConnectionInfo(remoteAddress: "127.0.0.1", origin: "127.0.0.1", drain: DrainSignal())))
+        }
+    }
+
+    @Test("the document in a multipart body counts while it comes, and until it is stored")
+    func related() async throws {
+        let served = try Served()
+        let pipe = BodyPipe { _ in }
+        let answer = Task { try await served.respond("PUT", "/main/doc", "multipart/related; boundary=b", pipe).status }
+        let text = String(repeating: "x", count: 300_000)
+        pipe.push(ByteBuffer(string: "--b\r\nContent-Type: application/json\r\n\r\n{\"text\":\"\(text)"))
+        try await eventually("what came of the document counts") { served.budget.used > 299_000 }
+        pipe.push(ByteBuffer(string: "\"}\r\n--b--"))
+        pipe.end(.success(()))
+        #expect(try await answer.value == 201)
+        try await eventually("its memory is given back") { served.budget.used == 0 }
+    }
+
+    @Test("a batch of unknown length counts while it comes")
+    func batch() async throws {
+        let served = try Served()
+        let pipe = BodyPipe { _ in }
+        let answer = Task { try await served.respond("POST", "/main/_bulk_docs", "application/json", pipe).status }
+        pipe.push(ByteBuffer(string: "{\"docs\":[{\"_id\":\"a\",\"text\":\"\(String(repeating: "x", count: 300_000))"))
+        try await eventually("what came of the batch counts") { served.budget.used > 299_000 }
+        pipe.push(ByteBuffer(string: "\"}]}"))
+        pipe.end(.success(()))
+        #expect(try await answer.value == 201)
+        try await eventually("its memory is given back") { served.budget.used == 0 }
+    }
+
+    @Test("a long answer to _revs_diff goes out piece by piece, and counts until it has gone")
+    func revisionsDifference() async throws {
+        let served = try Served()
+        let pipe = BodyPipe { _ in }
+        let asked = (0..<3_000).map { "\"d\($0)\":[\"1-\(String(repeating: "ab", count: 16))\"]" }
+        pipe.push(ByteBuffer(string: "{\(asked.joined(separator: ","))}"))
+        pipe.end(.success(()))
+        var answer: HTTPResponse? = try await served.respond("POST", "/main/_revs_diff", "application/json", pipe)
+        guard case .stream(length: let length?, _)? = answer?.body else {
+            Issue.record("the answer goes out at once: \(answer.map { "\($0.status)" } ?? "")")
+            return
+        }
+        #expect(length > 100_000 && served.budget.used >= length, "\(served.budget.used) of \(length) bytes")
+        answer = nil
+        try await eventually("its memory is given back") { served.budget.used == 0 }
+    }
+}
