@@ -247,6 +247,9 @@ extension Replicator {
         if let error = status.error, error.domain == .websocket, [1012, 1013, 4001].contains(error.code) {
             return "\(target) is reached and asks to come back later (\(error.code)): where it goes on doing so, look at its log and health"
         }
+        if let error = status.error, (error.domain, error.code) == (.litecore, 13), error.message.hasPrefix("this agent's limits.memory") {
+            return "raise limits: { memory } of this agent: \(target) is reached, and what it sends does not fit"
+        }
         guard let error = status.error, error.domain == .http || error.domain == .websocket && (400..<600).contains(error.code) else {
             return status.error?.domain == .network && status.error?.code == ReplicationError.NetworkCode.timeout.rawValue
                 ? "look whether \(target) can be reached from here, and whether it answers: its process may hang" : "look whether \(target) can be reached from here"

@@ -170,6 +170,8 @@ final class CouchDialect: RequestingDialect, Sendable {
     var isOver: Bool { state.withLock { $0.isOver } }
     var hasPendingOutput: Bool { state.withLock { !$0.outgoing.isEmpty || $0.writes > 0 } }
     var bufferedBytes: Int { state.withLock { $0.bytesAtHand } }
+    /// What is at hand is work of ours.
+    var messageBytes: Int { 0 }
 
     func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
         write()
