@@ -109,7 +109,7 @@ final class SessionDriver {
             pushesHere = false
         }
         let wire = role.wireLog(transport)
-        couch = CouchDialect(transport, role, environment, memory, wire, counters)
+        couch = CouchDialect(transport, role, environment, memory, wire, counters, resumed: observer.blobResumed)
         if let couch {
             dialect = couch
         } else {

@@ -96,6 +96,21 @@ struct CouchDownloadTests {
         }
     }
 
+    @Test("Another connection goes on where the one before was given up")
+    func anotherConnection() async throws {
+        try await CouchServer.with { server, target in
+            let log = cut(server, [1 << 20, 0, 0, 0], .part)
+            let (a, status) = try await pull(server, target)
+            #expect(try await a.body("log") == nil && log.all.count == 4, "\(status) \(log.all)")
+            let configuration = ReplicatorConfiguration(a, to: target, .pull) { $0.retry.maximumAttempts = 1 }
+            let again = await Replicator(configuration, try DatabaseClient(target)).run()
+            #expect(again.error == nil && again.counts.pulled == 1, "\(again)")
+            try await expectWhole(a)
+            let start = log.all.count == 5 ? Int(log.all[4].dropFirst(6).dropLast()) : nil
+            #expect(start ?? 0 >= 64 << 10, "\(log.all)")
+        }
+    }
+
     @Test("A peer that breaks off again and again without a byte is given up")
     func noProgress() async throws {
         try await CouchServer.with { server, target in
