@@ -99,7 +99,7 @@ final class SessionDriver {
         switch role {
         case .active(let active):
             database = active.replicator.database
-            limits = active.replicator.limits
+            limits = active.replicator.limits.within(memory)
             (isPassive, channelPeer, whyNothingMayBePushed) = (false, nil, nil)
             pushesHere = active.replicator.type.pushes
         case .passive(let passive):
