@@ -120,6 +120,7 @@ final class SessionDriver {
 
     func start(_ owner: ReplicationSession) {
         self.owner = owner
+        if !isPassive { counters.beginAnew() }
         accounts.open()
         if naming != .trees { database.noteVersionPeer() }
         reconnecting.start()
@@ -244,6 +245,7 @@ final class SessionDriver {
         blobs.end()
         counters.blobs.endAll()
         accounts.end()
+        if !isPassive, ending != .complete { counters.note(offeredAgain: links.reduce(0) { $0 + ($1.pull.tracker?.offeredAgain ?? 0) }) }
         for link in links {
             counters.add(link.counts - link.countsSeen)
             link.countsSeen = link.counts

@@ -111,6 +111,23 @@ struct CouchDownloadTests {
         }
     }
 
+    @Test("What is offered again with each attempt counts once")
+    func countedOnce() async throws {
+        try await CouchServer.with { server, target in
+            let log = cut(server, [0, 0], .part)
+            let a = try TestDatabase()
+            let attachment = CouchTree.Attachment(type: "application/octet-stream", bytes: bytes, revpos: 1)
+            server.change { tree in
+                _ = tree.edit("log", "{}", attachments: ["big": attachment])
+                for id in ["x", "y", "z"] { _ = tree.edit(id, "{}") }
+            }
+            let configuration = ReplicatorConfiguration(a, to: target, .pull) { $0.retry.maximumAttempts = 5 }
+            let status = await Replicator(configuration, try DatabaseClient(target), environment: JumpingTime().environment).run()
+            #expect(status.error == nil && log.all.count == 3, "\(status) \(log.all)")
+            #expect(status.counts.completed == 4 && status.counts.total == 4 && status.counts.pulled == 4, "\(status)")
+        }
+    }
+
     @Test("A peer that breaks off again and again without a byte is given up")
     func noProgress() async throws {
         try await CouchServer.with { server, target in
