@@ -106,7 +106,7 @@ struct FoundDocument: Sendable {
     }
 
     private var body: ByteBuffer {
-        let entries = attachments.isEmpty ? nil : JSONValue.object(JSONObject(attachments))
+        let entries: JSONValue? = attachments.isEmpty ? Optional.none : .object(JSONObject(attachments))
         guard var text else {
             var content = content
             if let entries { content["_attachments"] = entries }
