@@ -91,6 +91,8 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         case .http where [401, 403, 404, 407, 511].contains(code) || (300..<400).contains(code): .needsAction
         // 1011 is what a frame that was changed or lost on the way ends with, at either end. A fault that stays is tried ever more seldom.
         case .blip where code == 1011: .transient
+        // Memory is used up, this agent's or the peer's, which others may give back.
+        case .litecore where code == 13: .transient
         case .websocket where [1001, 1006, 1011, 1012, 1013, 4001, 408, 429, 502, 503, 504].contains(code): .transient
         case .websocket where [1002, 403].contains(code): .needsAction
         case .network where [1, 2, 3].contains(code) || (16...26).contains(code): .transient

@@ -31,6 +31,14 @@ public struct ReplicationLimits: Sendable {
         }
     }
 
+    /// The same where we asked for the documents: one for which there is no room fails by itself, and not its connection.
+    func within(_ memory: MemoryBudget) -> ReplicationLimits {
+        guard memory.limit / 2 < blip.maximumMessage else { return self }
+        var limits = self
+        limits.memoryForDocuments = memory.limit
+        return limits
+    }
+
     /// Of the connection beneath.
     var blip: BLIPLimits { shared.blip }
 
@@ -199,6 +207,8 @@ public struct ReplicationLimitValues: Sendable {
     public var loggedDocumentsPerBatch = 5
     /// The level of compression, as zlib counts; 0: none. 3 was measured to encode four times as fast as the usual 6, for 9 % more bytes.
     public var compressionLevel: Int32 = 3
+    /// Of limits.memory, where a document must not be longer than half of it: with what its message leaves behind it is counted half as much again.
+    var memoryForDocuments: Int?
     #if DEBUG
     /// For the simulation's tests of itself.
     var planted: PlantedFault?

@@ -119,6 +119,50 @@ struct HeldMemoryTests {
         #expect(checked.blobs.map(\.digest) == [digest(7)])
     }
 
+    @Test func aDocumentForWhichLimitsMemoryHasNoRoomFailsAloneAndByName() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await b.put("first", "{}")
+        try await b.put("large", "{\"text\":\"\(String(repeating: "x", count: 6 << 20))\"}")
+        try await b.put("last", "{}")
+        func pull(_ memory: Int) async -> (ReplicatorStatus, String?) {
+            let replicator = Replicator(
+                configuration: ReplicatorConfiguration(a, .pull) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: b, memory: .unlimited),
+                environment: .system, memory: MemoryBudget(limit: memory), logger: quietLogger())
+            let events = replicator.documentEvents()
+            let status = await replicator.run()
+            guard status.counts.failed > 0 else { return (status, nil) }
+            for await batch in events {
+                for event in batch { if let error = event.error { return (status, error.message) } }
+            }
+            return (status, nil)
+        }
+        let (status, words) = await pull(8 << 20)
+        #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
+        #expect(words?.contains("document large has ") == true && words?.contains("this agent's limits.memory (8388608)") == true, "\(words ?? "")")
+    }
+
+    /// The memory is this agent's, and the remedy is here.
+    @Test func aReplicatorWhoseSessionHasToEndSaysWhoseMemoryItIs() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        // Text that does not become a few frames by compression.
+        var (state, text) = (UInt64(7), [UInt8]())
+        for _ in 0..<(3 << 20) {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            text.append(UInt8(ascii: "A") + UInt8(state >> 59))
+        }
+        try await b.put("large", "{\"text\":\"\(String(decoding: text, as: UTF8.self).replacing("\\", with: "a"))\"}")
+        let memory = MemoryBudget(limit: 8 << 20)
+        let others = memory.share(changed: { _ in })
+        _ = others.hold(6 << 20, owedByPeer: 0)
+        let replicator = Replicator(
+            configuration: ReplicatorConfiguration(a, .pull) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: b, memory: .unlimited),
+            environment: .system, memory: memory, logger: quietLogger())
+        let error = await replicator.run().error
+        withExtendedLifetime(others) {}
+        #expect(error?.domain == .litecore && error?.code == 13 && error?.isTransient == true, "\(String(describing: error))")
+        #expect(error?.message.hasPrefix("this agent's limits.memory (8388608 bytes)") == true, "\(String(describing: error))")
+    }
+
     /// It is read as values for it, which is not done where the connection runs.
     @Test func aLargeDocumentTravelsWithTheNamesOfItsBlobs() async throws {
         let database = try TestDatabase("hub")

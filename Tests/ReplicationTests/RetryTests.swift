@@ -148,7 +148,7 @@ struct RetryTests {
     @Test func transientErrorsAreTheFieldsOnes() {
         let transient: [ReplicationError.Domain: Set<Int>] = [
             .http: [408, 429, 500, 502, 503, 504, 507], .websocket: [1001, 1006, 1011, 1012, 1013, 4001, 408, 429, 502, 503, 504],
-            .blip: [1011],
+            .blip: [1011], .litecore: [13],
             .network: Set([1, 2, 3] + Array(16...26)),
         ]
         for domain in [ReplicationError.Domain.http, .websocket, .network, .tls, .blip, .litecore, .plugin, .store] {

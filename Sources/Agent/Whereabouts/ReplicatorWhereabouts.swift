@@ -247,15 +247,22 @@ struct ReplicatorWhereabouts: Sendable {
 
 extension Replicator {
     /// Where to look while there is no connection, and the error names no remedy of its own.
-    nonisolated var offlineRemedy: String {
-        let target = configuration.shownTarget
-        if let error = status.error, error.domain == .websocket, [1012, 1013, 4001].contains(error.code) {
+    nonisolated var offlineRemedy: String { status.error.offlineRemedy(of: configuration.shownTarget) }
+}
+
+extension ReplicationError? {
+    func offlineRemedy(of target: String) -> String {
+        guard let error = self else { return "look whether \(target) can be reached from here" }
+        switch (error.domain, error.code) {
+        case (.litecore, 13) where error.message.hasPrefix("this agent's limits.memory"):
+            return "raise limits: { memory } of this agent: \(target) is reached, and what it sends does not fit"
+        case (.websocket, 1012), (.websocket, 1013), (.websocket, 4001):
             return "\(target) is reached and asks to come back later (\(error.code)): where it goes on doing so, look at its log and health"
+        case (.http, _), (.websocket, 400..<600):
+            return "\(target) is reached and answers with \(error.code): look at its log and health, or at those of a proxy in front of it"
+        case (.network, ReplicationError.NetworkCode.timeout.rawValue):
+            return "look whether \(target) can be reached from here, and whether it answers: its process may hang"
+        default: return "look whether \(target) can be reached from here"
         }
-        guard let error = status.error, error.domain == .http || error.domain == .websocket && (400..<600).contains(error.code) else {
-            return status.error?.domain == .network && status.error?.code == ReplicationError.NetworkCode.timeout.rawValue
-                ? "look whether \(target) can be reached from here, and whether it answers: its process may hang" : "look whether \(target) can be reached from here"
-        }
-        return "\(target) is reached and answers with \(error.code): look at its log and health, or at those of a proxy in front of it"
     }
 }

@@ -20,6 +20,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     /// What is said to who goes on with it.
     private var gaveWay: StoreError?
     private var count: UInt64 = 0
+    private var noted: (any Sendable)?
     private let write: StoreWrite
     /// The room that it takes, until it is installed or given up.
     private var incoming: StoreUsage.Incoming?
@@ -38,7 +39,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     init(store: BlobStore, resuming part: UnfinishedBlob, _ opened: UnfinishedBlob.Opened) {
         (write, incoming) = (.peers, part.incoming)
         self.store = store
-        (path, hasher, count) = (part.path, part.hasher, part.count)
+        (path, hasher, count, noted) = (part.path, part.hasher, part.count, part.note)
         (file, place) = opened
         place?.belongs(to: self)
     }
@@ -46,12 +47,18 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     /// Bytes that are written.
     public var size: UInt64 { lock.withLock { _ in count } }
 
+    /// What its user knows of the beginning, for who goes on with it.
+    package var note: (any Sendable)? {
+        get { lock.withLock { _ in noted } }
+        set { lock.withLock { _ in noted = newValue } }
+    }
+
     /// Gives away what is written, if it is worth that: nothing is written here afterwards, whoever still tries.
     func handOver(leastBytes: UInt64) -> UnfinishedBlob? {
         lock.withLock { _ in
             guard let file, let incoming, count >= leastBytes else { return nil }
             defer { (self.file, place, self.incoming) = (nil, nil, nil) }
-            return UnfinishedBlob(path: path, (file, place), hasher: hasher, count: count, incoming)
+            return UnfinishedBlob(path: path, (file, place), hasher: hasher, count: count, incoming, note: noted)
         }
     }
 

@@ -18,9 +18,11 @@ final class UnfinishedBlob: BlobUser, @unchecked Sendable {
     let count: UInt64
     /// The room that it takes.
     let incoming: StoreUsage.Incoming
+    /// The writer's.
+    let note: (any Sendable)?
 
-    init(path: String, _ opened: Opened, hasher: SHA1Hasher, count: UInt64, _ incoming: StoreUsage.Incoming) {
-        (self.path, self.hasher, self.count, self.incoming) = (path, hasher, count, incoming)
+    init(path: String, _ opened: Opened, hasher: SHA1Hasher, count: UInt64, _ incoming: StoreUsage.Incoming, note: (any Sendable)?) {
+        (self.path, self.hasher, self.count, self.incoming, self.note) = (path, hasher, count, incoming, note)
         self.opened = Mutex(opened)
         opened.place?.belongs(to: self)
     }

@@ -16,6 +16,7 @@ extension BLIPLimits {
             Profile.proveAttachment: Self.roomForProperties, Profile.norev: Self.roomForProperties,
             Profile.unsubChanges: Self.roomForProperties,
         ]
+        if let memory = limits.memoryForDocuments { maximumMessageByProfile[Profile.rev] = memory / 2 }
         maximumReply = lists
         #if DEBUG
         copiesReplies = limits.planted == .copiedReply

@@ -36,6 +36,12 @@ extension ReceivedFields {
         try sequence?.check(limits)
         body = request.body
         let size = request.isTruncated ? request.totalBytes : body.readableBytes
+        if request.isTruncated, size <= limits.maximumDocumentBytes, let memory = limits.memoryForDocuments {
+            throw MessageError(
+                code: 413,
+                message: "document \(id) has \(size) bytes, more than half of this agent's limits.memory (\(memory)); "
+                    + "set limits: { memory } here to \(2 * size) or more, then nightjar replicator NAME start")
+        }
         guard !request.isTruncated, size <= limits.maximumDocumentBytes else {
             throw MessageError(
                 code: 413, message: "document \(id) has \(size) bytes, max_document_bytes is \(limits.maximumDocumentBytes)")

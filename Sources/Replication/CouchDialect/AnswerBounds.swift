@@ -26,6 +26,12 @@ extension CouchDialect {
     /// more, fewer are asked for at a time.
     func answerBytes(isOne: Bool) -> Int { isOne ? Portions.answerBytes : min(Portions.answerBytes, memory.limit / 6) }
 
+    /// How much of an answer with one document is collected: it is here as it came and as it is stored, and there once more where it is looked at.
+    var documentBytes: Int { min(Portions.answerBytes, memory.limit / 8 * 3) }
+
+    /// The `limits.memory` with which a document of so many bytes comes.
+    static func memoryBytes(forDocument bytes: Int) -> Int { (bytes / 3 + 1) * 8 + 8 }
+
     /// A good answer is more than may be held as text and values. These are counted half as much again, and an eighth of `limits.memory` is never used.
     func isTooMuch(_ answer: PeerAnswer, isOne: Bool) -> Bool {
         if answer.isTooLarge { return true }
@@ -37,14 +43,18 @@ extension CouchDialect {
     /// Reads an answer, and counts text and values among what the session holds for as long as it works with them.
     func reading<Result>(_ answer: PeerAnswer, _ what: String, _ body: (JSONValue) async throws -> Result) async throws -> Result {
         let bytes = answer.body.readableBytes + AnswerBounds.treeSize(answer.body)
-        // For a while only: what is worked on may wait for this one.
-        for _ in 0..<Self.looks where state.withLock({ $0.bytesAtHand > 0 && $0.bytesAtHand + bytes > memory.limit / 12 * 7 }) {
-            try await environment.time.sleep(nanoseconds: 50_000_000)
-        }
+        try await untilRoom(for: bytes)
         state.withLock { $0.bytesAtHand += bytes }
         tell([])
         defer { state.withLock { $0.bytesAtHand -= bytes } }
         return try await body(try answer.json(what))
+    }
+
+    /// For a while only: what is worked on may wait for this one.
+    func untilRoom(for bytes: Int) async throws {
+        for _ in 0..<Self.looks where state.withLock({ $0.bytesAtHand > 0 && $0.bytesAtHand + bytes > memory.limit / 12 * 7 }) {
+            try await environment.time.sleep(nanoseconds: 50_000_000)
+        }
     }
 
     /// How often it is looked, 50 milliseconds apart, whether there is room.

@@ -19,6 +19,8 @@ struct AttachmentDownload: Sendable {
     var length: UInt64?
     /// The MD5 of what travels, if the document says it.
     var md5: [UInt8]?
+    /// What an earlier connection has brought.
+    var progress: DownloadProgress?
     /// What the peer is asked for counts there.
     var owed = OwedRequests()
     /// Told how many bytes came on the wire, those that come twice included.
@@ -30,9 +32,9 @@ struct AttachmentDownload: Sendable {
 
     /// - Returns: how many bytes came.
     func run(_ peer: any HTTPPeer, _ time: any TimeSource) async throws -> UInt64 {
-        let progress = DownloadProgress(length: length, md5: md5)
+        let progress = progress ?? DownloadProgress(length: length, md5: md5)
         var failures = 0
-        var mark: UInt64 = 0
+        var mark = progress.count
         while true {
             var cut: ReplicationError?
             do { try await ask(peer, progress, time) } catch is DownloadProgress.Changed {

@@ -46,7 +46,7 @@ extension CouchDialect {
             }
             if let found = reference, try await !database.blobs.perform({ $0.contains(found.digest) }) { reference = nil }
             let blob: BlobReference
-            if let reference { blob = reference } else { blob = try await take(name, entry, document) }
+            if let reference { blob = reference } else { blob = try await take(known, entry, document) }
             state.withLock { state in
                 if state.attachments.count >= Self.knownAttachments { state.attachments.removeAll() }
                 state.attachments[known] = blob
@@ -92,17 +92,18 @@ extension CouchDialect {
     }
 
     /// Brings one attachment into the blob store.
-    private func take(_ name: String, _ entry: JSONObject, _ document: FoundDocument) async throws -> BlobReference {
+    private func take(_ known: AttachmentName, _ entry: JSONObject, _ document: FoundDocument) async throws -> BlobReference {
+        let name = known.name
         let type = entry["content_type"]?.asString
         if let length = entry["length"]?.asUInt64, length > UInt64(limits.maximumBlobBytes) { throw tooLarge(name, length, document) }
         // Packed or not, as many bytes are stored.
         let length = entry["length"]?.asUInt64
-        let writer = try await database.blobs.perform { try $0.writer(length: length) }
         if let data = entry["data"]?.asString {
             guard let bytes = Base64.decode(data) else {
                 throw ReplicationError(domain: .http, code: 400, message: "the attachment \(name) of document \(document.id) is not base64")
             }
-            let digest = try await database.blobs.perform { _ in
+            let digest = try await database.blobs.perform { blobs in
+                let writer = try blobs.writer(length: length)
                 try writer.append(bytes)
                 return try writer.finish()
             }
@@ -112,11 +113,15 @@ extension CouchDialect {
         let names = name.split(separator: "/", omittingEmptySubsequences: false).map { PercentEncoding.encode(String($0)) }.joined(separator: "/")
         let path = "/\(PercentEncoding.encode(document.id.text))/\(names)?rev=\(document.revision.text)"
         let (blobs, limit) = (database.blobs, UInt64(limits.maximumBlobBytes))
-        let ticket = counters.blobs.begin(BlobUnderWay(.pull, document.id, name, size: entry["length"]?.asUInt64))
+        let (key, md5) = (Self.key(known, path), Self.md5(entry))
+        let (writer, begun) = try await begin(key, length: length, md5: md5)
+        let counted = begun.counted
+        var underWay = BlobUnderWay(.pull, document.id, name, size: length)
+        underWay.bytes = begun.progress.count
+        let ticket = counters.blobs.begin(underWay)
         defer { counters.blobs.end(ticket) }
         let writers = Mutex(writer)
-        let counted = CountedOnce()
-        let download = AttachmentDownload(path: path, length: entry["length"]?.asUInt64, md5: Self.md5(entry), owed: owed, received: { self.counters.exchanged(sent: 0, received: $0) }) {
+        var download = AttachmentDownload(path: path, length: length, md5: md5, owed: owed, received: { self.counters.exchanged(sent: 0, received: $0) }) {
             let old = writers.withLock { $0 }
             let fresh = try await blobs.perform { blobs in
                 // Its room is needed.
@@ -130,7 +135,12 @@ extension CouchDialect {
             let writer = writers.withLock { $0 }
             try await blobs.perform { _ in try piece.withUnsafeReadableBytes { try writer.append($0) } }
         }
-        let received = try await download.run(peer, environment.time)
+        download.progress = begun.progress
+        let received: UInt64
+        do { received = try await download.run(peer, environment.time) } catch {
+            keep(writers.withLock { $0 }, begun, key, after: error)
+            throw error
+        }
         if let length = entry["length"]?.asUInt64, length != received {
             // The answer was whole: another attempt would bring the same, and other documents are not to wait for it.
             throw ReplicationError(

@@ -118,6 +118,10 @@ final class CouchDialect: RequestingDialect, Sendable {
     let pulls: Bool
     let pushes: Bool
     let counters: ReplicationCounters
+    /// As which the peer's unfinished blobs are kept.
+    let blobOwner: String?
+    /// Told where the beginning of an attachment was here from an earlier connection.
+    let noteResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void
     let owed = OwedRequests()
     let state = Mutex(State())
     private let deliver = Mutex<@Sendable ([DialectEvent]) -> Void> { _ in }
@@ -125,12 +129,13 @@ final class CouchDialect: RequestingDialect, Sendable {
     /// Nil where the transport carries messages.
     init?(
         _ transport: any MessageTransport, _ role: SessionRole, _ environment: Environment, _ memory: MemoryBudget, _ wire: WireLog?,
-        _ counters: ReplicationCounters
+        _ counters: ReplicationCounters, resumed: @escaping @Sendable (BlobDigest, UInt64) -> Void = { _, _ in }
     ) {
         guard let peer = transport as? any HTTPPeer, case .active(let active) = role else { return nil }
         self.peer = peer
         self.wire = wire
         self.counters = counters
+        (blobOwner, noteResumed) = (role.blobOwner, resumed)
         self.environment = environment
         self.memory = memory
         limits = active.replicator.limits
@@ -173,6 +178,8 @@ final class CouchDialect: RequestingDialect, Sendable {
     var isOver: Bool { state.withLock { $0.isOver } }
     var hasPendingOutput: Bool { state.withLock { !$0.outgoing.isEmpty || $0.writes > 0 } }
     var bufferedBytes: Int { state.withLock { $0.bytesAtHand } }
+    /// What is at hand is work of ours.
+    var messageBytes: Int { 0 }
 
     func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
         write()

@@ -63,10 +63,12 @@ struct FoundDocument: Sendable {
     var isDeleted: Bool
     /// Without what belongs to the protocol.
     var content: JSONObject
+    /// The same of a large document, in place of ``content``.
+    var text: ByteBuffer?
     var attachments: [JSONObject.Member]
 
     /// What belongs to the protocol and says nothing of the content.
-    private static let protocolKeys: Set<String> = [
+    static let protocolKeys: Set<String> = [
         "_id", "_rev", "_revisions", "_deleted", "_attachments", "_conflicts", "_deleted_conflicts", "_revs_info", "_local_seq",
     ]
 
@@ -112,15 +114,25 @@ struct FoundDocument: Sendable {
     }
 
     /// What is stored of it.
-    var body: [UInt8] {
-        var content = content
-        if !attachments.isEmpty { content["_attachments"] = .object(JSONObject(attachments)) }
-        return JSONValue.object(content).serialize()
+    var body: ByteBuffer {
+        let entries: JSONValue? = attachments.isEmpty ? Optional.none : .object(JSONObject(attachments))
+        guard var text else {
+            var content = content
+            if let entries { content["_attachments"] = entries }
+            return ByteBuffer(bytes: JSONValue.object(content).serialize())
+        }
+        guard let entries else { return text }
+        // In place of the brace that ends it.
+        text.moveWriterIndex(to: text.writerIndex - 1)
+        text.writeString((text.readableBytes > 1 ? "," : "") + "\"_attachments\":")
+        text.writeBytes(entries.serialize())
+        text.writeInteger(UInt8(ascii: "}"))
+        return text
     }
 
     /// The engine's event for it.
     func arrival(_ sequence: RemoteSequence, _ limits: ReplicationLimits) -> PullEvent {
-        let body = ByteBuffer(bytes: body)
+        let body = body
         guard body.readableBytes <= limits.maximumDocumentBytes, history.count <= limits.maximumReceivedHistory else {
             let what = history.count > limits.maximumReceivedHistory
                 ? "a history of \(history.count) revisions, max_received_history is \(limits.maximumReceivedHistory)"

@@ -55,12 +55,17 @@ extension CouchDialect {
         let docs = JSONValue.array(
             wanted.map { ["id": .string($0.row.id.text), "rev": .string($0.row.revision.text), "atts_since": .array($0.ancestors.map { .string($0.text) })] })
         let path = "/_bulk_get?revs=true&latest=true&attachments=false&att_encoding_info=true"
-        let answer = try await ask(PeerRequest("POST", path, json: ["docs": docs], atMost: answerBytes(isOne: wanted.count == 1)))
+        let isOne = wanted.count == 1
+        var answer = try await ask(PeerRequest("POST", path, json: ["docs": docs], atMost: isOne ? documentBytes : answerBytes(isOne: false)))
         if [400, 404, 405, 415, 501].contains(answer.status) {
             state.withLock { $0.lacksBulkGet = true }
             return try await fetchOneByOne(wanted)
         }
-        if answer.status == 413 || isTooMuch(answer, isOne: wanted.count == 1) { return try await fetchHalves(of: wanted) { tooLarge($0) } }
+        if isOne, try await takeLarge(&answer, wanted[0]) { return }
+        if answer.status == 413 || isTooMuch(answer, isOne: isOne) {
+            let (isLong, length) = (answer.isTooLarge, answer.header("content-length").flatMap { Int($0) })
+            return try await fetchHalves(of: wanted) { isLong ? tooLong($0, length) : tooLarge($0) }
+        }
         guard answer.isGood else { throw ReplicationError(answer, to: "POST _bulk_get") }
         do {
             try await reading(answer, "POST _bulk_get") { json in
@@ -77,6 +82,32 @@ extension CouchDialect {
         }
     }
 
+    /// A document whose values would take much is taken by its bytes.
+    ///
+    /// - Parameter answer: its text goes as soon as the document is taken out of it.
+    /// - Returns: false where the answer is to be read as values.
+    private func takeLarge(_ answer: inout PeerAnswer, _ wanted: WantedRevision) async throws -> Bool {
+        let bytes = answer.body.readableBytes
+        guard answer.isGood, !answer.isTooLarge, bytes > RevisionChecking.smallBody, !answer.hasTooManyValues else { return false }
+        try await untilRoom(for: 2 * bytes)
+        state.withLock { $0.bytesAtHand += 2 * bytes }
+        tell([])
+        var held = 2 * bytes
+        defer { state.withLock { $0.bytesAtHand -= held } }
+        guard let large = LargeDocument(answer.body) else { return false }
+        var found = FoundRevision(["ok": .object(large.head)], of: wanted.row.id)
+        guard case .document(var document) = found else { return false }
+        answer.body = ByteBuffer()
+        document.text = large.content
+        found = .document(document)
+        // What is handed on is counted where it goes; with attachments it stays until these are here.
+        let left = document.attachments.isEmpty ? 0 : bytes
+        state.withLock { $0.bytesAtHand -= held - left }
+        held = left
+        try await take([found], for: [wanted])
+        return true
+    }
+
     /// Where one of them is not to be had: the others are.
     private func fetchHalves(of wanted: [WantedRevision], refusal: (WantedRevision) -> ReplicationError) async throws {
         if wanted.count == 1 { return refuse(wanted[0], refusal(wanted[0])) }
@@ -91,7 +122,12 @@ extension CouchDialect {
         for each in wanted {
             let open = PercentEncoding.encode("[\"\(each.row.revision.text)\"]")
             let path = "/\(PercentEncoding.encode(each.row.id.text))?revs=true&latest=true&att_encoding_info=true&open_revs=\(open)"
-            let answer = try await ask(PeerRequest("GET", path, json: nil))
+            var answer = try await ask(PeerRequest("GET", path, json: nil, atMost: documentBytes))
+            if try await takeLarge(&answer, each) { continue }
+            if answer.isTooLarge {
+                refuse(each, tooLong(each, answer.header("content-length").flatMap { Int($0) }))
+                continue
+            }
             if isTooMuch(answer, isOne: true) { refuse(each, tooLarge(each)); continue }
             if answer.status == 404 { try await giveUp([each]); continue }
             guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
@@ -106,6 +142,16 @@ extension CouchDialect {
         ReplicationError(
             domain: .http, code: 413,
             message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes), or values of more than \(AnswerBounds.tree) (couch_tree_bytes), or is more than limits.memory (\(memory.limit) bytes) leaves for one answer")
+    }
+
+    /// - Parameter length: of the answer, if the peer said it.
+    private func tooLong(_ wanted: WantedRevision, _ length: Int?) -> ReplicationError {
+        guard documentBytes < Portions.answerBytes, length ?? 0 <= Portions.answerBytes else { return tooLarge(wanted) }
+        let needed = Self.memoryBytes(forDocument: length ?? limits.maximumDocumentBytes)
+        return ReplicationError(
+            domain: .http, code: 413,
+            message: "document \(wanted.row.id) has \(length.map { "\($0) bytes, " } ?? "")more than the \(documentBytes) bytes that this agent's limits.memory (\(memory.limit)) "
+                + "leaves for one document; set limits: { memory } here to \(needed)\(length == nil ? ", which is enough for any," : "") or more, then nightjar replicator NAME start")
     }
 
     private func unreadable(_ wanted: WantedRevision, _ flaw: JSONError) -> ReplicationError {

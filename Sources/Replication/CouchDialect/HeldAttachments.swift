@@ -36,7 +36,7 @@ extension CouchDialect {
         defer { withExtendedLifetime(room) {} }
         do {
             let document = try FoundDocument(held: revision)
-            return .success(try await withAttachments(document, document.history).body)
+            return .success([UInt8](try await withAttachments(document, document.history).body.readableBytesView))
         } catch {
             return .failure(try failure(of: error))
         }

@@ -54,10 +54,14 @@ final class SessionAccounts {
         // What a socket does not take is its peer's to read. Below the transport's watermark nobody would say that it has gone.
         let unread = session.transport.isWritable ? 0 : session.transport.waitingBytes
         // What was read for the peer waits for its answers.
-        let owedByPeer =
+        let unsettled =
             (session.dialect.messageBytes + unfinishedBytes) / 2 * 3 + unread + session.blobs.machine.bytes + awaitedBytes + (session.blobs.machine.isFetching ? bufferedBytes : 0)
             + outgoingBytes / 4 * 5
-        let tools = session.dialect.bufferedBytes - session.dialect.messageBytes
+        // Answers to our own requests are bounded by what was asked for, and are our work: to end the connection for them would only have them
+        // asked for again.
+        let isOurWork = session.couch != nil
+        let owedByPeer = isOurWork ? 0 : unsettled
+        let tools = session.dialect.bufferedBytes - session.dialect.messageBytes + (isOurWork ? unsettled : 0)
         let held = session.questions.waiting.bytes + session.intake.bytes + bytesElsewhere + subscribedBytes + session.outgoing.bytes + session.blobs.namedBytes
         // A quarter more is lost between pieces that come and go.
         let all = owedByPeer + tools + ((session.blobs.machine.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
@@ -96,12 +100,20 @@ final class SessionAccounts {
             // Not 1013, for which Couchbase Lite stops for good.
             // A CLOSE frame would wait behind what the socket does not take, and all of that with it, counted by nobody.
             let isStuck = !session.transport.isWritable
-            session.finish(error: ReplicationError(domain: .websocket, code: 1013, message: message), closeCode: isStuck ? nil : 4001, reason: message)
+            session.finish(error: evictionError(message), closeCode: isStuck ? nil : 4001, reason: message)
             if isStuck { session.transport.drop() }
         case .crowded, .free:
             for link in session.links where link.push != nil { session.tell(link, push: .throttled(now == .crowded)) }
             session.drain()
         }
+    }
+
+    /// Who runs a replicator is told that the memory is its own agent's, not the peer's.
+    private func evictionError(_ message: String) -> ReplicationError {
+        guard !session.isPassive else { return ReplicationError(domain: .websocket, code: 1013, message: message) }
+        return ReplicationError(
+            domain: .litecore, code: 13,
+            message: "this agent's limits.memory (\(session.memory.limit) bytes) is used up, most of it by what this peer sends; raise limits: { memory } here")
     }
 
     /// Revisions are refused for the moment: more wait to be stored than may, while blobs keep the connection open. A peer that pushes offers

@@ -99,7 +99,7 @@ final class SessionDriver {
         switch role {
         case .active(let active):
             database = active.replicator.database
-            limits = active.replicator.limits
+            limits = active.replicator.limits.within(memory)
             (isPassive, channelPeer, whyNothingMayBePushed) = (false, nil, nil)
             pushesHere = active.replicator.type.pushes
         case .passive(let passive):
@@ -109,7 +109,7 @@ final class SessionDriver {
             pushesHere = false
         }
         let wire = role.wireLog(transport)
-        couch = CouchDialect(transport, role, environment, memory, wire, counters)
+        couch = CouchDialect(transport, role, environment, memory, wire, counters, resumed: observer.blobResumed)
         if let couch {
             dialect = couch
         } else {
@@ -120,6 +120,7 @@ final class SessionDriver {
 
     func start(_ owner: ReplicationSession) {
         self.owner = owner
+        if !isPassive { counters.beginAnew() }
         accounts.open()
         if naming != .trees { database.noteVersionPeer() }
         reconnecting.start()
@@ -244,6 +245,7 @@ final class SessionDriver {
         blobs.end()
         counters.blobs.endAll()
         accounts.end()
+        if !isPassive, ending != .complete { counters.note(offeredAgain: links.reduce(0) { $0 + ($1.pull.tracker?.offeredAgain ?? 0) }) }
         for link in links {
             counters.add(link.counts - link.countsSeen)
             link.countsSeen = link.counts

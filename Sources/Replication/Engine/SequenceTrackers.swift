@@ -58,9 +58,13 @@ public struct RemoteSequenceTracker: Sendable {
         var after = RemoteSequenceTracker.none
         /// It stays open, whatever comes.
         var isLeft = false
+        /// How many rows are done between this one and the next open one.
+        var doneCount: UInt32 = 0
     }
 
     private static let none = -1
+    /// Rows that are dealt with and offered again all the same by another connection: done behind an open one, or left open.
+    private(set) var offeredAgain: UInt64 = 0
     /// Rows that are open, at places that those which are done leave to others.
     private var rows: [Row] = []
     private var free: [Int] = []
@@ -109,6 +113,7 @@ public struct RemoteSequenceTracker: Sendable {
     public mutating func leave(_ sequence: RemoteSequence) {
         guard let place = places[sequence], !rows[place].isLeft else { return }
         rows[place].isLeft = true
+        offeredAgain += 1
         join(rows[place].after)
         join(place)
     }
@@ -126,10 +131,16 @@ public struct RemoteSequenceTracker: Sendable {
     private mutating func remove(_ place: Int) {
         let row = rows[place]
         release(place)
+        if row.isLeft { offeredAgain -= 1 }
         bytes -= Self.bytes(row.sequence) + (row.doneBehind.map(Self.bytesBehind) ?? 0)
         let through = row.doneBehind ?? row.sequence
         if row.after == Self.none { last = row.before } else { rows[row.after].before = row.before }
-        guard row.before != Self.none else { return reached = through }
+        guard row.before != Self.none else {
+            offeredAgain -= UInt64(row.doneCount)
+            return reached = through
+        }
+        rows[row.before].doneCount &+= row.doneCount &+ 1
+        offeredAgain += 1
         bytes += Self.bytesBehind(through) - (rows[row.before].doneBehind.map(Self.bytesBehind) ?? 0)
         rows[row.before].doneBehind = through
         rows[row.before].after = row.after
@@ -137,6 +148,7 @@ public struct RemoteSequenceTracker: Sendable {
 
     private mutating func release(_ place: Int) {
         rows[place].doneBehind = nil
+        rows[place].doneCount = 0
         if places.isEmpty, rows.count > Self.keptPlaces { (rows, free) = ([], []) } else { free.append(place) }
     }
 

@@ -124,6 +124,8 @@ public final class ReplicationCounters: Sendable {
         var counts = ReplicationCounts()
         var beforeBurst = ReplicationCounts()
         var isAtRest = false
+        /// Of the last connection's documents, those that the next one is offered again.
+        var offeredAgain: UInt64 = 0
     }
 
     private let state = Mutex(State())
@@ -187,6 +189,18 @@ public final class ReplicationCounters: Sendable {
         update { counts in
             counts.bytesSent += UInt64(sent)
             counts.bytesReceived += UInt64(received)
+        }
+    }
+
+    /// A connection ended before its time: what it dealt with behind something that is open comes again.
+    func note(offeredAgain count: UInt64) { state.withLock { $0.offeredAgain = count } }
+
+    /// The next connection counts it anew.
+    func beginAnew() {
+        state.withLock { state in
+            state.counts.completed -= min(state.counts.completed, state.offeredAgain)
+            if state.offeredAgain > 0 { state.counts.total = min(state.counts.total, state.counts.completed) }
+            state.offeredAgain = 0
         }
     }
 

@@ -96,6 +96,38 @@ struct CouchDownloadTests {
         }
     }
 
+    @Test("Another connection goes on where the one before was given up")
+    func anotherConnection() async throws {
+        try await CouchServer.with { server, target in
+            let log = cut(server, [1 << 20, 0, 0, 0], .part)
+            let (a, status) = try await pull(server, target)
+            #expect(try await a.body("log") == nil && log.all.count == 4, "\(status) \(log.all)")
+            let configuration = ReplicatorConfiguration(a, to: target, .pull) { $0.retry.maximumAttempts = 1 }
+            let again = await Replicator(configuration, try DatabaseClient(target)).run()
+            #expect(again.error == nil && again.counts.pulled == 1, "\(again)")
+            try await expectWhole(a)
+            let start = log.all.count == 5 ? Int(log.all[4].dropFirst(6).dropLast()) : nil
+            #expect(start ?? 0 >= 64 << 10, "\(log.all)")
+        }
+    }
+
+    @Test("What is offered again with each attempt counts once")
+    func countedOnce() async throws {
+        try await CouchServer.with { server, target in
+            let log = cut(server, [0, 0], .part)
+            let a = try TestDatabase()
+            let attachment = CouchTree.Attachment(type: "application/octet-stream", bytes: bytes, revpos: 1)
+            server.change { tree in
+                _ = tree.edit("log", "{}", attachments: ["big": attachment])
+                for id in ["x", "y", "z"] { _ = tree.edit(id, "{}") }
+            }
+            let configuration = ReplicatorConfiguration(a, to: target, .pull) { $0.retry.maximumAttempts = 5 }
+            let status = await Replicator(configuration, try DatabaseClient(target), environment: JumpingTime().environment).run()
+            #expect(status.error == nil && log.all.count == 3, "\(status) \(log.all)")
+            #expect(status.counts.completed == 4 && status.counts.total == 4 && status.counts.pulled == 4, "\(status)")
+        }
+    }
+
     @Test("A peer that breaks off again and again without a byte is given up")
     func noProgress() async throws {
         try await CouchServer.with { server, target in

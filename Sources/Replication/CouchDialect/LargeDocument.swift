@@ -1,0 +1,112 @@
+import Documents
+import Encodings
+import NIOCore
+
+/// The document of an answer to a request for one, taken apart by its bytes: as values, and beside its text, a document of some megabytes would be
+/// more than `limits.memory` leaves for it.
+struct LargeDocument {
+    /// What belongs to the protocol.
+    private(set) var head = JSONObject()
+    /// The rest, an object.
+    private(set) var content = ByteBuffer()
+
+    /// Nil where the answer is not that of `_bulk_get` or `open_revs` with one document, or no JSON: it is to be read as values, and says so.
+    init?(_ answer: ByteBuffer) {
+        let isRead = answer.withUnsafeReadableBytes { raw -> Bool in
+            guard (try? JSONScanner.checkValue(raw)) != nil else { return false }
+            return read(JSONBytes(text: raw.bindMemory(to: UInt8.self)))
+        }
+        guard isRead else { return nil }
+    }
+
+    private mutating func read(_ bytes: JSONBytes) -> Bool {
+        let root = bytes.start(0)
+        let results = bytes.member("results", at: root).flatMap { bytes.onlyElement(at: $0) }
+        let list = results.flatMap { bytes.member("docs", at: $0) } ?? root
+        guard let found = bytes.onlyElement(at: list), let document = bytes.member("ok", at: found), bytes.isObject(document) else { return false }
+        content = ByteBufferAllocator().buffer(capacity: bytes.end(of: document) - document)
+        content.writeInteger(UInt8(ascii: "{"))
+        bytes.forEachMember(at: document) { key, value in
+            if let name = bytes.reservedKey(key), FoundDocument.protocolKeys.contains(name) {
+                head[name] = try? JSONValue(stored: Array(bytes.text[value]))
+                return
+            }
+            if content.readableBytes > 1 { content.writeInteger(UInt8(ascii: ",")) }
+            content.writeBytes(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(bytes.text)[key]))
+            content.writeInteger(UInt8(ascii: ":"))
+            content.writeBytes(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(bytes.text)[value]))
+        }
+        content.writeInteger(UInt8(ascii: "}"))
+        return true
+    }
+}
+
+/// Text that was checked to be JSON; values are named by where they begin.
+private struct JSONBytes {
+    let text: UnsafeBufferPointer<UInt8>
+
+    func isObject(_ at: Int) -> Bool { at < text.count && text[at] == UInt8(ascii: "{") }
+
+    func start(_ from: Int) -> Int {
+        var at = from
+        while at < text.count, text[at] <= 0x20 { at += 1 }
+        return at
+    }
+
+    /// Behind the value that begins here.
+    func end(of start: Int) -> Int {
+        var (at, depth) = (start, 0)
+        while at < text.count {
+            switch text[at] {
+            case UInt8(ascii: "\""):
+                at = text.endOfJSONString(at)
+                if depth == 0 { return at }
+                continue
+            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                if depth == 0 { return at }
+                depth -= 1
+                if depth == 0 { return at + 1 }
+            case UInt8(ascii: ","), 0...0x20: if depth == 0 { return at }
+            default: break
+            }
+            at += 1
+        }
+        return at
+    }
+
+    func forEachMember(at object: Int, _ body: (_ key: Range<Int>, _ value: Range<Int>) -> Void) {
+        guard isObject(object) else { return }
+        var at = start(object + 1)
+        while at < text.count, text[at] == UInt8(ascii: "\"") {
+            let key = at..<end(of: at)
+            let value = start(start(key.upperBound) + 1)
+            let stop = end(of: value)
+            guard value < stop else { return }
+            body(key, value..<stop)
+            at = start(stop)
+            if at < text.count, text[at] == UInt8(ascii: ",") { at = start(at + 1) }
+        }
+    }
+
+    func member(_ name: String, at object: Int) -> Int? {
+        var found: Int?
+        forEachMember(at: object) { key, value in
+            if key.count == name.utf8.count + 2, text[key].dropFirst().dropLast().elementsEqual(name.utf8) { found = value.lowerBound }
+        }
+        return found
+    }
+
+    func onlyElement(at array: Int) -> Int? {
+        guard array < text.count, text[array] == UInt8(ascii: "[") else { return nil }
+        let first = start(array + 1)
+        let next = start(end(of: first))
+        return first < next && next < text.count && text[next] == UInt8(ascii: "]") ? first : nil
+    }
+
+    /// A key that begins with `_`, however it is spelled.
+    func reservedKey(_ key: Range<Int>) -> String? {
+        guard key.count > 2, [UInt8(ascii: "_"), UInt8(ascii: "\\")].contains(text[key.lowerBound + 1]) else { return nil }
+        return (try? JSONValue(parsing: Array(text[key])))?.asString
+    }
+}

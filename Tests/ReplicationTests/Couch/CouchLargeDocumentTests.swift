@@ -1,0 +1,85 @@
+import Documents
+import DocumentStore
+import Environment
+import NIOCore
+import Testing
+import Transport
+
+@testable import Replication
+
+/// Documents that are a good part of `limits.memory`.
+@Suite(.timeLimit(.minutes(5)))
+struct CouchLargeDocumentTests {
+    private func pull(_ database: TestDatabase, _ target: String, _ memory: MemoryBudget) async throws -> (ReplicatorStatus, words: String?) {
+        let configuration = ReplicatorConfiguration(database, to: target, .pull) { $0.retry.maximumAttempts = 1 }
+        let replicator = Replicator(configuration: configuration, connector: try DatabaseClient(target), environment: .system, memory: memory, logger: quietLogger())
+        let events = replicator.documentEvents()
+        let status = await replicator.run()
+        guard status.counts.failed > 0 else { return (status, nil) }
+        for await batch in events {
+            for event in batch { if let error = event.error { return (status, error.message) } }
+        }
+        return (status, nil)
+    }
+
+    private func grow(_ server: CouchServer, _ bytes: Int) {
+        let text = String(repeating: "x", count: bytes)
+        server.change { tree in
+            tree.edit("first", "{}")
+            tree.edit("large", "{\"text\":\"\(text)\",\"n\":7}")
+            tree.edit("last", "{}")
+        }
+    }
+
+    @Test("a document that is as large as documents may be comes with the default limits.memory", arguments: [true, false])
+    func largest(hasBulkGet: Bool) async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            server.state.withLock { $0.hasBulkGet = hasBulkGet }
+            grow(server, 19 << 20)
+            let memory = MemoryBudget(limit: 64 << 20)
+            let (status, words) = try await pull(a, target, memory)
+            #expect(status.error == nil && status.counts.pulled == 3 && status.counts.failed == 0, "\(status) \(words ?? "")")
+            let body = try await a.body("large") ?? ""
+            #expect(body.utf8.count > 19 << 20 && body.hasSuffix("\"n\":7}"))
+        }
+    }
+
+    @Test("where limits.memory has no room for a document, that one fails by name with the value it needs, and the others come")
+    func noRoom() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            grow(server, 3 << 20)
+            let (status, words) = try await pull(a, target, MemoryBudget(limit: 4 << 20))
+            #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
+            #expect(words?.contains("document large has ") == true && words?.contains("this agent's limits.memory (4194304)") == true, "\(words ?? "")")
+            let needed = words?.number(after: "limits: { memory } here to ")
+            let again = try TestDatabase()
+            let second = try await pull(again, target, MemoryBudget(limit: try #require(needed)))
+            #expect(second.0.error == nil && second.0.counts.pulled == 3, "\(second)")
+        }
+    }
+
+    @Test("a document is taken out of an answer by its bytes")
+    func bytes() throws {
+        let document = "{ \"_id\" : \"a\", \"\\u005frev\":\"1-aa\",\"x\":{\"_id\":[1,\"}\"]} ,\"_other\":1,\"_attachments\":{\"f\":{\"stub\":true}}, \"y\":\"\\\"\" }"
+        for answer in ["{\"results\":[{\"id\":\"a\",\"docs\":[{\"ok\":\(document)}]}]}\n", " [ {\"ok\":\(document)} ] "] {
+            let large = try #require(LargeDocument(ByteBuffer(string: answer)))
+            #expect(String(buffer: large.content) == "{\"x\":{\"_id\":[1,\"}\"]},\"_other\":1,\"y\":\"\\\"\"}")
+            #expect(large.head["_id"] == "a" && large.head["_rev"] == "1-aa" && large.head["_attachments"]?["f"]?["stub"] == true)
+        }
+        let others = [
+            "{\"results\":[{\"id\":\"a\",\"docs\":[{\"ok\":{}},{\"ok\":{}}]}]}", "{\"results\":[]}", "[{\"error\":{}}]", "[]", "{", "", "[{\"ok\":1}]",
+            "[{\"ok\":{\"a\":1,\"a\":2}}]",
+        ]
+        for answer in others { #expect(LargeDocument(ByteBuffer(string: answer)) == nil, "\(answer)") }
+    }
+}
+
+extension String {
+    /// The number that follows these words.
+    fileprivate func number(after words: String) -> Int? {
+        guard let place = firstRange(of: words)?.upperBound else { return nil }
+        return Int(self[place...].prefix { $0.isNumber })
+    }
+}
