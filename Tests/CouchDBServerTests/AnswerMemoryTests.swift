@@ -36,6 +36,14 @@ import Testing
         var all: [String] { names.withLock { $0 } }
     }
 
+    /// How many are at it at the same time.
+    private final class Inside: Sendable {
+        private let state = Mutex((now: 0, most: 0, used: 0))
+        var found: (now: Int, most: Int, used: Int) { state.withLock { $0 } }
+        func enter(_ used: Int) { state.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1), max($0.used, used)) } }
+        func leave() { state.withLock { $0.now -= 1 } }
+    }
+
     @Test("a feed that waits for hours is not cut for an answer that nobody reads")
     func feeds() async throws {
         let time = QuickTime()
@@ -74,20 +82,20 @@ import Testing
     func largeWrites() async throws {
         let budget = MemoryBudget(limit: Self.limit)
         let memory = AnswerMemory(budget, time: QuickTime())
-        let inside = Mutex((now: 0, most: 0, used: 0))
+        let inside = Inside()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<4 {
                 group.addTask {
                     try await memory.writing(8 << 20) {
-                        inside.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1), max($0.used, budget.used)) }
+                        inside.enter(budget.used)
                         for _ in 0..<20 { await Task.yield() }
-                        inside.withLock { $0.now -= 1 }
+                        inside.leave()
                     }
                 }
             }
             try await group.waitForAll()
         }
-        let found = inside.withLock { $0 }
+        let found = inside.found
         #expect(found.most == 1 && found.used == 8 << 20 && budget.used == 0, "\(found)")
     }
 }
