@@ -82,7 +82,8 @@ public final class MemoryBudget: Sendable {
 
     /// `limits.memory`: bytes.
     public let limit: Int
-    private let time: any TimeSource
+    /// By which it tells how old a debt is, and by which whoever waits for room does.
+    package let time: any TimeSource
     let resident: (@Sendable () -> Int)?
     let state = Mutex(State())
 

@@ -14,6 +14,9 @@ extension ReplicationError {
     /// It cannot be done now: whoever has it keeps it, and tries again. 503 is the one status that every client survives and retries.
     package static func busy(_ message: String) -> Self { Self(domain: .http, code: 503, message: message) }
 
+    /// What came is not what was asked for, and what was may come yet.
+    package static func mistaken(_ message: String) -> Self { Self(domain: .http, code: 502, message: message) }
+
     /// A policy that could not decide holds the document.
     package init(_ failure: PolicyFailure) {
         self.init(domain: .plugin, code: 503, message: "\(failure.kind): \(failure.message)")
@@ -26,6 +29,9 @@ extension ReplicationError {
 
     /// The peer may not have it, or does not let us.
     package var isForbidden: Bool { domain == .http && code == 403 }
+
+    /// The peer does not have it, or does not give it to us.
+    package var isNotGiven: Bool { domain == .http && (code == 403 || code == 404) }
 
     /// The peer cannot do it now.
     package var isBusy: Bool { domain == .http && code == 503 }

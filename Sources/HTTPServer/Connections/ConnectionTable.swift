@@ -83,10 +83,10 @@ final class ConnectionTable: Sendable {
     private let allBodyBytes = Atomic(0)
     let limits: HTTPLimits
     let memory: MemoryBudget
-    let time: any TimeSource
+    var time: any TimeSource { memory.time }
 
-    init(limits: HTTPLimits, memory: MemoryBudget, time: any TimeSource = SystemTime()) {
-        (self.limits, self.memory, self.time) = (limits, memory, time)
+    init(limits: HTTPLimits, memory: MemoryBudget) {
+        (self.limits, self.memory) = (limits, memory)
     }
 
     var socketCount: Int { counts.withLock { $0.entries.count } }

@@ -32,7 +32,6 @@ package final class HTTPListener: Sendable {
         package var limits = HTTPLimits()
         /// Of the agent: what collected bodies draw on.
         package var memory = MemoryBudget.unlimited
-        package var time: any TimeSource = SystemTime()
         /// The handlers beneath HTTP, such as TLS, for each accepted connection, on its event loop. They pass plain bytes on and may
         /// fire a ``PeerIdentity``.
         package var makeLowerHandlers: @Sendable () throws -> [any ChannelHandler] = { [] }
@@ -69,7 +68,7 @@ package final class HTTPListener: Sendable {
             self.configuration = configuration
             self.logger = logger
             self.respond = respond
-            table = ConnectionTable(limits: configuration.limits, memory: configuration.memory, time: configuration.time)
+            table = ConnectionTable(limits: configuration.limits, memory: configuration.memory)
         }
 
         func answer(_ request: HTTPRequest) async -> HTTPResponse {

@@ -284,7 +284,7 @@ struct BlobMachine {
             return
         }
         // The peer may say no for one document, which was purged there for example, and yes for another one.
-        let others = error.isOfOneDocument ? blob.waiting.filter { $0.document != blob.document || $0.waiter.slot != blob.slot } : []
+        let others = error.isNotGiven ? blob.waiting.filter { $0.document != blob.document || $0.waiter.slot != blob.slot } : []
         if let next = others.first { askAgain(blob, in: next, for: others) }
         let spared = Set(others.map(\.waiter))
         for waiting in blob.waiting where !spared.contains(waiting.waiter) {
@@ -330,9 +330,4 @@ struct BlobMachine {
             if blob.stage.hasPlace { actions.append(.abandon(blob.transfer)) }
         }
     }
-}
-
-extension ReplicationError {
-    /// A blob is refused in the name of one document: the peer does not have that any more, or does not give the blob for it.
-    fileprivate var isOfOneDocument: Bool { domain == .http && (code == 403 || code == 404) }
 }

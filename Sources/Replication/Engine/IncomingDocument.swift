@@ -95,7 +95,7 @@ extension ReplicationError {
 
     /// It is still owed, and asked for again on another connection.
     static func cameInstead(of id: DocumentID, _ other: DocumentID) -> Self {
-        Self(domain: .http, code: 502, message: "the peer was asked for document \(id) and sent a revision of document \(other.text.prefix(100)) in its place")
+        .mistaken("the peer was asked for document \(id) and sent a revision of document \(other.text.prefix(100)) in its place")
     }
 }
 
