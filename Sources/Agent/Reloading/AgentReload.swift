@@ -226,6 +226,8 @@ extension Agent {
             }
             done.append(take(listener, obstacle))
         }
+        // Who changes a replicator's own settings wants to see it at work with them.
+        shared.withLock { state in for replicator in plan.change.replicators.changed { state.replicatorHalts[replicator.name] = nil } }
         for replicator in plan.startedReplicators {
             let outcome = try await startReplicator(replicator)
             done.append("replicator \(replicator.name.value) \(outcome)")
