@@ -22,7 +22,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
         discussion: """
             start: also makes one that waits for its next attempt try now, and has one that is connected try at once the documents that wait: held, refused, \
             or not to be exchanged for the moment. suspend: ends the connection and makes none \
-            until resume, start, or the agent's next start. pending: documents that wait to be pushed (direction push), \
+            until resume, start, a reload that changes the replicator's own settings, or the agent's next start. pending: documents that wait to be pushed (direction push), \
             with the reason where the peer could not take them: those after the checkpoint that the remote is not known to have, and those that a push \
             filter rejected which has changed since. Not what the push \
             filter rejects, or what the checkpoint has passed as held or refused. Behind them those that came and could not be pulled for the moment \
