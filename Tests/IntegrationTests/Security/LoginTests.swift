@@ -38,7 +38,8 @@ struct LoginTests {
         #expect(try await login(agent, "ada:secret").status == 101)
         let before = try await checks(agent)
         let statuses = try await withThrowingTaskGroup(of: Int.self) { tasks in
-            for number in 0..<300 { tasks.addTask { try await login(agent, "victim:\(number)").status } }
+            // One address may have 256 connections (max_connections_per_address); a busy machine may have all of them open at once.
+            for number in 0..<240 { tasks.addTask { try await login(agent, "victim:\(number)").status } }
             var statuses: [Int: Int] = [:]
             // In the middle of it: one who has logged in before, and one who has not.
             #expect(try await login(agent, "ada:secret").status == 101)
@@ -50,7 +51,7 @@ struct LoginTests {
         // 20 for nothing, and one for each wait that passed meanwhile.
         // Ada, who had logged in before, cost none, and Bob one.
         let guesses = try await checks(agent) - before - 1
-        #expect((20...30).contains(guesses), "\(guesses) of 300 guesses cost a password hash; \(statuses)")
+        #expect((20...30).contains(guesses), "\(guesses) of 240 guesses cost a password hash; \(statuses)")
         #expect(try await agent.stop().status == 0)
     }
 
