@@ -121,7 +121,7 @@ struct CrowdMemoryTests {
         let honest = try await Peer(hub.connect())
         let gate = await Gate.readers(database)
         var crowd: [Peer] = []
-        for _ in 0..<120 {
+        for _ in 0..<240 {
             let transport = try await hub.connect()
             let peer = Peer(transport)
             transport.executionContext.execute { transport.setReading(false) }
@@ -132,9 +132,9 @@ struct CrowdMemoryTests {
         try await eventually("answers are read") { memory.highestReserved > 120_000 }
         #expect(await honest.ask("getCheckpoint", [("client", "small")])?.error == nil)
         try await eventually("all are read, or refused") { memory.reserved == 0 }
-        // All of the first answers would hold 22 MB.
+        // All of the first answers would hold 44 MB. What those hold who have to go counts until they have gone.
         let highest = memory.takeHighest()
-        #expect(memory.highestReserved <= memory.workLimit && highest <= memory.limit + memory.limit / 10, "\(highest) of \(memory.limit)")
+        #expect(memory.highestReserved <= memory.workLimit && highest <= memory.limit + memory.limit / 2, "\(highest) of \(memory.limit)")
         for peer in crowd { peer.close() }
     }
 
