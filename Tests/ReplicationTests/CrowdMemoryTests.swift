@@ -232,6 +232,24 @@ struct CrowdMemoryTests {
         peer.close()
     }
 
+    /// A small frame may become megabytes, and what others hold that have to go is still here.
+    @Test func noFrameIsLookedAtWhileTheBudgetIsUsedUp() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 16 << 20)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
+        await session.start()
+        let peer = Peer(client)
+        let others = memory.share { _ in }
+        _ = others.hold(memory.limit + 1, owedByPeer: 0)
+        async let answer = peer.ask("getCheckpoint", [("client", "cp")])
+        try await eventually("it waits") { await session.waitsWithFrames }
+        _ = others.hold(0, owedByPeer: 0)
+        #expect(await answer != nil)
+        peer.close()
+    }
+
     /// Another subscription takes the place of one whose documents were wanted.
     @Test func whatWaitsForItsMessageGoesWithItsPush() {
         var outgoing = OutgoingRevisions()
@@ -278,6 +296,7 @@ struct CrowdMemoryTests {
 extension ReplicationSession {
     fileprivate var revisionsOnTheirWay: Int { driver.links.first?.push?.ledger.inFlight ?? 0 }
     fileprivate var bytesOfMessagesMade: Int { driver.dialect.queuedBytes }
+    fileprivate var waitsWithFrames: Bool { !driver.intake.isEmpty && driver.intake.isPaused }
     fileprivate var revisionsNotMade: Int { driver.outgoing.count }
     fileprivate var readsAPage: Bool { if case .feed? = driver.links.first?.push?.feed.reading { true } else { false } }
 }
