@@ -128,13 +128,7 @@ struct HeldMemoryTests {
             let replicator = Replicator(
                 configuration: ReplicatorConfiguration(a, .pull) { $0.retry.maximumAttempts = 1 }, connector: MemoryHub(database: b, memory: .unlimited),
                 environment: .system, memory: MemoryBudget(limit: memory), logger: quietLogger())
-            let events = replicator.documentEvents()
-            let status = await replicator.run()
-            guard status.counts.failed > 0 else { return (status, nil) }
-            for await batch in events {
-                for event in batch { if let error = event.error { return (status, error.message) } }
-            }
-            return (status, nil)
+            return await replicator.run { $0.error != nil }
         }
         let (status, words) = await pull(8 << 20)
         #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")

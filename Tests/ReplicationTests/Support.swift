@@ -133,3 +133,19 @@ final class TestDatabase: Sendable {
         }
     }
 }
+
+extension Replicator {
+    /// Runs to its end.
+    ///
+    /// - Parameter isWanted: of the errors that it reports of documents.
+    /// - Returns: how it ended, and the first such error; nil where nothing failed.
+    func run(looksFor isWanted: (DocumentEvent) -> Bool) async -> (ReplicatorStatus, words: String?) {
+        let events = documentEvents()
+        let status = await run()
+        guard status.counts.failed > 0 else { return (status, nil) }
+        for await batch in events {
+            if let found = batch.first(where: isWanted) { return (status, found.error?.message) }
+        }
+        return (status, nil)
+    }
+}

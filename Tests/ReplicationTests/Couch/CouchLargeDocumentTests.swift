@@ -13,13 +13,7 @@ struct CouchLargeDocumentTests {
     private func pull(_ database: TestDatabase, _ target: String, _ memory: MemoryBudget) async throws -> (ReplicatorStatus, words: String?) {
         let configuration = ReplicatorConfiguration(database, to: target, .pull) { $0.retry.maximumAttempts = 1 }
         let replicator = Replicator(configuration: configuration, connector: try DatabaseClient(target), environment: .system, memory: memory, logger: quietLogger())
-        let events = replicator.documentEvents()
-        let status = await replicator.run()
-        guard status.counts.failed > 0 else { return (status, nil) }
-        for await batch in events {
-            for event in batch { if let error = event.error { return (status, error.message) } }
-        }
-        return (status, nil)
+        return await replicator.run { $0.error != nil }
     }
 
     private func grow(_ server: CouchServer, _ bytes: Int) {

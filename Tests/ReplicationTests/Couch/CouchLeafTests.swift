@@ -24,13 +24,7 @@ struct CouchLeafTests {
     ) async throws -> (ReplicatorStatus, words: String?) {
         let configuration = ReplicatorConfiguration(database, to: target, .pull) { $0.retry.maximumAttempts = 1 }
         let replicator = Replicator(configuration: configuration, connector: try DatabaseClient(target), environment: .system, memory: memory, logger: quietLogger())
-        let events = replicator.documentEvents()
-        let status = await replicator.run()
-        guard status.counts.failed > 0 else { return (status, nil) }
-        for await batch in events {
-            for event in batch where event.id.text == id && event.error?.message.contains(text) == true { return (status, event.error?.message) }
-        }
-        return (status, nil)
+        return await replicator.run { $0.id.text == id && $0.error?.message.contains(text) == true }
     }
 
     @Test("a document with more leaves than couch_leaves is refused by name, and the others come")
