@@ -54,7 +54,7 @@ struct ReceivedFields: Sendable {
     /// Its blobs came with it, and are here.
     var hasShownBlobs = false
     /// Nil where they are here, or it has none.
-    var attachments: UnbroughtAttachments?
+    var attachments: MissingAttachments?
     /// What the peer was known to have when it offered this one.
     var peerHad = PeerRevision.unknown
     /// Revisions of the document that the peer offered before it, and that were on their way then.
@@ -112,7 +112,7 @@ struct PeerBranches: Sendable {
 }
 
 /// Attachments of a revision that are not here, and that its body names as the peer does: by digests of another kind than ours.
-enum UnbroughtAttachments: Sendable {
+enum MissingAttachments: Sendable {
     /// They were asked for, and cannot be had or taken.
     case failed(ReplicationError)
     /// The revision was held for them: they are to be asked for.
@@ -135,7 +135,7 @@ struct CheckedFields: Sendable {
     /// All its blobs were here once, and its sender had shown them.
     var hasShownBlobs = false
     /// Nil where they are here, or it has none.
-    var attachments: UnbroughtAttachments?
+    var attachments: MissingAttachments?
     /// Its blobs were asked for.
     var fetch: FetchID?
     /// Sync Gateway's way to say that the document left the peer's channels.

@@ -51,7 +51,7 @@ extension PeerWriting {
     }
 
     /// Documents of which nothing is believed that the peer says, because it has named too many revisions that are not there.
-    func disbelieved(_ edits: [Write]) async throws -> Set<DocumentID> {
+    func distrusted(_ edits: [Write]) async throws -> Set<DocumentID> {
         guard peer.hiddenAccount(remote).isExhausted else { return [] }
         return try await hidden(edits.map(\.id))
     }

@@ -160,7 +160,7 @@ package struct PeerWriting: Sendable {
         }
         // Before anything is said of what was sent: the answer is that of a revision which is not here.
         let hidden = try await hiddenBranches(edits.map { writes[$0] })
-        let disbelieved = try await disbelieved(edits.map { writes[$0] })
+        let distrusted = try await distrusted(edits.map { writes[$0] })
         var next = heads.makeIterator()
         var steps: [Step] = []
         steps.reserveCapacity(open.count)
@@ -176,7 +176,7 @@ package struct PeerWriting: Sendable {
                     continue
                 }
                 if let found {
-                    guard !hidden.contains(SenderView.Branch(id: write.id, leaf: found)), named == nil || !disbelieved.contains(write.id) else {
+                    guard !hidden.contains(SenderView.Branch(id: write.id, leaf: found)), named == nil || !distrusted.contains(write.id) else {
                         outcomes[index] = .conflict
                         continue
                     }
