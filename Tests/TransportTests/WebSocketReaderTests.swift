@@ -32,6 +32,18 @@ import Testing
         #expect(reader.unfinishedBytes == 0)
     }
 
+    @Test("the CLOSE behind messages that nobody takes is found when nothing else is waited for")
+    func close() {
+        var reader = reader()
+        let isReading = reader.take(ByteBuffer(bytes: frames(0..<600) + [0x88, 2, 3, 0xE8]))
+        #expect(isReading)
+        reader.goOn()
+        #expect(reader.output.close == nil && !reader.isEmpty)
+        reader.skipToClose()
+        reader.goOn()
+        #expect(reader.output.close != nil && reader.isEmpty && reader.output.messages.count == 512)
+    }
+
     @Test("more bytes than may wait are not taken")
     func bound() {
         var reader = reader()

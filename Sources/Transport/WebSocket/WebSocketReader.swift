@@ -12,6 +12,8 @@ struct WebSocketReader {
 
     private var decoder: WebSocketDecoder
     var output = WebSocketDecoder.Output()
+    /// Nothing becomes a message any more.
+    private var skips = false
     private var unread = CircularBuffer<ByteBuffer>()
     private var unreadBytes = 0
 
@@ -28,7 +30,11 @@ struct WebSocketReader {
         return held >= Self.notableBytes ? held : 0
     }
 
-    mutating func skipToClose() { decoder.skipToClose() }
+    /// The peer's CLOSE is what is waited for.
+    mutating func skipToClose() {
+        skips = true
+        decoder.skipToClose()
+    }
 
     /// Takes what was read.
     ///
@@ -45,7 +51,7 @@ struct WebSocketReader {
 
     /// Makes the next messages of what waits.
     mutating func goOn() {
-        while output.messages.count < Self.batch, var piece = unread.popFirst() {
+        while skips || output.messages.count < Self.batch, var piece = unread.popFirst() {
             let before = piece.readableBytes
             decode(&piece)
             unreadBytes -= before - piece.readableBytes
@@ -60,6 +66,6 @@ struct WebSocketReader {
     }
 
     private mutating func decode(_ piece: inout ByteBuffer) {
-        decoder.decode(&piece, into: &output, most: max(0, Self.batch - output.messages.count))
+        decoder.decode(&piece, into: &output, most: skips ? .max : max(0, Self.batch - output.messages.count))
     }
 }
