@@ -3,7 +3,7 @@ public import NIOCore
 /// One BLIP 3 connection, without its socket: frames in, events out; messages in, frames out. It does nothing by itself
 /// and knows no clock; the owner calls it from one place (an event loop).
 ///
-/// After ``receive(_:into:)`` and after sending, take frames with ``nextFrame(_:)`` until it gives nil. After an error close
+/// After ``receive(_:room:into:)`` and after sending, take frames with ``nextFrame(_:)`` until it gives nil. After an error close
 /// the WebSocket with the error's `closeCode` and call ``fail()``.
 ///
 /// Long messages are held back by acknowledgements (``acknowledgesReceived``), short ones are not: an owner that gets too
@@ -144,7 +144,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
     /// Bytes told as `.replyBytes` that were not consumed.
     public var unconsumedBytes: Int { incomingStreams.unconsumedBytes }
 
-    /// Whether the owner should give no more frames to ``receive(_:into:)``, and not read, until it has consumed some: a streamed
+    /// Whether the owner should give no more frames to ``receive(_:room:into:)``, and not read, until it has consumed some: a streamed
     /// reply has more than four times `BLIPLimits.streamWindow` unconsumed. Acknowledgements count bytes as transmitted, so they
     /// hold back data that compresses well only late. Check after each frame: one may grow to `maximumInflatedFrame`.
     public var shouldPauseReading: Bool { incomingStreams.isCrowded }
@@ -334,6 +334,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         unfinishedRequests = [:]
         dueAcknowledgements.removeAll()
         unfinishedReplies = [:]
+        (suspendedFrame, resumedFrame) = (nil, nil)
         unfinishedBytes = 0
         unfinishedCapacity = 0
         queuedBytes = 0

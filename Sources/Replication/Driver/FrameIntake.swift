@@ -15,12 +15,16 @@ final class FrameIntake {
     var goesOn = false
     /// What others hold has to go first.
     private var waitsForRoom = false
+    /// How often it was looked for room in vain.
+    private var looks = 0
+    /// Of the frame that is looked at, also while it is suspended.
+    private var atHand = 0
     /// The connection is gone, and so is the session once it has looked at the rest.
     var end: ConnectionEnd?
 
     var isEmpty: Bool { frames.isEmpty && !session.dialect.isSuspended }
 
-    /// What looking at a frame costs beside its bytes: an eighth of a millisecond's work for some hundred of them.
+    /// What looking at a frame costs beside its bytes, as so many bytes of inflation.
     static let frameWork = 1_024
     /// What a frame that waits takes beside its bytes.
     private static let frameBytes = 96
@@ -28,6 +32,9 @@ final class FrameIntake {
     private static let leastRoom = 16 << 10
     /// After so long it is looked whether there is room.
     private static let roomMilliseconds = 20
+    /// After so many looks, a second's, a frame is taken all the same: what nobody owes does not go by itself, and what comes of the frame is a debt of
+    /// its peer, who may have to go for it.
+    private static let mostLooks = 50
 
     init(_ session: SessionDriver) { self.session = session }
 
@@ -38,7 +45,7 @@ final class FrameIntake {
 
     func next() -> ByteBuffer? {
         guard let frame = frames.popFirst() else { return nil }
-        bytes -= frame.readableBytes + Self.frameBytes
+        atHand = frame.readableBytes + Self.frameBytes
         return frame
     }
 
@@ -52,7 +59,11 @@ final class FrameIntake {
 
     /// A small frame may become megabytes: where the budget of all is used up, none is looked at before somebody has let go of what he had.
     private var hasRoom: Bool {
-        guard session.memory.isUsedUp else { return true }
+        guard session.memory.isUsedUp, looks < Self.mostLooks else {
+            looks = 0
+            return true
+        }
+        looks += 1
         waitsForRoom = true
         session.later(milliseconds: Self.roomMilliseconds) { $0.intake.waitsForRoom = false }
         return false
@@ -79,6 +90,10 @@ final class FrameIntake {
                 session.logger.warning("\(error.message)", metadata: ["peer": "\(session.transport.peerDescription)"])
                 return session.finish(error: error, closeCode: UInt16(clamping: error.code), reason: error.message)
             }
+            if !session.dialect.isSuspended {
+                bytes -= atHand
+                atHand = 0
+            }
             work += FrameIntake.frameWork + session.dialect.takenBytes - before
             #if DEBUG
             session.counters.took(session.dialect.takenBytes - before, copied: session.dialect.copiedBytes - copiedBefore)
@@ -99,6 +114,6 @@ final class FrameIntake {
     /// Nothing is looked at any more.
     func clear() {
         frames.removeAll()
-        (bytes, end) = (0, nil)
+        (bytes, atHand, end) = (0, 0, nil)
     }
 }
