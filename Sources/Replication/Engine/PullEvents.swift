@@ -40,7 +40,7 @@ enum PullEvent: Sendable {
     case listArrived(IncomingList)
     /// Answers ``PullAction/readList(_:)``.
     case listRead(Result<ListRows, MessageError>)
-    /// Answers ``PullAction/findMissing(_:)``.
+    /// Answers ``PullAction/findMissing(_:named:)``.
     case missing([RevisionNeed])
     /// Answers ``PullAction/checkProposals(_:)``.
     case proposalsChecked([ProposalVerdict])
@@ -77,7 +77,8 @@ enum PullEvent: Sendable {
 /// Something to do for a pull.
 enum PullAction: Sendable {
     case readList(IncomingList)
-    case findMissing([RevisionOffer])
+    /// - Parameter named: the documents of all rows, also of those that cannot be taken.
+    case findMissing([RevisionOffer], named: [DocumentID])
     case checkProposals([Proposal])
     case answerChanges(AnswerHandle?, [ChangeAnswer])
     case answerProposals(AnswerHandle?, [ProposalAnswer], namesCurrent: Bool)

@@ -192,12 +192,15 @@ struct PullMachine {
             }
             counts.total += UInt64(rows.count)
             var offers: [RevisionOffer] = []
+            var named: [DocumentID] = []
+            for case .bad(_, _, let id?) in rows { named.append(id) }
             for case .row(let row) in rows where !row.isAccessRemoved {
+                named.append(row.id)
                 offers.append(
                     RevisionOffer(
                         id: row.id, revision: row.revision, isDeletion: row.isDeletion, isEcho: echoes.holds(row.id, row.revision)))
             }
-            actions.append(.findMissing(offers))
+            actions.append(.findMissing(offers, named: named))
         }
     }
 

@@ -83,7 +83,7 @@ extension PullAction {
     var words: String {
         switch self {
         case .readList: "read list"
-        case .findMissing(let offers): "missing \(offers.map { "\($0.id)" }.joined(separator: " "))"
+        case .findMissing(let offers, _): "missing \(offers.map { "\($0.id)" }.joined(separator: " "))"
         case .checkProposals(let proposals): "proposals \(proposals.map(\.id.text).joined(separator: " "))"
         case .answerChanges(_, let answers): "answer \(answers.map { if case .wanted = $0 { "+" } else { "-" } }.joined())"
         case .answerProposals(_, let answers, _): "answer \(answers)"

@@ -247,7 +247,7 @@ import Testing
                 }
                 offered = rows
                 due.append(.pull(.listRead(.success(.offered(rows)))))
-            case .findMissing(let offers):
+            case .findMissing(let offers, _):
                 var needs: [RevisionNeed] = []
                 for offer in offers {
                     let sequence = UInt64(offer.revision.generation)

@@ -14,9 +14,9 @@ struct PullActions {
         let collection = link.collection
         switch action {
         case .readList(let list): session.lists.readList(list, link)
-        case .findMissing(let offers):
+        case .findMissing(let offers, let named):
+            session.observer.offered?(collection.name, named)
             if offers.isEmpty { return session.tell(link, pull: .missing([])) }
-            session.observer.offered?(collection.name, offers.map(\.id))
             let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
             // The store may not know yet what the peer acknowledged. Peers of CouchDB's kind may have several.
             let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
