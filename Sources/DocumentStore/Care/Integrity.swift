@@ -30,7 +30,11 @@ extension Database {
         var report = IntegrityReport()
         let damages = problems.damages
         report.file = try await fileFaults()
-        if report.file.isEmpty, problems.fileIsSound(damages) { file.removeDamageSign() }
+        if report.file.isEmpty, problems.damage != nil, problems.damages == damages {
+            // Before writes go on: one of them may meet damage anew, and set it again.
+            file.removeDamageSign()
+            _ = problems.fileIsSound(damages)
+        }
         for collection in collections {
             var since: SequenceNumber = 0
             while true {
