@@ -71,6 +71,7 @@ struct BlobServing {
         // Who asks for more than there is has something else.
         let offset = request.offset <= reader.size ? request.offset : 0
         guard session.dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return session.tell(blobs: .served(handle)) }
+        session.blobs.files.lent.given(digest)
         if offset > 0 { session.observer.blobResumed(digest, offset) }
         var underWay = BlobUnderWay(.push, request.document, digest.text, size: reader.size)
         underWay.bytes = offset

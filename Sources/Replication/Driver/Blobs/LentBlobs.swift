@@ -38,6 +38,9 @@ struct LentBlobs {
 
     mutating func note(_ digest: BlobDigest, _ fault: ReplicationError) { if contains(digest) { faults[digest] = fault } }
 
+    /// It is right now.
+    mutating func given(_ digest: BlobDigest) { if !faults.isEmpty { faults[digest] = nil } }
+
     /// Why the peer could not have all blobs of a revision, where that is known to be our fault.
     func fault(_ trip: RevisionTrip) -> ReplicationError? {
         faults.isEmpty ? nil : byTrip[trip]?.lazy.compactMap { faults[$0] }.first
