@@ -31,8 +31,8 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     public var kind: Kind
     /// The peer asked not to be troubled for so long (`Retry-After`).
     public var retryAfterSeconds: Int?
-    /// In place of what the table of remedies says.
-    var ownRemedy: String?
+    /// In place of what the table of remedies says; of an error that passes by itself: what helps, where its cause is on this side.
+    package var ownRemedy: String?
 
     /// Trying again, with growing delays, can help.
     public var isTransient: Bool {

@@ -253,9 +253,8 @@ extension Replicator {
 extension ReplicationError? {
     func offlineRemedy(of target: String) -> String {
         guard let error = self else { return "look whether \(target) can be reached from here" }
+        if let own = error.ownRemedy { return own }
         switch (error.domain, error.code) {
-        case (.litecore, 13) where error.message.hasPrefix("this agent's limits.memory"):
-            return "raise limits: { memory } of this agent: \(target) is reached, and what it sends does not fit"
         case (.websocket, 1012), (.websocket, 1013), (.websocket, 4001):
             return "\(target) is reached and asks to come back later (\(error.code)): where it goes on doing so, look at its log and health"
         case (.http, _), (.websocket, 400..<600):

@@ -111,9 +111,10 @@ final class SessionAccounts {
     /// Who runs a replicator is told that the memory is its own agent's, not the peer's.
     private func evictionError(_ message: String) -> ReplicationError {
         guard !session.isPassive else { return ReplicationError(domain: .websocket, code: 1013, message: message) }
-        return ReplicationError(
-            domain: .litecore, code: 13,
-            message: "this agent's limits.memory (\(session.memory.limit) bytes) is used up, most of it by what this peer sends; raise limits: { memory } here")
+        var error = ReplicationError(
+            domain: .litecore, code: 13, message: "this agent's limits.memory (\(session.memory.limit) bytes) is used up, most of it by what this peer sends")
+        error.ownRemedy = "raise limits: { memory } of this agent: the target is reached, and what it sends does not fit"
+        return error
     }
 
     /// Revisions are refused for the moment: more wait to be stored than may, while blobs keep the connection open. A peer that pushes offers

@@ -30,13 +30,12 @@ public final class SuppliedTokens: Sendable {
     private func ask() async -> Result<TokenKeeper.Token, ReplicationError> {
         switch await source.token(replicator: replicator, remote: remote) {
         case .success(let token):
-            let life = token.seconds.map { Int64(min(max($0, 0), 86_400)) }
+            let life = token.seconds.map { Int64(min(max($0, 0), Double(TokenKeeper.longestLife))) }
             return .success(keeper.token(token.text, life: life ?? TokenKeeper.usualLife))
         case .failure(let failure):
-            return .failure(
-                ReplicationError(
-                    domain: .http, code: 503,
-                    message: "the plugin \(failure.plugin) gave no token: \(failure.kind): \(failure.message); nightjar plugin run \(failure.plugin) token shows it"))
+            var error = ReplicationError(domain: .http, code: 503, message: "the plugin \(failure.plugin) gave no token: \(failure.kind): \(failure.message)")
+            error.ownRemedy = "mend the plugin: nightjar plugin run \(failure.plugin) token shows what it returns"
+            return .failure(error)
         }
     }
 }

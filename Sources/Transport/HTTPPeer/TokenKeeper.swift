@@ -18,6 +18,9 @@ final class TokenKeeper: Sendable {
     /// `token_life`: seconds that a token lives of which nobody says it.
     static let usualLife: Int64 = 600
 
+    /// Seconds; a token that says that it lives for longer is asked for anew after so long.
+    static let longestLife: Int64 = 86_400
+
     private let environment: Environment
     private let state = Mutex(State())
 
@@ -25,7 +28,7 @@ final class TokenKeeper: Sendable {
 
     /// A token that begins to live now. A fifth is left for requests under way, and for clocks that differ.
     func token(_ text: String, life: Int64) -> Token {
-        let life = max(0, min(life, 86_400))
+        let life = max(0, min(life, Self.longestLife))
         return Token(text: text, end: environment.time.wallSeconds() + life - life / 5)
     }
 
