@@ -56,7 +56,7 @@ final class DiskGuard: Sendable {
         var state: State?
         /// Nil before the first look.
         var room: DiskRoom?
-        /// When something was refused altogether for the last time, or another quota came (seconds since 1970).
+        /// When there was room again for the last time, or a greater quota came (seconds since 1970).
         var roomCame: Int64?
         /// When room may next be made (monotonic nanoseconds).
         var nextRelief: UInt64 = 0
@@ -108,9 +108,10 @@ final class DiskGuard: Sendable {
     /// From now on the database has this quota; its blobs have been counted.
     func change(quota: Int?, of database: String) {
         guard let place = place(database) else { return }
+        let before = place.quota
         place.quota = quota
         look(place)
-        place.view.withLock { $0.roomCame = time.wallSeconds() }
+        if quota ?? .max > before ?? .max { place.view.withLock { $0.roomCame = time.wallSeconds() } }
     }
 
     func place(_ database: String) -> Place? { places.withLock { $0[database] } }
