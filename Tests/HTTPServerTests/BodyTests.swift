@@ -315,7 +315,9 @@ struct BodyTests {
         let memory = MemoryBudget(limit: 100_000)
         let others = memory.share { _ in }
         #expect(others.hold(150_000, owedByPeer: 0) != .evicted)
-        try await withRoutes([.put("x") { .json("\(try await $0.body.collect().readableBytes)") }], memory: memory) { _, port in
+        var limits = HTTPLimits.patient
+        limits.memoryWait = .milliseconds(50)
+        try await withRoutes([.put("x") { .json("\(try await $0.body.collect().readableBytes)") }], limits: limits, memory: memory) { _, port in
             for (count, expected) in [(1_000, "HTTP/1.1 200"), (40_000, "HTTP/1.1 503")] {
                 let body = String(repeating: "x", count: count)
                 let answer = try await exchange(port, "PUT /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: \(count)\r\n\r\n\(body)")

@@ -6,9 +6,6 @@ import Testing
 @Suite("What bandwidth does")
 struct BandwidthTests {
     private static let documents = 150
-    /// With `compression: off` so much crosses the wire, and somewhat more.
-    private static let bytes = documents * 2_048
-
     private static var lines: String {
         (0..<documents).map { "{\"_id\":\"d\($0)\",\"text\":\"\(String(repeating: "wind and weather", count: 128))\"}" }.joined(separator: "\n")
     }
@@ -23,8 +20,8 @@ struct BandwidthTests {
     }
 
     @Test("documents come no faster than the cap of either side lets them, and status says what it is", arguments: [
-        Case(type: "push", replicator: "bandwidth: { send: 64KiB }"), Case(type: "pull", replicator: "bandwidth: { receive: 64KiB }"),
-        Case(type: "push", listener: "bandwidth: { receive: 64KiB }"), Case(type: "pull", listener: "connection_bandwidth: { send: 64KiB }"),
+        Case(type: "push", replicator: "bandwidth: { send: 4KiB }"), Case(type: "pull", replicator: "bandwidth: { receive: 4KiB }"),
+        Case(type: "push", listener: "bandwidth: { receive: 4KiB }"), Case(type: "pull", listener: "connection_bandwidth: { send: 4KiB }"),
     ])
     func caps(_ wanted: Case) async throws {
         let off = "compression: off"
@@ -34,20 +31,18 @@ struct BandwidthTests {
                 to: try hub.port("edge"), type: wanted.type, replicator: [off, wanted.replicator].filter { !$0.isEmpty }.joined(separator: "\n    ")))
         try await edge.connects("hub")
         let (from, to) = wanted.type == "push" ? (edge, hub) : (hub, edge)
-        let began = ContinuousClock.now
         try await from.post("/api/databases/main/import", Self.lines)
-        try await to.waits(documents: Int64(Self.documents))
-        let took = ContinuousClock.now - began
-        // What a connection takes at once, and what an idle one has saved up, are less than two seconds' bytes.
-        #expect(took > .milliseconds(Self.bytes * 1_000 / (64 << 10) - 2_000), "\(took)")
+        // A minute's work at this pace.
+        try await eventually("some are there") { try await to.documents("main") > 0 }
+        #expect(try await to.documents("main") < Self.documents)
 
         let (listener, replicator) = (try await hub.listener("edge"), try await edge.replicator("hub"))
         let shown = wanted.listener.isEmpty ? replicator["bandwidth"] : wanted.type == "push" ? listener["bandwidth"] : listener["connection_bandwidth"]
         let (way, other) = shown?["send"]?.isNull == true ? ("receive", "send") : ("send", "receive")
-        #expect(shown?[way]?.asInt64 == 64 << 10 && shown?[other]?.isNull == true, "\(shown?.text ?? "none")")
+        #expect(shown?[way]?.asInt64 == 4 << 10 && shown?[other]?.isNull == true, "\(shown?.text ?? "none")")
         let agent = wanted.listener.isEmpty ? edge : hub
         let text = try await agent.command("status").output
-        #expect(text.contains("at most 64 KiB \(way == "send" ? "sent" : "received") a second (bandwidth)"), "\(text)")
+        #expect(text.contains("at most 4 KiB \(way == "send" ? "sent" : "received") a second (\(wanted.type == "pull" && !wanted.listener.isEmpty ? "connection_bandwidth" : "bandwidth"))"), "\(text)")
     }
 
     @Test("a document of a collection that goes first does not wait for those that are on their way")
@@ -66,11 +61,11 @@ struct BandwidthTests {
                 type: push
                 continuous: true
                 compression: off
-                bandwidth: { send: 128KiB }
+                bandwidth: { send: 32KiB }
                 collections: { plant.readings: {}, plant.alarms: { priority: 9 } }
             """)
         try await edge.connects("hub")
-        // Ten seconds on this line.
+        // Forty seconds on this line.
         let readings = (0..<600).map { "{\"_id\":\"r\($0)\",\"text\":\"\(String(repeating: "wind and weather", count: 128))\"}" }
         try await edge.post("/api/databases/main.plant.readings/import", readings.joined(separator: "\n"))
         try await eventually("readings come") { try await hub.documents("main", collection: "plant.readings") > 0 }

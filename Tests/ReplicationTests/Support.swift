@@ -138,13 +138,17 @@ extension Replicator {
     /// Runs to its end.
     ///
     /// - Parameter isWanted: of the errors that it reports of documents.
-    /// - Returns: how it ended, and the first such error; nil where nothing failed.
+    /// - Returns: how it ended, and the first such error; nil where there is none.
     func run(looksFor isWanted: (DocumentEvent) -> Bool) async -> (ReplicatorStatus, words: String?) {
         let events = documentEvents()
         let status = await run()
+        var failed: UInt64 = 0
         guard status.counts.failed > 0 else { return (status, nil) }
         for await batch in events {
             if let found = batch.first(where: isWanted) { return (status, found.error?.message) }
+            failed += UInt64(batch.count { $0.error != nil })
+            // No other is to come.
+            if failed >= status.counts.failed { break }
         }
         return (status, nil)
     }

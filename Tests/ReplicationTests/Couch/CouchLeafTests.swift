@@ -2,7 +2,6 @@ import Documents
 import DocumentStore
 import Environment
 import HTTPServer
-import Replication
 import Testing
 import Transport
 
