@@ -17,7 +17,7 @@ static void check_text(lua_State *L, int index, const char *what) {
     }
     size_t length;
     const char *text = lua_tolstring(L, index, &length);
-    if (length > NJ_MAX_TOKEN) nj_fail_result(L, "token returned %s of %d bytes; 8192 are the most", what, (int)length);
+    if (length > NJ_MAX_TOKEN) nj_fail_result(L, "token returned %s of %d bytes; %d are the most", what, (int)length, NJ_MAX_TOKEN);
     else if (!is_sendable(text, length)) nj_fail_result(L, "token returned %s that is empty, or has a character that a header cannot carry", what);
 }
 

@@ -82,7 +82,7 @@ public final class MemoryBudget: Sendable {
 
     /// `limits.memory`: bytes.
     public let limit: Int
-    /// By which it tells how old a debt is, and by which whoever waits for room does.
+    /// The clock that the ages of debts go by, and the waits for room.
     package let time: any TimeSource
     let resident: (@Sendable () -> Int)?
     let state = Mutex(State())

@@ -110,7 +110,7 @@ public struct ReplicationLimitValues: Sendable {
     /// connection is not read.
     public var waitingRequests = 64
     /// `turn_bytes`: bytes of a peer's messages, after inflation, that are looked at before the other connections of the event loop have their turn;
-    /// a frame counts for some hundred more. Two or three milliseconds at worst.
+    /// a frame counts for a kilobyte more. Two or three milliseconds at worst.
     public var turnBytes = 512 << 10
     /// `blob_piece_bytes`: bytes of a blob that are read from disk and sent at once.
     public var blobPieceBytes = 64 << 10
@@ -207,7 +207,7 @@ public struct ReplicationLimitValues: Sendable {
     public var loggedDocumentsPerBatch = 5
     /// The level of compression, as zlib counts; 0: none. 3 was measured to encode four times as fast as the usual 6, for 9 % more bytes.
     public var compressionLevel: Int32 = 3
-    /// Of limits.memory, where a document must not be longer than half of it: with what its message leaves behind it is counted half as much again.
+    /// `limits.memory`, where it is so small that a document may take half of it at most: with what its message leaves behind it is counted half as much again.
     var memoryForDocuments: Int?
     #if DEBUG
     /// For the simulation's tests of itself.

@@ -21,10 +21,10 @@ final class DeferredJobs: Sendable {
     /// The one of a loop. Loops live as long as the process.
     static func of(_ eventLoop: any EventLoop) -> DeferredJobs {
         known.withLock { known in
-            if let turns = known[ObjectIdentifier(eventLoop)], turns.eventLoop === eventLoop { return turns }
-            let turns = DeferredJobs(eventLoop)
-            known[ObjectIdentifier(eventLoop)] = turns
-            return turns
+            if let jobs = known[ObjectIdentifier(eventLoop)], jobs.eventLoop === eventLoop { return jobs }
+            let jobs = DeferredJobs(eventLoop)
+            known[ObjectIdentifier(eventLoop)] = jobs
+            return jobs
         }
     }
 

@@ -94,8 +94,8 @@ package struct DocumentAccess: Sendable {
         var collection: CollectionName?
     }
 
-    /// - Parameter mayNameCollection: it is a line of an import.
-    func parts(_ json: [UInt8], mayNameCollection: Bool = false) throws -> Parts {
+    /// - Parameter isImported: a line of an import: it may name its collection, and its `_exp` may be past.
+    func parts(_ json: [UInt8], isImported: Bool = false) throws -> Parts {
         let scan: DocumentScan
         do throws(JSONError) { scan = try JSONScanner.scanDocument(json) } catch {
             // Where it begins with something else, a place in it says nothing.
@@ -114,7 +114,7 @@ package struct DocumentAccess: Sendable {
             guard let text = revision.asString else { throw AgentError(.invalid, "_rev must be a string") }
             do { parts.revision = try RevisionID(known: text) } catch { throw AgentError(.invalid, "_rev: \(error)") }
         }
-        if mayNameCollection, let name = object["_collection"] {
+        if isImported, let name = object["_collection"] {
             guard let text = name.asString else { throw AgentError(.invalid, "_collection must be a string, NAME or SCOPE.NAME") }
             do { parts.collection = try CollectionName(parsing: text) } catch { throw AgentError(.invalid, "_collection: \(error)") }
             object["_collection"] = nil
@@ -124,9 +124,9 @@ package struct DocumentAccess: Sendable {
         parts.expiry = object["_exp"].flatMap { DocumentExpiry($0) }
         // Peers' are taken as Sync Gateway takes them. Who saves one here means a document to stay for a while; a line of an import may be an old one.
         let now = database.environment.time.wallSeconds()
-        if case .at(let time)? = parts.expiry, time < (mayNameCollection ? DocumentExpiry.earliestMeant : now) {
+        if case .at(let time)? = parts.expiry, time < (isImported ? DocumentExpiry.earliestMeant : now) {
             let given = object["_exp"]?.asString ?? "\(time)"
-            let why = time < DocumentExpiry.earliestMeant ? ", as a number above \(DocumentExpiry.longestLength) (30 days) is a time" : ""
+            let why = object["_exp"]?.asString == nil && time < DocumentExpiry.earliestMeant ? ", as a number above \(DocumentExpiry.longestLength) (30 days) is a time" : ""
             throw AgentError(
                 .invalid,
                 "_exp: \(given) is a time in the year \(Timestamp.format(time).prefix(4)), which is past\(why); the document would be gone at once. "

@@ -113,7 +113,7 @@ extension DocumentAccess {
             // A byte order mark, as some editors put it at the beginning of a file.
             if counts.lines == 1, line.starts(with: [0xEF, 0xBB, 0xBF]) { line.removeFirst(3) }
             if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return nil }
-            let parts = try parts(line, mayNameCollection: true)
+            let parts = try parts(line, isImported: true)
             let access = try place(of: parts.collection, batches)
             let id = try documentID(parts.id ?? counts.source.map { Self.madeID($0, counts.lines, line) } ?? Hex.encode(randomBytes(16)))
             return (

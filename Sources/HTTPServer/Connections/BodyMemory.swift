@@ -17,7 +17,7 @@ final class BodyMemory: Sendable {
         var counted = 0
     }
 
-    /// A request that holds no more does not wait: what there is no room for is not its like.
+    /// A request that holds no more does not wait: so little is never what the budget lacks.
     private static let small = 16 << 10
 
     private let state = Mutex(State())
@@ -31,7 +31,7 @@ final class BodyMemory: Sendable {
 
     private var budget: MemoryBudget { table.memory }
 
-    static func isUsedUp(_ budget: MemoryBudget) -> String { "the agent holds as much for its peers as limits.memory (\(budget.limit)) allows" }
+    static func usedUpReason(_ budget: MemoryBudget) -> String { "the agent holds as much for its peers as limits.memory (\(budget.limit)) allows" }
 
     /// From now on so many bytes are held. Returns as soon as there is room for them.
     ///
@@ -45,7 +45,7 @@ final class BodyMemory: Sendable {
         guard try count({ $0.bytes = bytes }) > Self.small else { return }
         // Those who have to go for it still hold theirs for a moment.
         let start = table.time.monotonicNanoseconds()
-        while !budget.fits(0) {
+        while budget.isUsedUp {
             guard table.time.monotonicNanoseconds() - start < UInt64(table.limits.memoryWait.nanoseconds) else { throw refusal }
             try await table.time.sleep(nanoseconds: 20_000_000)
             // This one may have had to go meanwhile.
@@ -81,7 +81,7 @@ final class BodyMemory: Sendable {
         share?.giveUp()
     }
 
-    private var refusal: HTTPError { HTTPError(503, Self.isUsedUp(budget), headers: ["Retry-After": "5", "Connection": "close"]) }
+    private var refusal: HTTPError { HTTPError(503, Self.usedUpReason(budget), headers: ["Retry-After": "5", "Connection": "close"]) }
 
     /// - Returns: how much it is.
     private func count(_ change: (inout State) -> Void) throws(HTTPError) -> Int {
@@ -96,43 +96,5 @@ final class BodyMemory: Sendable {
         table.bodyBytesChange(by: difference)
         if share.hold(held, owedByPeer: owed) == .evicted { throw refusal }
         return held
-    }
-}
-
-/// Bytes that come piece by piece, in blocks: an array that grows is there twice for a moment, and has room for as much again.
-package struct GatheredBytes {
-    private static let blockBytes = 256 << 10
-    private var blocks: [[UInt8]] = []
-    package private(set) var count = 0
-
-    package init() {}
-
-    package mutating func append(_ bytes: [UInt8]) { bytes.withUnsafeBytes { append($0) } }
-
-    mutating func append(_ piece: ByteBuffer) { piece.withUnsafeReadableBytes { append($0) } }
-
-    private mutating func append(_ bytes: UnsafeRawBufferPointer) {
-        var at = 0
-        while at < bytes.count {
-            if (blocks.last?.count ?? Self.blockBytes) >= Self.blockBytes { blocks.append([]) }
-            let end = min(bytes.count, at + Self.blockBytes - blocks[blocks.count - 1].count)
-            blocks[blocks.count - 1].append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[at..<end]))
-            at = end
-        }
-        count += bytes.count
-    }
-
-    /// All of them; none are left. Each block goes as soon as it is copied.
-    package mutating func take() -> [UInt8] {
-        defer { (blocks, count) = ([], 0) }
-        if blocks.count <= 1 { return blocks.popLast() ?? [] }
-        return [UInt8](unsafeUninitializedCapacity: count) { out, filled in
-            for index in blocks.indices {
-                let block = blocks[index]
-                blocks[index] = []
-                _ = UnsafeMutableBufferPointer(rebasing: out[filled...]).initialize(fromContentsOf: block)
-                filled += block.count
-            }
-        }
     }
 }

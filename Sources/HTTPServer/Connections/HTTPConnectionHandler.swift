@@ -236,7 +236,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         taken.futureResult.whenSuccess { this.value.unread.note(this.value.waitingBytes) }
     }
 
-    func giveWay(_ exchange: Exchange) { fail(exchange, 503, BodyMemory.isUsedUp(core.table.memory)) }
+    func giveWay(_ exchange: Exchange) { fail(exchange, 503, BodyMemory.usedUpReason(core.table.memory)) }
 
     func cut(_ exchange: Exchange) {
         if isCurrent(exchange) { context?.close(promise: nil) }

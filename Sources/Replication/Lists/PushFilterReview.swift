@@ -11,7 +11,7 @@ package actor PushFilterReview {
     private let database: Database
     /// Of each collection.
     private let filterOf: @Sendable (CollectionName) -> (any DocumentFilter)?
-    /// The listener's, of those that have none of their own.
+    /// That of the default collection, whose changes are watched: a collection's own filter has one version.
     private var filter: (any DocumentFilter)? { filterOf(.default) }
     /// Which listeners serve the database now.
     private let servedBy: @Sendable () -> Set<String>

@@ -47,12 +47,10 @@ extension Replicator {
 
     /// The row of a document if it was rejected like that, wherever the checkpoint is.
     nonisolated func outdated(_ id: DocumentID, _ wanted: CollectionReplication, _ collection: Collection) async throws -> ChangeRow? {
-        guard let judge = wanted.judge else { return nil }
         let key = configuration.remoteKey
         return try await configuration.database.read { transaction -> ChangeRow? in
             guard let remote = try transaction.existingRemote(for: key),
-                let noted = try transaction.exclusion(collection, remote: remote, direction: .push, id: id), noted.kind == .rejected,
-                noted.plugin != judge.plugin || noted.version != judge.version
+                let noted = try transaction.exclusion(collection, remote: remote, direction: .push, id: id), noted.kind == .rejected, wanted.isOutdated(noted)
             else { return nil }
             let row = try transaction.changes(
                 collection, since: 0, limit: 1, includeBodies: wanted.pushFilter != nil, ids: [id], remote: remote

@@ -1,4 +1,4 @@
-// For CouchDBServer: peers that speak in requests. A session of Couchbase Lite has Driver/PassiveService.
+// For CouchDBServer: peers that speak in requests. A session of Couchbase Lite has Driver/Passive/PassiveService.
 import DocumentStore
 import Documents
 import Interfaces

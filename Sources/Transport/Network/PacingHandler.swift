@@ -42,7 +42,7 @@ final class PacingHandler: ChannelDuplexHandler {
         try? options?.setOption(.maxMessagesPerRead, value: 1)
     }
 
-    /// What a quarter of a second brings; nil where the usual portions are no more.
+    /// What a quarter of a second brings; nil where the usual portions take no longer than a second.
     private static func portion(_ rates: [Int]) -> Int? {
         guard let rate = rates.min(), rate < 64 << 10 else { return nil }
         return max(1_024, rate / 4)

@@ -76,8 +76,8 @@ enum StatusText {
                 notes += tls["next_pin"]?.asString.map { "; its next key, which peers should pin too: \($0)\n" } ?? "\n"
                 notes += warning(tls, of: listener)
             }
-            notes += bandwidth(listener["bandwidth"], "all connections together", of: listener)
-            notes += bandwidth(listener["connection_bandwidth"], "each connection", of: listener)
+            notes += bandwidth("bandwidth", "all connections together", of: listener)
+            notes += bandwidth("connection_bandwidth", "each connection", of: listener)
             let urls = rows(listener, "urls")
             for (number, url) in (urls.isEmpty ? [.string(listener["activity"]?.asString ?? "-")] : urls).enumerated() {
                 table.add(
@@ -101,11 +101,11 @@ enum StatusText {
     }
 
     /// How much of the line may be taken, where that is bounded.
-    private static func bandwidth(_ cap: JSONValue?, _ what: String, of owner: JSONValue) -> String {
-        let ways = [("send", "sent"), ("receive", "received")].compactMap { key, word in
-            cap?[key]?.asInt64.map { "\(bytes(JSONOutput.number($0))) \(word)" }
+    private static func bandwidth(_ key: String, _ what: String, of owner: JSONValue) -> String {
+        let ways = [("send", "sent"), ("receive", "received")].compactMap { way, word in
+            owner[key]?[way]?.asInt64.map { "\(bytes(JSONOutput.number($0))) \(word)" }
         }
-        return ways.isEmpty ? "" : "\(string(owner["name"])): \(what): at most \(ways.joined(separator: " and ")) a second (bandwidth)\n"
+        return ways.isEmpty ? "" : "\(string(owner["name"])): \(what): at most \(ways.joined(separator: " and ")) a second (\(key))\n"
     }
 
     /// What is wrong with an identity, or soon will be.
@@ -149,7 +149,7 @@ enum StatusText {
             for reason in rows(replicator, "attention").dropFirst(replicator["error"]?["transient"]?.asBool == false ? 1 : 0) where tellsAttention {
                 notes += "\(string(replicator["name"])): attention: \(string(reason))\n"
             }
-            notes += bandwidth(replicator["bandwidth"], "its connections", of: replicator)
+            notes += bandwidth("bandwidth", "its connections", of: replicator)
             if let time = replicator["resumes_at"]?.asString {
                 let name = string(replicator["name"])
                 notes += "\(name): suspended by its schedule until \(TextTable.printable(time)), or now: nightjar replicator \(name) resume\n"

@@ -75,8 +75,7 @@ struct SenderView: Sendable {
         }
         let name = naming == .trees ? row.revision : try transaction.currentName(collection, claim.id, naming) ?? row.revision
         if exchanged[claim.id] == name { return false }
-        // Once more, since the answer was lost: who made it has its body as well.
-        if isBelieved, claim.revision == name, try transaction.document(collection, claim.id)?.body == claim.body { return false }
+        if isBelieved, naming != .trees, claim.revision == name, try transaction.document(collection, claim.id)?.body == claim.body { return false }
         if let passed { return passed[claim.id] != name }
         guard let channels else { return false }
         if access == nil { access = try transaction.channelAccess(collection, of: channels) }
@@ -93,7 +92,7 @@ struct SenderView: Sendable {
     }
 
     /// Those of the documents for which it matters what the push filter says: of a sender that may not be believed to the end, all that are here.
-    static func unnamed(
+    static func doubted(
         _ claims: [Claim], _ account: HiddenConflicts.Account, _ collection: Collection, _ transaction: ReadTransaction
     ) throws(StoreError) -> [DocumentID] {
         var named: [DocumentID] = []
@@ -121,7 +120,7 @@ extension PeerView {
         sender.changesBodies = configuration.pullFilter?.changesBodies ?? false
         guard filter != nil else { return sender }
         let (collection, claims) = (collection, revisions.map(SenderView.Claim.init))
-        let ids = try await database.read { try SenderView.unnamed(claims, account, collection, $0) }
+        let ids = try await database.read { try SenderView.doubted(claims, account, collection, $0) }
         sender.passed = try await visible(ids)
         let branches = try await database.read { transaction in
             try claims.compactMap { try SenderView.branch($0.id, $0.revision, $0.history, collection, transaction) }

@@ -234,7 +234,7 @@ struct FeedSource: Sendable {
     func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, _ wanted: [BlobDigest], limit: Int) throws(StoreError) -> Set<BlobDigest> {
         var known = try knownBlobs(transaction, id, limit: limit)
         var looked: Set<DocumentID> = [id]
-        for digest in wanted.prefix(Self.blobsLookedFor) where !known.contains(digest) {
+        for digest in wanted.prefix(Self.blobsLookedFor) where !known.contains(digest) && looked.count <= Self.documentsLookedAt {
             for other in try transaction.documents(collection, naming: digest, limit: Self.documentsPerBlob) {
                 guard !known.contains(digest), looked.count <= Self.documentsLookedAt, looked.insert(other).inserted else { continue }
                 known.formUnion(try knownBlobs(transaction, other, limit: limit))
