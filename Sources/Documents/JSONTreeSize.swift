@@ -38,4 +38,36 @@ extension UnsafeBufferPointer<UInt8> {
         _ = JSONText.skipCheckedString(&at, first + count)
         return at - first
     }
+    /// Where the next byte stands that is no space.
+    public func skippingJSONSpace(_ from: Int) -> Int {
+        var at = from
+        while at < count, self[at] <= 0x20 { at += 1 }
+        return at
+    }
+
+    /// Behind the value that begins here; behind everything where it does not end.
+    public func endOfJSONValue(_ start: Int) -> Int {
+        var at = start
+        var depth = 0
+        while at < count {
+            switch self[at] {
+            case UInt8(ascii: "\""):
+                at = endOfJSONString(at)
+                if depth == 0 { return at }
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+                at += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                if depth == 0 { return at }
+                depth -= 1
+                at += 1
+                if depth == 0 { return at }
+            case UInt8(ascii: ","), 0x20, 0x0A, 0x0D, 0x09:
+                if depth == 0 { return at }
+                at += 1
+            default: at += 1
+            }
+        }
+        return count
+    }
 }

@@ -127,11 +127,7 @@ struct JSONParts {
 
     private func first(_ range: Range<Int>) -> UInt8? { range.isEmpty ? nil : bytes[range.lowerBound] }
 
-    private func skipSpace(_ from: Int) -> Int {
-        var at = from
-        while at < bytes.count, bytes[at] <= 0x20 { at += 1 }
-        return at
-    }
+    private func skipSpace(_ from: Int) -> Int { bytes.withUnsafeBufferPointer { $0.skippingJSONSpace(from) } }
 
     /// Behind the comma, if there is one.
     private func next(_ stop: Int) -> Int {
@@ -140,30 +136,5 @@ struct JSONParts {
     }
 
     /// Behind the value that begins here.
-    private func end(of start: Int) -> Int { bytes.withUnsafeBufferPointer { Self.end(of: start, in: $0) } }
-
-    private static func end(of start: Int, in bytes: UnsafeBufferPointer<UInt8>) -> Int {
-        var at = start
-        var depth = 0
-        while at < bytes.count {
-            switch bytes[at] {
-            case UInt8(ascii: "\""):
-                at = bytes.endOfJSONString(at)
-                if depth == 0 { return at }
-            case UInt8(ascii: "{"), UInt8(ascii: "["):
-                depth += 1
-                at += 1
-            case UInt8(ascii: "}"), UInt8(ascii: "]"):
-                if depth == 0 { return at }
-                depth -= 1
-                at += 1
-                if depth == 0 { return at }
-            case UInt8(ascii: ","), 0x20, 0x0A, 0x0D, 0x09:
-                if depth == 0 { return at }
-                at += 1
-            default: at += 1
-            }
-        }
-        return bytes.count
-    }
+    private func end(of start: Int) -> Int { bytes.withUnsafeBufferPointer { $0.endOfJSONValue(start) } }
 }

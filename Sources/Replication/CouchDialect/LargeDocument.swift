@@ -47,33 +47,10 @@ private struct JSONBytes {
 
     func isObject(_ at: Int) -> Bool { at < text.count && text[at] == UInt8(ascii: "{") }
 
-    func start(_ from: Int) -> Int {
-        var at = from
-        while at < text.count, text[at] <= 0x20 { at += 1 }
-        return at
-    }
+    func start(_ from: Int) -> Int { text.skippingJSONSpace(from) }
 
     /// Behind the value that begins here.
-    func end(of start: Int) -> Int {
-        var (at, depth) = (start, 0)
-        while at < text.count {
-            switch text[at] {
-            case UInt8(ascii: "\""):
-                at = text.endOfJSONString(at)
-                if depth == 0 { return at }
-                continue
-            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
-            case UInt8(ascii: "}"), UInt8(ascii: "]"):
-                if depth == 0 { return at }
-                depth -= 1
-                if depth == 0 { return at + 1 }
-            case UInt8(ascii: ","), 0...0x20: if depth == 0 { return at }
-            default: break
-            }
-            at += 1
-        }
-        return at
-    }
+    func end(of start: Int) -> Int { text.endOfJSONValue(start) }
 
     func forEachMember(at object: Int, _ body: (_ key: Range<Int>, _ value: Range<Int>) -> Void) {
         guard isObject(object) else { return }
