@@ -94,7 +94,7 @@ struct ChangesQuestion: Sendable {
             var seen: Set<DocumentID> = []
             ids = list.compactMap { $0.asString.flatMap { try? DocumentID($0) } }.filter { seen.insert($0).inserted }
         // As Couchbase Lite 1.x asks for channels, and our own replicator.
-        case "sync_gateway/bychannel" where call.peer.channelPeer != nil:
+        case ChannelSelection.filter where call.peer.channelPeer != nil:
             channels = try Self.channels(query.text("channels") ?? body["channels"]?.asString ?? "", atMost: call.peer.limits.maximumChannels)
         case "_design": isEmpty = true
         case "_selector":
@@ -119,8 +119,8 @@ struct ChangesQuestion: Sendable {
     }
 
     private static func channels(_ text: String, atMost limit: Int) throws(HTTPError) -> [String] {
-        let names = text.split(separator: ",").map { $0.drop { $0 == " " } }.filter { !$0.isEmpty }.map(String.init)
-        guard !names.isEmpty else { throw CouchError.badRequest("the filter sync_gateway/bychannel needs the parameter channels, names with commas between") }
+        let names = ChannelSelection.names(text)
+        guard !names.isEmpty else { throw CouchError.badRequest("the filter \(ChannelSelection.filter) needs the parameter channels, names with commas between") }
         guard names.count <= limit else { throw HTTPError(413, "the request names \(names.count) channels, max_channels is \(limit)") }
         return names
     }

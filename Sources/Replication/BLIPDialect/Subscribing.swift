@@ -21,7 +21,7 @@ extension BLIPDialect: Dialect {
         message.properties.append(Property.revocations, "true")
         message.properties.append(Property.versioning, naming != .trees ? "version-vectors" : "rev-trees")
         if let channels = wanted.channels {
-            message.properties.append(Property.filter, "sync_gateway/bychannel")
+            message.properties.append(Property.filter, ChannelSelection.filter)
             message.properties.append(Property.channels, channels.joined(separator: ","))
         }
         if let ids = wanted.documentIDs {

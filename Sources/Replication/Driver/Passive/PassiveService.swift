@@ -173,11 +173,11 @@ struct PassiveService {
 
     /// The channels of `filter: sync_gateway/bychannel`.
     private func selectedChannels(_ filter: String, _ names: String?) throws(MessageError) -> [String] {
-        guard session.channelPeer != nil, filter == "sync_gateway/bychannel" else {
+        guard session.channelPeer != nil, filter == ChannelSelection.filter else {
             throw MessageError(domain: "LiteCore", code: 19, message: "Filtering not supported (\(filter.prefix(60)))")
         }
-        let channels = (names ?? "").split(separator: ",").map { $0.drop { $0 == " " } }.filter { !$0.isEmpty }.map(String.init)
-        guard !channels.isEmpty else { throw .bad("the filter sync_gateway/bychannel needs the property channels, names with commas between") }
+        let channels = ChannelSelection.names(names ?? "")
+        guard !channels.isEmpty else { throw .bad("the filter \(ChannelSelection.filter) needs the property channels, names with commas between") }
         guard channels.count <= session.limits.maximumChannels else {
             throw MessageError(code: 413, message: "subChanges names \(channels.count) channels, max_channels is \(session.limits.maximumChannels)")
         }
