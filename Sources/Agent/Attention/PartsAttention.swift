@@ -79,13 +79,13 @@ extension Agent {
     nonisolated func conflictsInTheWay(of replicator: Replicator) async -> [Attention] {
         let configuration = replicator.configuration
         guard configuration.type.pushes else { return [] }
-        let pushed = Set(configuration.collections.map(\.collection))
-        let statistics = ((try? await configuration.database.statistics()) ?? []).filter { pushed.contains($0.name) && $0.conflictsPending > 0 }
-        let count = statistics.reduce(0) { $0 + $1.conflictsPending }
+        let pushed = configuration.collections.compactMap { configuration.database.collection($0.collection) }
+        let waiting = (try? await configuration.database.read { transaction in try pushed.map { try transaction.pendingConflictCount($0) } }) ?? []
+        let count = waiting.reduce(0) { $0 + $1.count }
         guard count > 0 else { return [] }
         return [
             Attention(
-                .conflictsPending, "replicator \(configuration.name)", since: statistics.compactMap(\.conflictsPendingSince).min(),
+                .conflictsPending, "replicator \(configuration.name)", since: waiting.compactMap(\.since).min(),
                 "\(Plural.count(count, "conflict")) \(count == 1 ? "waits" : "wait"), and nothing of such a document is pushed until it is decided",
                 remedy: "nightjar conflicts list --pending says why")
         ]

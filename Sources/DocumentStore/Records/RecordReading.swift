@@ -222,6 +222,14 @@ extension ReadTransaction {
         return found
     }
 
+    /// How many conflicts wait to be decided, and since when the first of them does (seconds since 1970).
+    package final func pendingConflictCount(_ collection: Collection) throws(StoreError) -> (count: Int, since: Int64?) {
+        let statement = try session.cached("SELECT count(*), min(since) FROM conflicts_\(collection.id)")
+        defer { statement.reset() }
+        guard try session.step(statement) else { return (0, nil) }
+        return (Int(clamping: statement.integer(0)), statement.isNull(1) ? nil : statement.integer(1))
+    }
+
     final func statistics() throws(StoreError) -> [CollectionStatistics] {
         var found: [CollectionStatistics] = []
         for collection in try collections() {
