@@ -14,6 +14,11 @@ import Transport
 /// Event loops for all tests of this target.
 let loops = MultiThreadedEventLoopGroup(numberOfThreads: 2)
 
+/// Returns when every loop has done what it had been told to do before.
+func loopsTakeATurn() async throws {
+    for loop in loops.makeIterator() { try await loop.submit {}.get() }
+}
+
 func quietLogger() -> Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
 
 func doc(_ id: String) -> DocumentID { DocumentID(stored: id) }
