@@ -243,6 +243,9 @@ package actor Agent {
         options.maxBlobBytes = UInt64(settings.limits.maxBlobBytes)
         options.openBlobs = openBlobs
         options.onProblem = { [log, name = wanted.name.value] in log.error("\($0.problem(of: name))") }
+        options.onLargeDocument = { [log, large = options.largeDocuments, name = wanted.name.value] in
+            log.warning("document \($0.id) of \($0.collection) was stored with \($0.bytes) bytes, more than warn_document_bytes (\(large.limit))", metadata: ["database": "\(name)"])
+        }
         let folder = "\(settings.data.value)/\(wanted.name.value).nightjar"
         disks.watch(wanted, folder: folder, &options)
         let database = try Database.open(folder: folder, name: wanted.name.value, options: options, environment: environment)

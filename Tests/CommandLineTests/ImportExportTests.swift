@@ -101,7 +101,7 @@ import Testing
         }
         #expect(try await documents.run("doc", "list", "main").lines.count == 5)
         let put = try await documents.run("doc", "put", "main", "long", input: .text(long))
-        #expect(put.status == 1 && put.errors.contains(place == .agent ? "max_body_bytes (" : "maxBodyBytes = 20971520"), "\(put)")
+        #expect(put.status == 1 && put.errors.contains(place == .agent ? "max_body_bytes (" : "max_document_bytes is 20971520"), "\(put)")
         if let agent = documents.agent {
             let head = "PUT /api/databases/main/documents/long HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(long.utf8.count)\r\nExpect: 100-continue\r\n\r\n"
             let answer = try HTTPProbe.parse(try await agent.admin.raw(Array(head.utf8)))

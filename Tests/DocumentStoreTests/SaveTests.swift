@@ -113,7 +113,7 @@ import Testing
         options.maxBodyBytes = 100
         let store = try Store(options)
         let body = "{\"a\":\"" + String(repeating: "x", count: 100) + "\"}"
-        await #expect(throws: StoreError.bodyTooLarge(id: "a", bytes: body.utf8.count, limit: 100)) {
+        await #expect(throws: StoreError.bodyTooLarge(id: doc("a"), bytes: body.utf8.count, limit: 100)) {
             try await store.save("a", body)
         }
     }

@@ -156,10 +156,10 @@ struct ReplicatorRoutes: Sendable {
         JSONOutput.object([
             "collection": .string(collection.description), "id": .string(exclusion.id.text), "rev": JSONOutput.text(exclusion.revision?.text),
             "direction": .string(exclusion.direction == .push ? "push" : "pull"),
-            // No plugin kept back what is held for a blob.
-            "cause": .string(exclusion.plugin.isEmpty ? "blob" : "plugin"),
-            "plugin": JSONOutput.text(exclusion.plugin.isEmpty ? nil : exclusion.plugin),
-            "version": JSONOutput.text(exclusion.version.isEmpty ? nil : exclusion.version),
+            "cause": .string("\(exclusion.cause)"),
+            // No plugin kept back what is held for a blob or its size.
+            "plugin": JSONOutput.text(exclusion.cause == .plugin ? exclusion.plugin : nil),
+            "version": JSONOutput.text(exclusion.cause == .plugin && !exclusion.version.isEmpty ? exclusion.version : nil),
             "error": .string(exclusion.error), "tries": JSONOutput.number(exclusion.tries),
             "since": .string(Timestamp.format(exclusion.since)),
         ])

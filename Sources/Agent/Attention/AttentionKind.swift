@@ -15,6 +15,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case documentsRefused = "documents_refused"
     case documentsNotTaken = "documents_not_taken"
     case documentsUnrouted = "documents_unrouted"
+    case documentsLarge = "documents_large"
     case conflictsPending = "conflicts_pending"
     case clocksDiffer = "clocks_differ"
     case versionsAhead = "versions_ahead"
@@ -59,7 +60,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .configurationRefused, .nextStartFails, .certificateExpired, .nobodyCanLogIn:
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
-        case .diskNearlyFull, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
+        case .diskNearlyFull, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
             .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .hiddenConflicts:
             .attention
         }

@@ -57,6 +57,7 @@ extension Agent {
                     .documentsUnrouted, subject, "\(Plural.count(unrouted, "document")) in no channel because sync failed or refused: no user gets them",
                     remedy: "\(places.map { "nightjar doc unrouted \($0)" }.joined(separator: ", ")) says which and why: where sync failed, mend the plugin; what it rejected, change or remove (nightjar doc rm)"))
         }
+        list += largeDocuments(of: database)
         let conflicts = statistics.reduce(0) { $0 + $1.conflictsPending }
         // Where nobody decides, branches are kept, as CouchDB keeps them.
         let isDecided = conflictPolicy(database.name).resolver != nil
@@ -68,6 +69,18 @@ extension Agent {
                     remedy: "nightjar conflicts list --pending says why; once the resolver is mended they are decided by themselves"))
         }
         return list
+    }
+
+    private nonisolated func largeDocuments(of database: Database) -> [Attention] {
+        let (entries, large) = (database.largeDocuments.entries, database.largeDocuments)
+        guard let largest = entries.first else { return [] }
+        let count = large.hasMore ? "\(entries.count) or more documents" : Plural.count(entries.count, "document")
+        return [
+            Attention(
+                .documentsLarge, "database \(database.name)", since: entries.map(\.since).min(),
+                "\(count) stored since the start with more than warn_document_bytes (\(large.limit)), the largest is document \(largest.id) of \(largest.collection) with \(largest.bytes) bytes",
+                remedy: "store what is large as a blob (nightjar blob put), have the document split, or raise warn_document_bytes of the database and nightjar reload")
+        ]
     }
 
     /// Of the data folder and of databases that are mounted elsewhere.

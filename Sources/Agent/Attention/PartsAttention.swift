@@ -95,20 +95,28 @@ extension Agent {
         let name = replicator.configuration.name
         let subject = "replicator \(name)"
         var list: [Attention] = []
-        if let held = try? await replicator.held(byPlugin: true), held.count > 0 {
+        if let held = try? await replicator.held(by: .plugin), held.count > 0 {
             list.append(
                 Attention(
                     .documentsHeld, subject, since: held.oldest, "\(Plural.count(held.count, "document")) held because a filter failed",
                     remedy: "mend the plugin; nightjar replicator \(name) held says which and why"))
         }
         // What cannot be given for a blob of ours is told with that blob.
-        if let held = try? await replicator.held(byPlugin: false, .pull), held.count > 0, let example = held.example {
+        if let held = try? await replicator.held(by: .blob, .pull), held.count > 0, let example = held.example {
             list.append(
                 Attention(
                     .documentsHeld, "\(subject), blobs", since: held.oldest,
                     "\(Plural.count(held.count, "document")) held because a blob cannot be taken, such as document \(example.id) of \(example.collection): \(example.error)",
                     remedy: "where a limit is named, raise it in the configuration and nightjar reload, or make the blob smaller at the peer; where the peer has not got its bytes, "
                         + "have them stored there anew (nightjar blob put), then nightjar replicator \(name) start; nightjar replicator \(name) held lists them"))
+        }
+        if let held = try? await replicator.held(by: .size, .pull), held.count > 0, let example = held.example {
+            list.append(
+                Attention(
+                    .documentsHeld, "\(subject), sizes", since: held.oldest,
+                    "\(Plural.count(held.count, "document")) held because \(held.count == 1 ? "it is" : "they are") larger than database \(replicator.configuration.database.name) takes, such as "
+                        + "document \(example.id) of \(example.collection): \(example.error)",
+                    remedy: "raise max_document_bytes of the database and nightjar reload, or make the document smaller at the peer; nightjar replicator \(name) held lists them"))
         }
         return list
     }

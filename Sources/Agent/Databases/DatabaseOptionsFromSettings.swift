@@ -19,6 +19,8 @@ extension DatabaseOptions {
         conflictHistory = settings.history.conflicts
         unusualKeys = settings.unusualKeys
         versionsEdits = settings.versionVectors
+        maxBodyBytes = settings.maxDocumentBytes
+        largeDocuments.limit = settings.warnDocumentBytes
         deltaBases = DeltaBaseBounds(settings.deltaSync)
         // Below that size a delta saves nothing, but whoever merges has to know what both sides had.
         if settings.conflictResolver != nil { deltaBases?.minBodyBytes = 0 }

@@ -289,7 +289,7 @@ extension StoreError {
         switch self {
         case .conflict, .conflictMoved, .checkpointConflict: .conflict
         case .notFound, .unknownCollection, .blobMissing: .notFound
-        case .bodyTooLarge, .blobTooLarge: .tooLarge
+        case .bodyTooLarge, .localBodyTooLarge, .blobTooLarge: .tooLarge
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid, .blobDigestMismatch: .invalid
         case .diskFull: .noRoom
         case .tooManyOpenBlobs: .notNow

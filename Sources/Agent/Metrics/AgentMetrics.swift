@@ -53,6 +53,9 @@ extension Agent {
 
     private static func add(_ database: Database, _ place: DiskGuard.Place?, to text: inout PrometheusText) async {
         text.add(.gauge, "nightjar_database_size_bytes", "The file and its log, without blobs.", [("database", database.name)], database.sizeBytes())
+        text.add(
+            .counter, "nightjar_large_documents_total", "Documents that were stored with more than warn_document_bytes, since the database was opened.",
+            [("database", database.name)], database.largeDocuments.stored)
         let commits = database.commitTimes
         text.add(
             "nightjar_database_commit_duration_seconds", "Time until the writes of a commit were durable on the disk.", [("database", database.name)],

@@ -211,6 +211,10 @@ extension Agent {
             disks.change(quota: plan.new.database(named: name)?.quota, of: name)
             done.append("database \(name): quota applied")
         }
+        for name in plan.changedWarnings.sorted() {
+            setWarning(of: name, as: plan.new)
+            done.append("database \(name): warn_document_bytes applied")
+        }
         if plan.changesFleet { await followFleet(plan.new) }
         try preparePolicies(plan.new, changed: plan.touchedResolvers)
         for (listener, isBound) in prepared.listeners {
@@ -255,6 +259,11 @@ extension Agent {
         return done
     }
 
+    /// Somebody is told of documents of a database by the size that a configuration says.
+    private func setWarning(of name: String, as settings: AgentSettings) {
+        if let wanted = settings.database(named: name) { database(name)?.largeDocuments.limit = wanted.warnDocumentBytes }
+    }
+
     /// Puts back what a commit that failed has stopped.
     ///
     /// - Parameter stopped: listeners that an operator had stopped.
@@ -281,6 +290,7 @@ extension Agent {
             await attempt("database \(wanted.name.value)") { try open(wanted, plan.old) }
         }
         for name in plan.changedQuotas where keptDatabases.contains(name) { disks.change(quota: plan.old.database(named: name)?.quota, of: name) }
+        for name in plan.changedWarnings where keptDatabases.contains(name) { setWarning(of: name, as: plan.old) }
         if plan.changesFleet { await followFleet(plan.old) }
         await attempt("the conflict resolvers") { try preparePolicies(plan.old, changed: plan.touchedResolvers) }
         for wanted in plan.old.listeners where plan.goneListeners.contains(wanted.name.value) {

@@ -15,6 +15,8 @@ struct ReloadPlan {
     let closedDatabases: Set<String>
     /// Databases that get another quota while they are at work: nobody who uses them notices.
     let changedQuotas: Set<String>
+    /// The same of those that get another size above which somebody is told of a document.
+    let changedWarnings: Set<String>
     /// Those whose conflicts somebody else decides, or that are another database afterwards.
     let touchedResolvers: Set<String>
     /// The settings that differ and take effect at the next start only.
@@ -43,9 +45,11 @@ struct ReloadPlan {
         self.new = new
         // Which replaced bodies a database keeps depends on whether anybody resolves its conflicts.
         func isResolved(_ name: String, _ settings: AgentSettings) -> Bool { settings.database(named: name)?.conflictResolver != nil }
+        // Nobody who uses a database notices.
+        let quiet: Set = ["quota", "warn_document_bytes"]
         // Blobs are counted as the database is opened, where it has a quota.
         func mayStayOpen(_ change: SettingsDifference.Change) -> Bool {
-            Set(change.keys).isSubset(of: ["collections", "conflict_resolver", "validate", "quota"])
+            Set(change.keys).isSubset(of: quiet.union(["collections", "conflict_resolver", "validate"]))
                 && (!change.keys.contains("quota") || old.database(named: change.name)?.quota != nil)
         }
         closedDatabases = Set(
@@ -53,9 +57,10 @@ struct ReloadPlan {
                 + change.databases.changed.map(\.name).filter { isResolved($0, old) != isResolved($0, wanted) }
                 + change.databases.changed.filter { !mayStayOpen($0) }.map(\.name))
         changedQuotas = Set(change.databases.changed.filter { $0.keys.contains("quota") }.map(\.name)).subtracting(closedDatabases)
+        changedWarnings = Set(change.databases.changed.filter { $0.keys.contains("warn_document_bytes") }.map(\.name)).subtracting(closedDatabases)
         touchedResolvers = closedDatabases.union(change.databases.changed.filter { $0.keys.contains("conflict_resolver") }.map(\.name))
         let touchedDatabases = Set(change.databases.removed + change.databases.changed.map(\.name))
-            .subtracting(change.databases.changed.filter { $0.keys == ["quota"] && mayStayOpen($0) }.map(\.name))
+            .subtracting(change.databases.changed.filter { quiet.isSuperset(of: $0.keys) && mayStayOpen($0) }.map(\.name))
         var replicators = Set(change.replicators.removed + change.replicators.changed.map(\.name))
         for replicator in old.replicators where touchedDatabases.contains(replicator.database.value) { replicators.insert(replicator.name.value) }
         if wanted.limits.maxBlobBytes != old.limits.maxBlobBytes { replicators.formUnion(old.replicators.map(\.name.value)) }

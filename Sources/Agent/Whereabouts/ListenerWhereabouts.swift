@@ -116,6 +116,10 @@ struct ListenerWhereabouts: Sendable {
                 WhereaboutsStatement(
                     "held_there", "\(took): a blob of it could not be had or taken",
                     remedy: "nightjar doc why at the peer names the blob: have its bytes stored here (nightjar blob put), or its limit raised there")
+            case .size:
+                WhereaboutsStatement(
+                    "held_there", "\(took): it is larger than the database there takes",
+                    remedy: "have max_document_bytes of the database raised there, or make the document smaller")
             }
         return statement.with(["rev": .string(kept.revision.text)])
     }

@@ -197,7 +197,13 @@ struct ReplicatorWhereabouts: Sendable {
 
     private func held(_ noted: Exclusion, _ way: String) -> WhereaboutsStatement {
         let tries = Plural.count(noted.tries, "try", "tries")
-        guard !noted.plugin.isEmpty else {
+        if noted.cause == .size {
+            return WhereaboutsStatement(
+                "held", "held after \(tries): it is larger than this database takes: \(noted.error)",
+                remedy: "raise max_document_bytes of the database and nightjar reload, or make it smaller at the peer"
+            ).with(noted).with(["error": .string(noted.error)])
+        }
+        guard noted.cause == .plugin else {
             return WhereaboutsStatement(
                 "waiting_for_blobs", "held after \(tries): a blob of it cannot be \(way): \(noted.error)",
                 remedy: noted.direction == .push

@@ -20,6 +20,10 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
     package var tombstoneAge: Int?
     /// Bytes that the database and its blobs may take. Default: nil, as many as the disk has.
     package var quota: Int?
+    /// Bytes of a document above which it is refused, or held where it is pulled. Default: 20 MiB, the most.
+    package var maxDocumentBytes = 20 << 20
+    /// Bytes of a document above which somebody is told of it. Default: 1 MiB.
+    package var warnDocumentBytes = 1 << 20
     package internal(set) var position = SourcePosition.none
 
     package init() {}
@@ -50,6 +54,10 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
             "Seconds after which the tombstone of a deleted document is purged, once every replicator has pushed it. Absent: never."),
         Key("quota", optional: \.quota, Form<Int>.bytes((1 << 20)...(1 << 50)),
             "Bytes that the database and its blobs may take, at least 1MiB; then nothing but deletions is taken. Absent: as many as the disk has."),
+        Key("max_document_bytes", \.maxDocumentBytes, Form<Int>.bytes((1 << 10)...(20 << 20)),
+            "Largest document that is taken, without its blobs. A larger one is refused; one that is pulled is held, and tried again when this changes."),
+        Key("warn_document_bytes", \.warnDocumentBytes, Form<Int>.bytes((1 << 10)...(20 << 20)),
+            "Documents above this size are stored, and told of in the log, the status and the metrics. 20MiB: none is."),
         Key("history", \.history, Form<HistorySettings>.section, "How much of the past is kept."),
     ]
 

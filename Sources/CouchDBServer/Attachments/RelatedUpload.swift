@@ -25,7 +25,7 @@ struct RelatedUpload {
         let limit = NamedLimit("couchdb_request_bytes", StoreLimits.maxBodyBytes * 2)
         while let piece = try await reader.piece() {
             guard json.count + piece.count <= limit.value else {
-                throw HTTPError(413, "the document has more than maxBodyBytes (\(StoreLimits.maxBodyBytes)) allows", headers: ["Connection": "close"])
+                throw HTTPError(413, "the document has more than max_document_bytes (\(StoreLimits.maxBodyBytes)) allows", headers: ["Connection": "close"])
             }
             try await call.request.body.hold(json.count + piece.count)
             json.append(piece)

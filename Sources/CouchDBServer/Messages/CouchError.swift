@@ -25,7 +25,7 @@ enum CouchError {
         switch error {
         case .conflict, .conflictMoved, .checkpointConflict: conflict()
         case .notFound, .blobMissing: missing()
-        case .bodyTooLarge, .blobTooLarge: HTTPError(413, "\(error)", error: "document_too_large")
+        case .bodyTooLarge, .localBodyTooLarge, .blobTooLarge: HTTPError(413, "\(error)", error: "document_too_large")
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: badRequest("\(error)")
         // Without the path, which is not for strangers.
         case .diskFull(_, let detail): HTTPError(507, "there is no room for it (\(detail)); nothing of this write was stored", error: "insufficient_storage")

@@ -18,6 +18,10 @@ public final class Database: Sendable {
     public let blobs: BlobStore
     /// Whether documents may have empty keys and keys with NUL, see `DatabaseOptions.unusualKeys`.
     public let unusualKeys: Bool
+    /// Bytes of a document's body, see `DatabaseOptions.maxBodyBytes`.
+    package let maxBodyBytes: Int
+    /// Documents that were stored since it was opened and are large.
+    package let largeDocuments: LargeDocuments
     /// What it was opened with: what works for one database alone takes its clock and its tasks from here.
     public let environment: Environment
 
@@ -51,6 +55,8 @@ public final class Database: Sendable {
         self.name = name
         self.folder = folder
         unusualKeys = options.unusualKeys
+        maxBodyBytes = options.maxBodyBytes
+        largeDocuments = options.largeDocuments
         self.environment = environment
         let problems = DatabaseProblems(report: options.onProblem)
         self.problems = problems

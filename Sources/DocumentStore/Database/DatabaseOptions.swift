@@ -15,8 +15,12 @@ public struct DatabaseOptions: Sendable {
     public var deltaBases: DeltaBaseBounds? = DeltaBaseBounds()
     /// Decided conflicts kept; 0 records none.
     public var conflictHistory = StoreLimits.conflictHistory
-    /// Largest document body, in bytes.
+    /// Largest document body, in bytes. Larger ones that are stored already stay.
     public var maxBodyBytes = StoreLimits.maxBodyBytes
+    /// Which bodies are large, and which documents have one; its limit may change while the database is open.
+    public var largeDocuments = LargeDocuments()
+    /// Told of each large body that was stored. Called on the writer; must not block.
+    public var onLargeDocument: @Sendable (LargeDocuments.Entry) -> Void = { _ in }
     /// Each edit made here gets a version, and not only those on top of one that a peer of version vectors made.
     public var versionsEdits = false
     /// Documents may have empty keys and keys with NUL, which Couchbase Lite cannot store.

@@ -43,8 +43,10 @@ public enum StoreError: Error, Sendable, Equatable {
     case tooManyCollections(limit: Int)
     /// `StoreLimits.maxIndexes` reached.
     case tooManyIndexes(limit: Int)
-    /// Body over `DatabaseOptions.maxBodyBytes`, or a local body over `StoreLimits.maxLocalBodyBytes`.
-    case bodyTooLarge(id: String, bytes: Int, limit: Int)
+    /// Body over `DatabaseOptions.maxBodyBytes`.
+    case bodyTooLarge(id: DocumentID, bytes: Int, limit: Int)
+    /// Body of a checkpoint or local document over `StoreLimits.maxLocalBodyBytes`.
+    case localBodyTooLarge(id: String, bytes: Int, limit: Int)
     /// Body is not a JSON object.
     case bodyInvalid(id: DocumentID, detail: String)
     /// A top-level key starts with an underscore; those belong to the protocols.
@@ -147,7 +149,10 @@ extension StoreError: CustomStringConvertible {
         case .tooManyIndexes(let limit):
             "the collection has its maximum of \(limit) indexes (max_indexes): remove one"
         case .bodyTooLarge(let id, let bytes, let limit):
-            "body of \(id) has \(bytes) bytes, more than a document may have: maxBodyBytes = \(limit)"
+            "the body of document \(id) has \(bytes) bytes, max_document_bytes is \(limit): store what is large as a blob"
+                + (limit < StoreLimits.maxBodyBytes ? ", or raise max_document_bytes of the database and nightjar reload" : "")
+        case .localBodyTooLarge(let id, let bytes, let limit):
+            "the body of \(id) has \(bytes) bytes, a checkpoint or local document may have \(limit)"
         case .bodyInvalid(let id, let detail):
             "body of document \(id) is not a valid JSON object: \(detail)"
         case .reservedKey(let id, let key):

@@ -4,7 +4,7 @@ public enum StoreLimits {
     /// Generations kept per branch of a revision tree. Couchbase peers keep 50 and
     /// send at most that much history.
     public static let historyDepth = 50
-    /// Bytes of one document body. Sync Gateway refuses documents above about 20 MiB.
+    /// Bytes of one document body; a database may take less. Sync Gateway refuses documents above about 20 MiB.
     public static let maxBodyBytes = 20 << 20
     /// Bytes of one blob. Sync Gateway stops at 20 MiB; other peers have no limit. A blob is streamed to disk, so only
     /// the disk is at stake; a gateway's often has a few GB.
@@ -59,6 +59,8 @@ public enum StoreLimits {
     static let deltaBasesDroppedPerWrite = 16
     /// Damaged documents of one database that are named in its state.
     public static let damagedDocuments = 100
+    /// `large_documents`: documents of one database that are remembered as larger than somebody wants them to be, the largest.
+    public static let largeDocuments = 1_000
     /// Documents that are told of those that name a blob which is altered or gone.
     static let namedDocuments = 100
     /// Blobs of one database of which it is remembered that they were read through before they were given out; some hundred bytes each.

@@ -83,6 +83,7 @@ final class Writer: @unchecked Sendable {
         var done: [WriteJob] = []
         let atBegin = state.counters
         state.rows = 0
+        state.sizes = []
         state.wallNanoseconds = environment.time.wallNanoseconds()
         state.now = environment.time.wallSeconds()
         session.failure = nil
@@ -117,6 +118,7 @@ final class Writer: @unchecked Sendable {
             if state.rows > 0 || !news.isEmpty { commits.add(environment.time.monotonicNanoseconds() - begun) }
             if !news.isEmpty { onCommit(news) }
             if diskFailure != nil || state.rows > 0 || !news.isEmpty { problems.noteWrite(diskFailure, now: state.now) }
+            for large in session.options.largeDocuments.note(state.sizes, now: state.now) { session.options.onLargeDocument(large) }
             for job in done { job.commit() }
         } catch {
             if session.connection.isInTransaction { try? session.connection.execute("ROLLBACK") }
@@ -178,7 +180,7 @@ final class Writer: @unchecked Sendable {
 
     /// Runs one job so that its failure undoes only its own work. Throws when the transaction is lost.
     private func run(_ job: WriteJob, isFirst: Bool) throws(StoreError) {
-        let before = state.counters
+        let (before, sizes) = (state.counters, state.sizes.count)
         session.failure = nil
         // The first job needs no savepoint: there is nothing before it to be kept.
         if !isFirst { try session.run(session.savepoint) }
@@ -199,6 +201,7 @@ final class Writer: @unchecked Sendable {
             return
         }
         state.counters = before
+        state.sizes.removeSubrange(sizes...)
         state.indexes = [:]
         state.clock.forgetWritten()
         try session.forEachIndex { $0.putBack() }

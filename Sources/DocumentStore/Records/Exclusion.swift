@@ -19,6 +19,14 @@ public struct Exclusion: Sendable, Equatable {
         case refused = 2
     }
 
+    /// What keeps a held document back.
+    public enum Cause: Sendable { case plugin, blob, size }
+
+    /// The `version` of what is held for its size, beside an empty `plugin`.
+    public static let sizeMark = "max_document_bytes"
+
+    public var cause: Cause { plugin.isEmpty ? (version == Self.sizeMark ? .size : .blob) : .plugin }
+
     public var remote: RemoteID
     public var direction: Direction
     public var kind: Kind

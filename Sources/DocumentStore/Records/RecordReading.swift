@@ -129,16 +129,22 @@ extension ReadTransaction {
 
     /// How many there are of a kind in some directions, and the one that has been for longest.
     ///
-    /// - Parameter byPlugin: only those that a plugin kept back, or only the others.
+    /// - Parameter cause: only those that are there for it.
     public final func exclusionAge(
-        _ collection: Collection, remote: RemoteID, kind: Exclusion.Kind, directions: [Exclusion.Direction], byPlugin: Bool? = nil
+        _ collection: Collection, remote: RemoteID, kind: Exclusion.Kind, directions: [Exclusion.Direction], by cause: Exclusion.Cause? = nil
     ) throws(StoreError) -> (count: Int, oldest: (since: Int64, id: DocumentID, error: String)?) {
         _ = try tables(collection)
         let list = directions.map { "\($0.rawValue)" }.joined(separator: ", ")
-        let plugin = byPlugin.map { $0 ? " AND plugin <> ''" : " AND plugin = ''" } ?? ""
+        let bound =
+            switch cause {
+            case nil: ""
+            case .plugin: " AND plugin <> ''"
+            case .blob: " AND plugin = '' AND version <> '\(Exclusion.sizeMark)'"
+            case .size: " AND plugin = '' AND version = '\(Exclusion.sizeMark)'"
+            }
         // Beside min() SQLite gives the columns of the row that it is in.
         let statement = try session.cached(
-            "SELECT count(*), min(since), id, error FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2 AND direction IN (\(list))\(plugin)")
+            "SELECT count(*), min(since), id, error FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2 AND direction IN (\(list))\(bound)")
         statement.bind(1, remote.number)
         statement.bind(2, kind.rawValue)
         defer { statement.reset() }

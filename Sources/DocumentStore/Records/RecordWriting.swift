@@ -117,7 +117,7 @@ extension WriteTransaction {
             throw .localIDInvalid(bytes: bytes, limit: StoreLimits.maxLocalIDBytes)
         }
         guard body.count <= StoreLimits.maxLocalBodyBytes else {
-            throw .bodyTooLarge(id: id, bytes: body.count, limit: StoreLimits.maxLocalBodyBytes)
+            throw .localBodyTooLarge(id: id, bytes: body.count, limit: StoreLimits.maxLocalBodyBytes)
         }
     }
 

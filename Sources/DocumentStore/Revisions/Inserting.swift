@@ -33,7 +33,7 @@ extension WriteTransaction {
         var mayHoldBlobs = incoming.hasBlobs
         if incoming.isValidated {
             guard body.count <= session.options.maxBodyBytes else {
-                throw .bodyTooLarge(id: id.text, bytes: body.count, limit: session.options.maxBodyBytes)
+                throw .bodyTooLarge(id: id, bytes: body.count, limit: session.options.maxBodyBytes)
             }
         } else {
             mayHoldBlobs = try scan(body, id, isPeers: true).mayHoldBlobs

@@ -35,7 +35,14 @@ extension WriteTransaction {
         counters.isChanged = true
         state.counters[collection.id] = counters
         state.rows += 1
+        noteSize(collection, id, isDeleted ? 0 : body.count)
         return sequence
+    }
+
+    /// - Parameter bytes: of the document's current body; 0 where it is deleted or gone.
+    @inline(__always)
+    func noteSize(_ collection: Collection, _ id: DocumentID, _ bytes: Int) {
+        if session.options.largeDocuments.concerns(bytes) { state.sizes.append(.init(collection: collection.name, id: id, bytes: bytes)) }
     }
 
     /// The revision being added.
@@ -214,6 +221,7 @@ extension WriteTransaction {
         }
         counters.isChanged = true
         state.counters[collection.id] = counters
+        noteSize(collection, id, flags & DocumentFlags.deleted != 0 ? 0 : body.count)
         if flags & DocumentFlags.deleted != 0, !row.isDeleted { try endGrants(collection, id, at: sequence) }
         return SequenceNumber(sequence)
     }

@@ -29,6 +29,7 @@ extension WriteTransaction {
         counters.isChanged = true
         state.counters[collection.id] = counters
         state.rows += 1
+        noteSize(collection, id, 0)
         session.problems.forget(collection.name, id)
         return true
     }

@@ -96,7 +96,7 @@ extension WriteTransaction {
         _ body: [UInt8], _ id: DocumentID, isPeers: Bool, read: ([UInt8]) throws(JSONError) -> (DocumentScan, [UInt8])
     ) throws(StoreError) -> (DocumentScan, canonical: [UInt8]) {
         guard body.count <= session.options.maxBodyBytes else {
-            throw .bodyTooLarge(id: id.text, bytes: body.count, limit: session.options.maxBodyBytes)
+            throw .bodyTooLarge(id: id, bytes: body.count, limit: session.options.maxBodyBytes)
         }
         do {
             let (scan, canonical) = try read(body)

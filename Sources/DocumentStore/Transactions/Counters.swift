@@ -20,6 +20,8 @@ final class WriterState {
     var indexes: [Int: [FieldIndex]] = [:]
     /// Rows written in the running transaction, to bound it.
     var rows = 0
+    /// Of documents whose body the running transaction has changed, where ``LargeDocuments`` are concerned.
+    var sizes: [LargeDocuments.Size] = []
     /// Unix seconds, read once per transaction.
     var now: Int64 = 0
     /// The same in nanoseconds.

@@ -113,6 +113,7 @@ struct SessionOpener {
         settings.asksOnly = active.asksOnlySince != nil
         settings.reviewsHeld = active.reviewsHeld
         settings.takesOnlyWhatWasAskedFor = session.couch == nil
+        settings.largestBody = session.database.maxBodyBytes
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
             source: FeedSource(

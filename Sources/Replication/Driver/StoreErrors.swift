@@ -61,7 +61,7 @@ extension StoreError {
     /// The error says something of one document, not of the store.
     var concernsOneDocument: Bool {
         switch self {
-        case .conflict, .conflictMoved, .notFound, .bodyTooLarge, .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches,
+        case .conflict, .conflictMoved, .notFound, .bodyTooLarge, .localBodyTooLarge, .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches,
             .blobMissing, .blobAltered, .documentDamaged:
             true
         default: false
@@ -83,7 +83,7 @@ extension StoreError {
     fileprivate var replicationStatus: Int {
         switch self {
         case .conflict, .conflictMoved: 409
-        case .bodyTooLarge: 413
+        case .bodyTooLarge, .localBodyTooLarge: 413
         case .historyInvalid: 422
         case .notFound, .blobMissing, .blobAltered: 404
         case .bodyInvalid, .reservedKey, .tooManyBranches: 400

@@ -8,8 +8,8 @@ struct Insertion: Sendable {
         case stored(InsertOutcome)
         /// A filter or the sync function said no, or could not decide; `isListed`: it waits here for another version.
         case keptBack(PolicyFailure?, reason: String, isListed: Bool)
-        /// A blob of it cannot be taken; it waits here, listed.
-        case held(ReplicationError)
+        /// It is too large, or a blob of it cannot be taken; it waits here, listed.
+        case held(ReplicationError, KeptThere.Reason)
         /// It cannot be stored as it is.
         case refused(ReplicationError)
         /// It cannot be had or stored now; the peer has to offer it again.

@@ -64,7 +64,13 @@ struct InsertionMachine {
     mutating func add(again revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
         // Of a document that is under way something newer is here.
         let free = revisions.filter { !holds($0.id) }
-        if !free.isEmpty { fetchOrJudge(batches.begin(checked: free), free, &actions) }
+        guard !free.isEmpty else { return [] }
+        let batch = batches.begin(checked: free)
+        var fitting: [CheckedRevision] = []
+        for revision in free {
+            if let error = excess(of: revision) { keep(HeldRevision(revision, size: error), &actions) } else { fitting.append(revision) }
+        }
+        fetchOrJudge(batch, fitting, &actions)
         return free
     }
 
@@ -73,7 +79,7 @@ struct InsertionMachine {
         case .checked(let batch, let outcomes): accept(outcomes, batch, &ended, &actions)
         case .blobsFetched(let fetch, let error): accept(fetch, error, &ended, &actions)
         case .attachmentsBrought(let fetch, .failure(let error)): accept(fetch, error, &ended, &actions)
-        case .attachmentsBrought(let fetch, .success(let body)): accept(fetch, whole: body, &actions)
+        case .attachmentsBrought(let fetch, .success(let body)): accept(fetch, whole: body, &ended, &actions)
         case .judged(let batch, let verdicts, let plugin, let version): accept(verdicts, plugin, version, batch, &ended, &actions)
         case .kept(let batch): acceptKept(batch, &ended, &actions)
         case .assigned(let batch, let judgements): accept(judgements, batch, &ended, &actions)
@@ -131,8 +137,10 @@ struct InsertionMachine {
             case .checked(let revision):
                 // Reserved keys may have gone, names of blobs have come.
                 batches.resize(by: revision.bytes - original.bytes)
-                if case .failed(let error)? = revision.attachments {
-                    hold(revision, error, &ended, &actions)
+                if let error = excess(of: revision) {
+                    hold(HeldRevision(revision, size: error), error, &ended, &actions)
+                } else if case .failed(let error)? = revision.attachments {
+                    hold(HeldRevision(revision, blob: error), error, &ended, &actions)
                 } else {
                     checked.append(revision)
                 }
@@ -174,29 +182,41 @@ struct InsertionMachine {
             revision.hasShownBlobs = true
             return batches.makeReady(revision)
         }
-        hold(revision, error, &ended, &actions)
+        hold(HeldRevision(revision, blob: error), error, &ended, &actions)
     }
 
     /// The peer's names of attachments are ours from here on.
-    private mutating func accept(_ fetch: FetchID, whole body: [UInt8], _ actions: inout [PullAction]) {
+    private mutating func accept(_ fetch: FetchID, whole body: [UInt8], _ ended: inout [Insertion], _ actions: inout [PullAction]) {
         guard case (let revision, let behind)? = batches.fetched(fetch) else { return }
         var whole = revision
         whole.replaceBody(body)
         (whole.attachments, whole.hasShownBlobs) = (nil, true)
         batches.resize(by: whole.bytes - revision.bytes)
-        for each in self.fetch([whole] + behind, &actions) { batches.makeReady(each) }
+        // The names of what was brought make it longer.
+        let error = excess(of: whole)
+        if let error { hold(HeldRevision(whole, size: error), error, &ended, &actions) }
+        for each in self.fetch(error == nil ? [whole] + behind : behind, &actions) { batches.makeReady(each) }
     }
 
-    /// A blob of it is not to be had, or not taken.
-    private mutating func hold(_ revision: CheckedRevision, _ error: ReplicationError, _ ended: inout [Insertion], _ actions: inout [PullAction]) {
-        if settings.keepsLists, !error.isTransient {
-            // It fails alone and in words; the next run, or another limit, tries again.
-            let held = HeldRevision(revision, blob: error)
-            mayHaveHeld = true
-            return actions.append(.keep(batches.begin(keeping: held), [held]))
-        }
+    /// Why the database does not take it; nil where it is not too large.
+    private func excess(of revision: CheckedRevision) -> ReplicationError? {
+        guard revision.body.count > settings.largestBody else { return nil }
+        return ReplicationError(refusing: .bodyTooLarge(id: revision.id, bytes: revision.body.count, limit: settings.largestBody))
+    }
+
+    /// It is too large, or a blob of it is not to be had, or not taken.
+    private mutating func hold(_ held: HeldRevision, _ error: ReplicationError, _ ended: inout [Insertion], _ actions: inout [PullAction]) {
+        // It fails alone and in words; the next run, or another limit, tries again.
+        if settings.keepsLists, !error.isTransient { return keep(held, &actions) }
+        let revision = held.revision
         batches.leave(revision.id, revision.bytes)
         ended.append(Insertion(revision, error.isTransient ? .postponed(error) : .refused(error)))
+    }
+
+    /// A revision of a batch goes on the list of what is held.
+    private mutating func keep(_ held: HeldRevision, _ actions: inout [PullAction]) {
+        mayHaveHeld = true
+        actions.append(.keep(batches.begin(keeping: held), [held]))
     }
 
     private mutating func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
@@ -253,7 +273,8 @@ struct InsertionMachine {
                 switch each.cause {
                 case .rejected: .keptBack(nil, reason: "a filter refused the document", isListed: isListed)
                 case .failure(let failure): .keptBack(failure, reason: "", isListed: isListed)
-                case .blob(let error): isListed ? .held(error) : .refused(error)
+                case .blob(let error): isListed ? .held(error, .blob) : .refused(error)
+                case .size(let error): isListed ? .held(error, .size) : .refused(error)
                 }
             ended.append(Insertion(each.revision, end))
         }

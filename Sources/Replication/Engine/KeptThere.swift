@@ -10,6 +10,8 @@ public struct KeptThere: Sendable, Equatable {
         case held
         /// A blob of it could not be had or taken.
         case blob
+        /// It is larger than its database takes.
+        case size
     }
 
     public var reason: Reason

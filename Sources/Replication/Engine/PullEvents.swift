@@ -28,6 +28,8 @@ struct PullSettings: Sendable {
     var asksOnly = false
     /// A revision that was not asked for is refused. Peers of CouchDB's kind send the leaves of a document under one sequence.
     var takesOnlyWhatWasAskedFor = false
+    /// Bytes of a body: what is larger is held here, or refused where it is pushed to us.
+    var largestBody = StoreLimits.maxBodyBytes
     var limits: ReplicationLimits
 
     var isPassive: Bool { if case .passive = role { true } else { false } }

@@ -41,10 +41,11 @@ extension PullMachine {
                     settlement = .refused(error)
                     if settings.isPassive, failure == nil { report(each.id, error, isDeleted: each.isDeleted, &actions) }
                 }
-            case .held(let error):
+            case .held(let error, let reason):
                 counts.held += 1
-                settlement = .kept(.blob)
-                report(each.id, error, isDeleted: each.isDeleted, isHeldAgain: each.wasKeptBack, &actions)
+                settlement = .kept(reason)
+                // To ask for what is too large once more would bring it once more.
+                report(each.id, error, isDeleted: each.isDeleted, isHeldAgain: each.wasKeptBack && reason == .blob, &actions)
             case .refused(let error), .postponed(let error):
                 counts.failed += 1
                 settlement = .refused(error)

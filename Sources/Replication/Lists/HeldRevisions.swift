@@ -10,6 +10,8 @@ struct HeldRevision: Sendable {
         case failure(PolicyFailure)
         /// No plugin's doing: a blob that it names cannot be taken.
         case blob(ReplicationError)
+        /// Nor this: its body is larger than the database takes.
+        case size(ReplicationError)
     }
 
     var revision: CheckedRevision
@@ -33,16 +35,21 @@ struct HeldRevision: Sendable {
         cause = .blob(error)
     }
 
+    init(_ revision: CheckedRevision, size error: ReplicationError) {
+        (self.revision, version) = (revision, Exclusion.sizeMark)
+        cause = .size(error)
+    }
+
     fileprivate var exclusion: (kind: Exclusion.Kind, error: String) {
         switch cause {
         case .rejected: (.rejected, "")
         case .failure(let failure): (.held, failure.message)
-        case .blob(let error): (.held, error.message)
+        case .blob(let error), .size(let error): (.held, error.message)
         }
     }
 }
 
-/// Pulled revisions that a filter kept back, or whose blobs could not be taken. Their sequences are done, so the checkpoint goes on; the revisions wait here
+/// Pulled revisions that a filter kept back, that are too large, or whose blobs could not be taken. Their sequences are done, so the checkpoint goes on; the revisions wait here
 /// (as local documents beside an exclusion) until another version of the filter decides.
 ///
 /// A revision is one line of JSON (its ids, whether its blobs were shown, whether its attachments are still to come) and then the body's bytes as they came, cut into parts of the size of a local

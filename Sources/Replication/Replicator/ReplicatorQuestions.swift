@@ -157,7 +157,7 @@ extension Replicator {
         return isCapped ? Pending(count: Self.pendingLimit, isCapped: true) : Pending(count: count)
     }
 
-    /// Documents that are held because a filter failed or a blob cannot be taken or given, both directions. All of them, some at a time.
+    /// Documents that are held because a filter failed, they are too large, or a blob cannot be taken or given, both directions. All of them, some at a time.
     public nonisolated func eachHeld(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
         let database = configuration.database
         let key = configuration.remoteKey
@@ -193,10 +193,10 @@ extension Replicator {
     /// How many documents are held, and the first of them.
     ///
     /// - Parameters:
-    ///   - byPlugin: only those that a filter failed on, or only those with a blob that cannot be taken or given.
+    ///   - cause: only those that are held for it.
     ///   - direction: only those of one way.
-    public nonisolated func held(byPlugin: Bool? = nil, _ direction: Exclusion.Direction? = nil) async throws -> Listed {
-        try await listed(.held, directions.filter { direction == nil || $0 == direction }, byPlugin: byPlugin)
+    public nonisolated func held(by cause: Exclusion.Cause? = nil, _ direction: Exclusion.Direction? = nil) async throws -> Listed {
+        try await listed(.held, directions.filter { direction == nil || $0 == direction }, by: cause)
     }
 
     /// Documents on a list.
@@ -220,20 +220,20 @@ extension Replicator {
     }
 
     /// How many documents are on a list, over all collections.
-    nonisolated func listed(_ kind: Exclusion.Kind, _ directions: [Exclusion.Direction], byPlugin: Bool? = nil) async throws -> Listed {
+    nonisolated func listed(_ kind: Exclusion.Kind, _ directions: [Exclusion.Direction], by cause: Exclusion.Cause? = nil) async throws -> Listed {
         let key = configuration.remoteKey
         let names = configuration.collections.compactMap { configuration.database.collection($0.collection) }
         guard !directions.isEmpty else { return Listed() }
         return try await configuration.database.read { transaction in
             guard let remote = try transaction.existingRemote(for: key) else { return Listed() }
             return try names.reduce(into: Listed()) { all, collection in
-                let one = try transaction.exclusionAge(collection, remote: remote, kind: kind, directions: directions, byPlugin: byPlugin)
+                let one = try transaction.exclusionAge(collection, remote: remote, kind: kind, directions: directions, by: cause)
                 var (count, oldest) = (one.count, one.oldest)
                 if count > 0, count <= Self.page {
                     // As the list has it, which leaves out what is settled.
                     let owed = try directions.flatMap {
                         try transaction.exclusions(collection, remote: remote, direction: $0, kind: kind, after: nil, limit: Self.page)
-                    }.filter { try (byPlugin ?? !$0.plugin.isEmpty) != $0.plugin.isEmpty && transaction.isOwed($0, collection) }
+                    }.filter { try (cause ?? $0.cause) == $0.cause && transaction.isOwed($0, collection) }
                     count = owed.count
                     oldest = owed.min { $0.since < $1.since }.map { ($0.since, $0.id, $0.error) }
                 }

@@ -58,11 +58,16 @@ extension Explanation {
                 + "the way, mend its configuration: a reload has everything looked at again."),
         Explanation(
             "documents_held",
-            "A filter failed on documents, so that nobody knows whether they may pass; or a blob that they name cannot be taken, such as one above "
-                + "limits: { max_blob_bytes }, or one that the peer has not got. They wait.",
-            "nightjar replicator NAME held says which, and why: the line of the plugin that failed, or the blob with its size and the limit. Mend the plugin and save "
+            "A filter failed on documents, so that nobody knows whether they may pass; or they are larger than max_document_bytes of the database; or a blob that they name "
+                + "cannot be taken, such as one above limits: { max_blob_bytes }, or one that the peer has not got. They wait.",
+            "nightjar replicator NAME held says which, and why: the line of the plugin that failed, or the document or blob with its size and the limit. Mend the plugin and save "
                 + "it, or raise the limit and nightjar reload: they go on by themselves. A blob that is missing or damaged at the peer has to be stored there "
                 + "anew (nightjar blob put); then nightjar replicator NAME start."),
+        Explanation(
+            "documents_large", "Documents were stored that are larger than warn_document_bytes of their database (1 MiB). They replicate as others do, and each change of one sends all of it "
+                + "where the peer takes no delta.",
+            "The text names the largest; the log names each, once when it is stored. Store what is large as a blob (nightjar blob put), have the document split, or raise warn_document_bytes and "
+                + "nightjar reload. It ends with the documents, and at a restart until one is stored again."),
         Explanation(
             "documents_waiting",
             "Documents cannot be exchanged for the moment: the peer cannot take or give them, such as one whose blob it has not got, or there is no room for them here.",

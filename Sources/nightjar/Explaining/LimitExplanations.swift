@@ -66,7 +66,11 @@ extension Explanation {
         Explanation("max_collections", "The database has as many collections as it may.", "Use fewer; documents can be told apart by a field."),
         Explanation("proof_bytes", "A peer had to prove more of a blob than 128 MiB on one connection.", "It connects anew and goes on."),
         Explanation(
-            "max_document_bytes", "A document, or what a transform made of one, is larger than 20 MiB.", "Store what is large as a blob: nightjar blob put."),
+            "max_document_bytes", "A document, or what a transform made of one, is larger than 20 MiB, or than max_document_bytes of its database.",
+            "Store what is large as a blob: nightjar blob put. Where the database takes less than 20 MiB, raise it and nightjar reload: what is held for it is tried again."),
+        Explanation(
+            "warn_document_bytes", "A document was stored that is larger than warn_document_bytes of its database (1 MiB).",
+            "nightjar explain documents_large says what to do."),
         Explanation("max_blobs_per_document", "A document names more than 10,000 blobs or attachments.", "Split the document at the peer."),
         Explanation(
             "max_received_history", "A revision came with more than 1,000 ancestors, or a document has a longer history than can be asked for.",

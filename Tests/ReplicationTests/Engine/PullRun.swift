@@ -12,7 +12,8 @@ struct PullRun {
 
     init(
         passive: Bool = false, filter: Bool = false, sync: Bool = false, resolver: Bool = true, refusesPush: Bool = false,
-        documentIDs: Set<DocumentID>? = nil, takesOnlyWhatWasAskedFor: Bool = false, _ change: (inout ReplicationLimits) -> Void = { _ in }
+        documentIDs: Set<DocumentID>? = nil, takesOnlyWhatWasAskedFor: Bool = false, largestBody: Int = StoreLimits.maxBodyBytes,
+        _ change: (inout ReplicationLimits) -> Void = { _ in }
     ) {
         var limits = ReplicationLimits()
         change(&limits)
@@ -21,6 +22,7 @@ struct PullRun {
             hasFilter: filter, hasSyncFunction: sync, hasResolver: resolver, keepsLists: !passive, documentIDs: documentIDs,
             limits: limits)
         settings.takesOnlyWhatWasAskedFor = takesOnlyWhatWasAskedFor
+        settings.largestBody = largestBody
         machine = PullMachine(settings)
         if !passive { machine.subscribe(since: nil) }
     }

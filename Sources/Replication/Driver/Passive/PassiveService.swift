@@ -34,9 +34,10 @@ struct PassiveService {
         }
         let passive = all.of(collection.name)
         let hasResolver = passive.resolver != nil
-        let settings = PullSettings(
+        var settings = PullSettings(
             collection: collection.name, role: .passive(refusesPush: session.whyNothingMayBePushed != nil), hasFilter: passive.pullFilter != nil,
             hasSyncFunction: passive.syncFunction != nil, hasResolver: hasResolver, keepsLists: false, documentIDs: nil, limits: session.limits)
+        settings.largestBody = session.database.maxBodyBytes
         let link = CollectionLink(
             slot: slot, collection: collection, pull: PullMachine(settings),
             source: FeedSource(collection: collection, skipsConflicts: false, naming: session.naming))

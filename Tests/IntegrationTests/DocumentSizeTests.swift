@@ -1,0 +1,112 @@
+import Documents
+import TestSupport
+import Testing
+
+/// How large a document may be: where somebody is told of it, and where it is not taken.
+@Suite("Sizes of documents")
+struct DocumentSizeTests {
+    private static func body(_ bytes: Int) -> String { "{\"pad\":\"\(String(repeating: "x", count: bytes - 10))\"}" }
+
+    private static func attention(_ agent: AgentProcess, _ kind: String) async throws -> JSONValue? {
+        try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"]?.asString == kind }
+    }
+
+    @Test("a document above warn_document_bytes is stored and told of, and another limit is applied while everything goes on")
+    func warning() async throws {
+        let port = try freePort()
+        let agent = try await AgentProcess.start(Configuration.hub(database: "{ warn_document_bytes: 2KiB }", port: port))
+        let peer = try await Peer.connect(agent)
+        try await agent.save("small", Self.body(2_000))
+        #expect(try await Self.attention(agent, "documents_large") == nil)
+        try await agent.save("large", Self.body(3_000))
+        let rev = try await agent.save("larger", Self.body(4_000))
+        let line = try await agent.process.line(containing: "document larger of _default._default was stored with 4000 bytes", in: .errors)
+        #expect(line.contains("warning") && line.contains("more than warn_document_bytes (2048)") && line.contains("database=main"), "\(line)")
+        let told = try #require(try await Self.attention(agent, "documents_large"))
+        #expect(told["gravity"] == "attention" && told["subject"] == "database main", "\(told.text)")
+        let words = "2 documents stored since the start with more than warn_document_bytes (2048), the largest is document larger of _default._default with 4000 bytes"
+        #expect(told["text"]?.asString == words, "\(told.text)")
+        #expect(try await agent.admin.get("/health").status == 200)
+        #expect(try await agent.metrics().contains("nightjar_large_documents_total{database=\"main\"} 2\n"))
+        let removed = try await agent.admin.request("DELETE", "/api/databases/main/documents/larger?rev=\(rev)")
+        #expect(removed.status == 200, "\(removed)")
+        #expect(try await Self.attention(agent, "documents_large")?["text"]?.asString?.contains("1 document stored") == true)
+        let raised = try await agent.reload(Configuration.hub(database: "{ warn_document_bytes: 3KiB }", port: port))
+        #expect(raised.status == 0 && raised.output.contains("database main: warn_document_bytes applied") && !raised.output.contains("closed"), "\(raised)")
+        #expect(try await Self.attention(agent, "documents_large") == nil)
+        try await peer.push("goes-on")
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a document above max_document_bytes of its database is not saved, by whatever way, and the answer names the limit")
+    func saving() async throws {
+        let agent = try await AgentProcess.start(
+            Configuration.hub(databases: ["main", "roomy"], listener: "couchdb: true").replacing("main: {}", with: "main: { max_document_bytes: 2KiB }"))
+        let (couch, large) = (try CouchHTTP(agent), Self.body(3_000))
+        func names(_ text: String) -> Bool { text.contains("max_document_bytes is 2048") && text.contains("nightjar reload") }
+        let put = try await agent.put("main", "large", large)
+        #expect(put.status == 413 && names(put.text), "\(put)")
+        let sent = try await couch.send("PUT", "/main/large", large)
+        #expect(sent.status == 413 && names(sent.text), "\(sent)")
+        let bulk = try await couch.send("POST", "/main/_bulk_docs", "{\"docs\":[{\"_id\":\"large\",\"pad\":\"\(large.dropFirst(8).dropLast(2))\"},{\"_id\":\"small\"}]}")
+        #expect(bulk.status == 201 && names(bulk.text), "\(bulk)")
+        let imported = try await agent.command("import", "main", input: .text("{\"_id\":\"large\",\"pad\":\"\(large.dropFirst(8).dropLast(2))\"}\n{\"_id\":\"other\"}\n"))
+        #expect(imported.status == 1 && imported.output.contains("1 saved") && names(imported.errors), "\(imported)")
+        #expect(try await every(!agent.has("large"), agent.has("small"), agent.has("other")))
+        #expect(try await agent.put("roomy", "large", large).status == 201)
+        #expect(try await agent.stop().status == 0)
+    }
+
+    @Test("a document above it that is pulled is held with the reason, and comes when a reload raises the limit", arguments: ["ws", "http"])
+    func pulling(_ scheme: String) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
+        try await hub.save("film", Self.body(3_000))
+        try await hub.save("note", "{}")
+        let port = try hub.port("edge")
+        func edge(_ limit: String) -> String {
+            Configuration.edge(to: port, type: "pull", scheme: scheme).replacing("main: {}", with: "main: { max_document_bytes: \(limit) }")
+        }
+        let agent = try await AgentProcess.start(edge("2KiB"))
+        try await agent.waits("held", is: 1)
+        try await eventually("the other document is here") { try await agent.has("note") }
+        #expect(try await !agent.has("film"))
+        let held = try #require(try await agent.admin.get("/api/replicators/hub/held").json.asArray?.first)
+        #expect(held["id"] == "film" && held["cause"] == "size" && held["plugin"]?.isNull == true && held["version"]?.isNull == true, "\(held.text)")
+        #expect(held["error"]?.asString?.contains("max_document_bytes is 2048") == true, "\(held.text)")
+        let told = try #require(try await Self.attention(agent, "documents_held"))
+        #expect(told["text"]?.asString?.contains("1 document held because it is larger than database main takes, such as document film of _default._default") == true, "\(told.text)")
+        #expect(told["remedy"]?.asString?.contains("raise max_document_bytes") == true && told["text"]?.asString?.contains("blob cannot") == false, "\(told.text)")
+        let why = try await agent.command("doc", "why", "main", "film")
+        #expect(why.output.contains("larger than this database takes"), "\(why)")
+        // Where it is still too large after a restart it stays held.
+        try await agent.post("/api/replicators/hub/stop")
+        try await agent.post("/api/replicators/hub/start")
+        try await agent.waits("held", is: 1)
+        let reload = try await agent.reload(edge("4KiB"))
+        #expect(reload.status == 0 && reload.output.contains("replicator hub started"), "\(reload)")
+        try await eventually("it is taken") { try await agent.has("film") }
+        try await agent.waits("held", is: 0)
+        for each in [agent, hub] { #expect(try await each.stop().status == 0) }
+    }
+
+    @Test("a document above it that is pushed is refused by name: both sides tell of it, and it goes once the limit is raised")
+    func pushing() async throws {
+        let port = try freePort()
+        let hub = try await AgentProcess.start(Configuration.hub(database: "{ max_document_bytes: 2KiB }", port: port))
+        let agent = try await AgentProcess.start(Configuration.edge(to: port, type: "push"))
+        try await agent.save("film", Self.body(3_000))
+        try await agent.save("note", "{}")
+        try await agent.waits("refused", is: 1)
+        try await eventually("the other document is there") { try await hub.has("note") }
+        let refused = try #require(try await agent.admin.get("/api/replicators/hub/refused").json.asArray?.first)
+        #expect(refused["id"] == "film" && refused["status"]?.asInt64 == 413, "\(refused.text)")
+        #expect(refused["reason"]?.asString?.contains("max_document_bytes is 2048") == true, "\(refused.text)")
+        let told = try await eventually("the hub tells of it") { try await Self.attention(hub, "documents_not_taken") }
+        #expect(told["text"]?.asString?.contains("1 document refused as too large, such as film of main") == true, "\(told.text)")
+        #expect(try await hub.reload(Configuration.hub(database: "{ max_document_bytes: 4KiB }", port: port)).status == 0)
+        try await agent.isSettled()
+        try await agent.post("/api/replicators/hub/retry-refused")
+        try await eventually("it is taken") { try await hub.has("film") }
+        for each in [agent, hub] { #expect(try await each.stop().status == 0) }
+    }
+}
