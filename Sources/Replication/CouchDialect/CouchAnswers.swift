@@ -21,20 +21,17 @@ extension PeerAnswer {
 
     /// It is an object whose first member is an object about this document, as far as it was collected.
     func begins(with id: DocumentID) -> Bool {
-        var text = [UInt8](body.readableBytesView.prefix(4_096))[...]
-        func isNext(_ character: Character) -> Bool {
-            text = text.drop { [0x20, 0x09, 0x0A, 0x0D].contains($0) }
-            return text.first == character.asciiValue
+        guard isGood else { return false }
+        return [UInt8](body.readableBytesView.prefix(4_096)).withUnsafeBufferPointer { text in
+            func isThere(_ byte: Unicode.Scalar, _ at: Int) -> Bool { at < text.count && text[at] == UInt8(ascii: byte) }
+            let start = text.skippingJSONSpace(0)
+            guard isThere("{", start) else { return false }
+            let key = text.skippingJSONSpace(start + 1)
+            let keyEnd = text.endOfJSONValue(key)
+            guard (try? JSONValue(parsing: Array(text[key..<keyEnd])))?.asString == id.text else { return false }
+            let colon = text.skippingJSONSpace(keyEnd)
+            return isThere(":", colon) && isThere("{", text.skippingJSONSpace(colon + 1))
         }
-        guard isGood, isNext("{") else { return false }
-        text.removeFirst()
-        guard isNext("\"") else { return false }
-        let end = Array(text).withUnsafeBufferPointer { $0.endOfJSONString(0) }
-        guard (try? JSONValue(parsing: Array(text.prefix(end))))?.asString == id.text else { return false }
-        text = text.dropFirst(end)
-        guard isNext(":") else { return false }
-        text.removeFirst()
-        return isNext("{")
     }
 
     /// What is wrong with a document in it that is well formed, and that readers would understand in different ways or not at all: no fault of the

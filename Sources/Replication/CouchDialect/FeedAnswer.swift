@@ -45,8 +45,6 @@ struct FeedAnswer: Sendable {
     /// How many rows are behind it, where the peer says so.
     var pending: Int64?
 
-    var rows: [RowResult<OfferedRow>] { entries.flatMap(\.rows) }
-
     /// The same without its leaves: those are more than may be held.
     func refused() -> Self {
         var answer = self

@@ -29,9 +29,10 @@ extension FuzzTarget {
         let results = value["results"]?.asArray ?? []
         try hold(page.count == results.count, "rows were counted otherwise")
         let named = results.reduce(0) { $0 + ($1["changes"]?.asArray?.count ?? 0) }
-        let rows = page.rows.compactMap { if case .row(let row) = $0 { row } else { nil } }
+        let offered = page.entries.flatMap(\.rows)
+        let rows = offered.compactMap { if case .row(let row) = $0 { row } else { nil } }
         try hold(rows.count <= named, "\(rows.count) rows of \(named) revisions")
-        try hold(page.rows.count <= named + results.count, "\(page.rows.count) rows, bad ones too, of \(results.count) of the peer's")
+        try hold(offered.count <= named + results.count, "\(offered.count) rows, bad ones too, of \(results.count) of the peer's")
         for row in rows {
             guard let sequence = try? JSONValue(parsing: row.sequence.json) else { throw FuzzFinding(description: "a sequence that is no JSON: \(row.sequence.json)") }
             let isText = sequence.asString != nil

@@ -1,0 +1,18 @@
+import Interfaces
+import NIOCore
+import Testing
+
+@testable import Replication
+
+@Suite struct PeerAnswerTests {
+    /// Of an answer that has more than was collected.
+    @Test(arguments: [
+        (#"{"tea":{"missing":["1-a"],"possible_anc"#, true), (" \n{ \"t\\u0065a\" :\t{", true), (#"{"tea":{}}"#, true), (#"{"tea" "#, false),
+        (#"{"coffee":{}}"#, false), (#"{"tea":[1]}"#, false), (#"{"te"#, false), (#"{"tea""#, false), (#"{"tea","x":{}}"#, false), ("{}", false), ("{", false),
+        (#"["tea",{}]"#, false), (#"{tea:{}}"#, false), ("", false),
+    ])
+    func beginsWithADocument(_ text: String, _ isIt: Bool) {
+        #expect(PeerAnswer(status: 200, body: ByteBuffer(string: text), isTooLarge: true).begins(with: doc("tea")) == isIt)
+        #expect(!PeerAnswer(status: 500, body: ByteBuffer(string: text)).begins(with: doc("tea")))
+    }
+}
