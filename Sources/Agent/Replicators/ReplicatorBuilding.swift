@@ -98,14 +98,9 @@ package enum ReplicatorBuilding {
     ) throws -> any TransportConnector {
         let interfaces = settings.networkInterfaces.map(\.value)
         // Sessions are the server's, by whatever interface it is reached.
-        var configuration = try client(settings, security, environment)
-        if let tokens {
-            configuration.credentials = .supplied(
-                SuppliedTokens(tokens, replicator: settings.name.value, remote: settings.target.value.shown, environment: environment))
-        }
-        let client = configuration
+        let common = try client(settings, security, environment, tokens: tokens)
         func connector(_ interface: String?) throws -> any TransportConnector {
-            var client = client
+            var client = common
             client.networkInterface = interface
             switch settings.target.value.scheme {
             case .discover: return try discovering(settings, client, group: group, environment, prefersVersions)
@@ -159,11 +154,11 @@ package enum ReplicatorBuilding {
         _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, _ security: ReplicatorSecurity?, group: any EventLoopGroup,
         _ environment: Environment
     ) throws -> any TransportConnector {
-        var configuration = client
+        var client = client
         if case .iam(let key, let url) = settings.authenticator {
-            configuration.credentials = .iam(try tokens(key.value, url, settings, client, security, group: group, environment))
+            client.credentials = .iam(try tokens(key.value, url, settings, client, security, group: group, environment))
         }
-        var connector = DatabaseClient(configuration, group: group, environment: environment)
+        var connector = DatabaseClient(client, group: group, environment: environment)
         connector.createsTarget = settings.createTarget.value
         return connector
     }
@@ -192,10 +187,10 @@ package enum ReplicatorBuilding {
     }
 
     private static func client(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, _ environment: Environment
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, _ environment: Environment, tokens: (any TokenSource)?
     ) throws -> WebSocketClient.Configuration {
-        var client: WebSocketClient.Configuration
         let target = settings.target.value
+        var client: WebSocketClient.Configuration
         // Where a listener is that is looked for is known when it is found.
         let url = target.scheme == .discover ? "\(target.usesTLS ? "wss" : "ws")://discovered/" : target.text
         do { client = WebSocketClient.Configuration(url: try EndpointURL(url)) } catch {
@@ -212,6 +207,9 @@ package enum ReplicatorBuilding {
         let proxyLayer = try settings.proxy.flatMap(proxyLayer)
         fillIn(&client, settings, proxyLayer)
         if !settings.changingSecrets.isEmpty { client.refresh = { fillIn(&$0, settings, proxyLayer) } }
+        if let tokens {
+            client.credentials = .supplied(SuppliedTokens(tokens, replicator: settings.name.value, remote: target.shown, environment: environment))
+        }
         client.secureLayer = security?.layer
         return client
     }

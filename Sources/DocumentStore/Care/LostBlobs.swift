@@ -1,6 +1,6 @@
 import Documents
 
-/// A blob whose bytes are not to be had: no peer gets the documents that name it until they are stored again.
+/// A blob whose bytes are not to be had here: until they are stored again, no peer that lacks them gets the documents that name it.
 public struct LostBlob: Sendable {
     public struct Name: Sendable {
         public var collection: CollectionName
@@ -18,11 +18,12 @@ public struct LostBlob: Sendable {
     public var hasMoreNames: Bool
 }
 
-/// Blobs that a document names, and that no peer can get.
+/// Of the blobs that a document names those that cannot be given, as far as that is known: a peer that has them already can take the document all the
+/// same. A blob that was altered and that nobody has read since counts as sound.
 public struct LostBlobs: Sendable {
     /// They are not here.
     public var missing: [BlobDigest] = []
-    /// Their bytes are others.
+    /// Their bytes were found to be others.
     public var altered: [BlobDigest] = []
 
     public init() {}
@@ -61,7 +62,7 @@ extension Database {
         problems.settle(missed: missed, lost: lost)
     }
 
-    /// Of the blobs that a body names those that are not here, or known to be altered.
+    /// Of the blobs that a body names those that are not here, or known to be altered. The first are looked for again when ``lostBlobs()`` is asked.
     public func lostBlobs(of body: [UInt8]) async throws -> LostBlobs {
         let named = ((try? BlobReferences.find(in: body)) ?? []).map(\.digest)
         if named.isEmpty { return LostBlobs() }
