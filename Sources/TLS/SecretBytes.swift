@@ -1,13 +1,13 @@
 import COpenSSL
 
 /// Bytes of a secret: a passphrase, the text of a key file. Wiped when the last reference is gone.
-public final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
+package final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     // Unsafe only in name: written in init, before anybody else has it, and wiped in deinit.
     private nonisolated(unsafe) let storage: UnsafeMutableRawBufferPointer
-    public let count: Int
+    package let count: Int
 
     /// - Parameter fill: writes the secret and returns how many bytes it has.
-    public init<E: Error>(capacity: Int, _ fill: (UnsafeMutableRawBufferPointer) throws(E) -> Int) throws(E) {
+    package init<E: Error>(capacity: Int, _ fill: (UnsafeMutableRawBufferPointer) throws(E) -> Int) throws(E) {
         let capacity = max(0, capacity)
         storage = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity + 1, alignment: 16)
         do throws(E) {
@@ -22,7 +22,7 @@ public final class SecretBytes: Sendable, CustomStringConvertible, CustomReflect
         }
     }
 
-    public convenience init(_ text: String) {
+    package convenience init(_ text: String) {
         self.init(capacity: text.utf8.count) { room in
             room.copyBytes(from: text.utf8)
             return text.utf8.count
@@ -30,7 +30,7 @@ public final class SecretBytes: Sendable, CustomStringConvertible, CustomReflect
     }
 
     /// A copy; the source is the caller's to wipe.
-    public convenience init(copying bytes: UnsafeRawBufferPointer) {
+    package convenience init(copying bytes: UnsafeRawBufferPointer) {
         self.init(capacity: bytes.count) { room in
             room.copyMemory(from: bytes)
             return bytes.count
@@ -42,7 +42,7 @@ public final class SecretBytes: Sendable, CustomStringConvertible, CustomReflect
         storage.deallocate()
     }
 
-    public func withBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
+    package func withBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try body(UnsafeRawBufferPointer(rebasing: storage[..<count]))
     }
 
@@ -52,6 +52,6 @@ public final class SecretBytes: Sendable, CustomStringConvertible, CustomReflect
         return try body(UnsafePointer(start.assumingMemoryBound(to: CChar.self)))
     }
 
-    public var description: String { "(secret)" }
-    public var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
+    package var description: String { "(secret)" }
+    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }

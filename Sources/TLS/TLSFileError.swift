@@ -1,8 +1,8 @@
 import Environment
 
 /// Why a file with certificates or keys cannot be used, and what to do about it.
-public struct TLSFileError: Error, Sendable, Equatable, CustomStringConvertible {
-    public enum Kind: Sendable, Equatable {
+package struct TLSFileError: Error, Sendable, Equatable, CustomStringConvertible {
+    package enum Kind: Sendable, Equatable {
         case missing
         case unreadable
         /// A folder, a pipe, a device.
@@ -34,14 +34,14 @@ public struct TLSFileError: Error, Sendable, Equatable, CustomStringConvertible 
         case unwritable
     }
 
-    public var kind: Kind
+    package var kind: Kind
     /// The file, or what was given in its place (a label, a `pkcs11:` URI).
-    public var path: String
-    public var reason: String
+    package var path: String
+    package var reason: String
     /// What to do; empty where the reason says it.
-    public var advice: String
+    package var advice: String
 
-    public init(_ kind: Kind, path: String, reason: String, advice: String = "") {
+    package init(_ kind: Kind, path: String, reason: String, advice: String = "") {
         self.kind = kind
         self.path = path
         self.reason = reason
@@ -53,14 +53,14 @@ public struct TLSFileError: Error, Sendable, Equatable, CustomStringConvertible 
         self.init(.unwritable, path: error.path, reason: "cannot be written: \(error.reason)")
     }
 
-    public var description: String { "\(path): \(reason)\(advice.isEmpty ? "" : "; \(advice)")" }
+    package var description: String { "\(path): \(reason)\(advice.isEmpty ? "" : "; \(advice)")" }
 }
 
 /// Why bytes are no certificate or no key.
-public struct CertificateError: Error, Sendable, Equatable, CustomStringConvertible {
-    public var reason: String
+package struct CertificateError: Error, Sendable, Equatable, CustomStringConvertible {
+    package var reason: String
 
-    public init(_ reason: String) { self.reason = reason }
+    package init(_ reason: String) { self.reason = reason }
 
-    public var description: String { reason }
+    package var description: String { reason }
 }

@@ -2,27 +2,27 @@ import COpenSSL
 import Glibc
 
 /// The names for which a certificate is issued, beside its subject.
-public struct AlternativeNames: Sendable, Equatable {
+package struct AlternativeNames: Sendable, Equatable {
     /// Host names, perhaps with `*` as first label. As they stand: not yet judged.
-    public var dns: [String] = []
+    package var dns: [String] = []
     /// Addresses as text.
-    public var ip: [String] = []
-    public var uri: [String] = []
-    public var email: [String] = []
+    package var ip: [String] = []
+    package var uri: [String] = []
+    package var email: [String] = []
 
-    public init(dns: [String] = [], ip: [String] = [], uri: [String] = [], email: [String] = []) {
+    package init(dns: [String] = [], ip: [String] = [], uri: [String] = [], email: [String] = []) {
         self.dns = dns
         self.ip = ip
         self.uri = uri
         self.email = email
     }
 
-    public var isEmpty: Bool { dns.isEmpty && ip.isEmpty && uri.isEmpty && email.isEmpty }
+    package var isEmpty: Bool { dns.isEmpty && ip.isEmpty && uri.isEmpty && email.isEmpty }
 }
 
 extension Certificate {
     /// The first ``TLSLimits/alternativeNames`` of them; kinds that nobody here uses are left out.
-    public var alternativeNames: AlternativeNames {
+    package var alternativeNames: AlternativeNames {
         var names = AlternativeNames()
         guard let found = nightjar_alternative_names(handle) else {
             OpenSSLErrors.clear()

@@ -4,21 +4,21 @@ import Encodings
 import Glibc
 
 /// An X.509 certificate. Two are equal when their bytes are.
-public final class Certificate: Sendable, Hashable, CustomStringConvertible {
+package final class Certificate: Sendable, Hashable, CustomStringConvertible {
     /// The `X509`, owned by this object.
     // Unsafe only in name: OpenSSL guards what it fills in later by a lock, and nothing here changes it.
     nonisolated(unsafe) let handle: OpaquePointer
 
     /// The certificate as it is on the wire.
-    public let der: [UInt8]
+    package let der: [UInt8]
     /// SHA-256 of ``der``.
-    public let fingerprint: [UInt8]
+    package let fingerprint: [UInt8]
     /// When it begins and ends to be valid, in seconds since 1970.
-    public let notBefore: Int64
-    public let notAfter: Int64
+    package let notBefore: Int64
+    package let notAfter: Int64
 
     /// - Parameter der: exactly one certificate; bytes behind it are an error.
-    public convenience init(der: [UInt8]) throws(CertificateError) {
+    package convenience init(der: [UInt8]) throws(CertificateError) {
         guard der.count <= TLSLimits.certificateBytes else {
             throw CertificateError("a certificate of \(der.count) bytes is more than certificateBytes = \(TLSLimits.certificateBytes)")
         }
@@ -61,20 +61,20 @@ public final class Certificate: Sendable, Hashable, CustomStringConvertible {
 
     deinit { X509_free(handle) }
 
-    public static func == (left: Certificate, right: Certificate) -> Bool { left.der == right.der }
-    public func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
+    package static func == (left: Certificate, right: Certificate) -> Bool { left.der == right.der }
+    package func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
 
     /// The subject, for logs and errors.
-    public var description: String { subject }
+    package var description: String { subject }
 
     // MARK: - Names
 
     /// The distinguished names as text: `O=Plant, CN=gateway`.
-    public var subject: String { Self.text(of: X509_get_subject_name(handle)) }
-    public var issuer: String { Self.text(of: X509_get_issuer_name(handle)) }
+    package var subject: String { Self.text(of: X509_get_subject_name(handle)) }
+    package var issuer: String { Self.text(of: X509_get_issuer_name(handle)) }
 
     /// The last common name of the subject; nil without one.
-    public var commonName: String? {
+    package var commonName: String? {
         guard let name = X509_get_subject_name(handle) else { return nil }
         var index: Int32 = -1
         while true {
@@ -94,7 +94,7 @@ public final class Certificate: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// The serial number in small hexadecimal digits, without leading zeros; negative ones with `-`.
-    public var serialNumber: String {
+    package var serialNumber: String {
         guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(handle), nil) else {
             OpenSSLErrors.clear()
             return ""
@@ -111,10 +111,10 @@ public final class Certificate: Sendable, Hashable, CustomStringConvertible {
     // MARK: - Digests
 
     /// The fingerprint in small hexadecimal digits.
-    public var sha256: String { Hex.encode(fingerprint) }
+    package var sha256: String { Hex.encode(fingerprint) }
 
     /// SHA-256 of the public key with its algorithm (SubjectPublicKeyInfo), as in `sha256/BASE64` pins.
-    public var publicKeyDigest: [UInt8] {
+    package var publicKeyDigest: [UInt8] {
         var bytes: UnsafeMutablePointer<UInt8>?
         let count = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(handle), &bytes)
         guard count > 0, let bytes else {
@@ -126,36 +126,36 @@ public final class Certificate: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// ``publicKeyDigest`` in small hexadecimal digits.
-    public var spkiSHA256: String { Hex.encode(publicKeyDigest) }
+    package var spkiSHA256: String { Hex.encode(publicKeyDigest) }
     /// ``publicKeyDigest`` as a pin: `sha256/BASE64`.
-    public var pin: String { "sha256/\(Base64.encode(publicKeyDigest))" }
+    package var pin: String { "sha256/\(Base64.encode(publicKeyDigest))" }
 
     // MARK: - What it is
 
     /// Whether its own key signed it: the signature is checked.
-    public var isSelfSigned: Bool {
+    package var isSelfSigned: Bool {
         defer { OpenSSLErrors.clear() }
         return X509_self_signed(handle, 1) == 1
     }
 
     /// Whether names, key identifiers and purposes say that `other` issued it; the signature is not checked.
-    public func isIssued(by other: Certificate) -> Bool {
+    package func isIssued(by other: Certificate) -> Bool {
         defer { OpenSSLErrors.clear() }
         return X509_check_issued(other.handle, handle) == X509_V_OK
     }
 
     /// Whether it may sign others, by its basic constraints (or, without any extensions, by being a self-signed one of version 1).
-    public var isCA: Bool { X509_check_ca(handle) > 0 }
+    package var isCA: Bool { X509_check_ca(handle) > 0 }
 
     /// Strength of the signature as NIST counts it: SHA-256 has 128, SHA-1 63. 0 where unknown.
-    public var signatureSecurityBits: Int {
+    package var signatureSecurityBits: Int {
         var bits: Int32 = 0
         defer { OpenSSLErrors.clear() }
         return X509_get_signature_info(handle, nil, nil, &bits, nil) == 1 ? max(0, Int(bits)) : 0
     }
 
     /// Its public key; kind `unknown` where this OpenSSL does not know the algorithm.
-    public var key: KeyFacts {
+    package var key: KeyFacts {
         guard let key = X509_get0_pubkey(handle) else {
             OpenSSLErrors.clear()
             return KeyFacts(kind: .unknown, bits: 0, name: "unknown")
@@ -164,7 +164,7 @@ public final class Certificate: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// PEM, with the line break at its end.
-    public var pem: String {
+    package var pem: String {
         let out = MemoryBIO()
         guard PEM_write_bio_X509(out.pointer, handle) == 1 else {
             OpenSSLErrors.clear()

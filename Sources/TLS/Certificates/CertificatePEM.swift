@@ -7,7 +7,7 @@ extension Certificate {
     ///
     /// - Parameter path: named in errors.
     /// - Throws: ``TLSFileError`` also when there is none.
-    public static func readPEM(_ bytes: [UInt8], path: String) throws(TLSFileError) -> [Certificate] {
+    package static func readPEM(_ bytes: [UInt8], path: String) throws(TLSFileError) -> [Certificate] {
         try bytes.withUnsafeBytes { buffer in Result { () throws(TLSFileError) in try readPEM(buffer, path: path) } }.get()
     }
 

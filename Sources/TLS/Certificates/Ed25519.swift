@@ -2,22 +2,22 @@ import COpenSSL
 import Encodings
 
 /// An Ed25519 public key as configurations name it: `ed25519/` and the base64 of its 32 bytes.
-public struct VerifyingKey: Sendable, Hashable, CustomStringConvertible {
-    public static let prefix = "ed25519/"
+package struct VerifyingKey: Sendable, Hashable, CustomStringConvertible {
+    package static let prefix = "ed25519/"
     private let bytes: [UInt8]
 
     /// Nil where the text is no key.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         guard text.hasPrefix(Self.prefix), let bytes = Base64.decode(text.dropFirst(Self.prefix.count)), bytes.count == 32 else { return nil }
         self.bytes = bytes
     }
 
     fileprivate init(bytes: [UInt8]) { self.bytes = bytes }
 
-    public var description: String { Self.prefix + Base64.encode(bytes) }
+    package var description: String { Self.prefix + Base64.encode(bytes) }
 
     /// Whether the holder of the private key has signed exactly these bytes.
-    public func accepts(_ signature: [UInt8], of message: [UInt8]) -> Bool {
+    package func accepts(_ signature: [UInt8], of message: [UInt8]) -> Bool {
         defer { OpenSSLErrors.clear() }
         guard signature.count == 64, let key = EVP_PKEY_new_raw_public_key(NID_ED25519, nil, bytes, bytes.count) else { return false }
         defer { EVP_PKEY_free(key) }
@@ -29,10 +29,10 @@ public struct VerifyingKey: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension PrivateKey {
-    public static func makeEd25519() throws(CertificateError) -> PrivateKey { try SelfSigning.makeKey(.ed25519) }
+    package static func makeEd25519() throws(CertificateError) -> PrivateKey { try SelfSigning.makeKey(.ed25519) }
 
     /// What verifies its signatures; nil for keys of other kinds.
-    public var verifyingKey: VerifyingKey? {
+    package var verifyingKey: VerifyingKey? {
         guard facts.kind == .ed25519 else { return nil }
         defer { OpenSSLErrors.clear() }
         var count = 32
@@ -42,7 +42,7 @@ extension PrivateKey {
     }
 
     /// An Ed25519 signature, 64 bytes.
-    public func sign(_ message: [UInt8]) throws(CertificateError) -> [UInt8] {
+    package func sign(_ message: [UInt8]) throws(CertificateError) -> [UInt8] {
         defer { OpenSSLErrors.clear() }
         guard facts.kind == .ed25519 else { throw CertificateError("an Ed25519 key is needed to sign, not \(facts)") }
         guard let context = EVP_MD_CTX_new() else { throw CertificateError("out of memory for a signature") }

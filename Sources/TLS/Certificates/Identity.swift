@@ -1,16 +1,16 @@
 /// Who a side of a connection is: a certificate, those that vouch for it, and the key.
-public struct Identity: Sendable, CustomStringConvertible {
+package struct Identity: Sendable, CustomStringConvertible {
     /// Leaf first, then each by whom the one before was issued; never empty.
-    public let chain: [Certificate]
-    public let key: PrivateKey
+    package let chain: [Certificate]
+    package let key: PrivateKey
 
-    public var leaf: Certificate { chain[0] }
+    package var leaf: Certificate { chain[0] }
 
     /// - Parameters:
     ///   - chain: in any order: the leaf is the certificate of the key, and the others follow as they vouch for each other.
     ///   - path: named in errors.
     /// - Throws: ``TLSFileError`` of kind `keyMismatch` where no certificate is that of the key, and of kind `tooLarge`.
-    public init(chain: [Certificate], key: PrivateKey, path: String) throws(TLSFileError) {
+    package init(chain: [Certificate], key: PrivateKey, path: String) throws(TLSFileError) {
         guard chain.count <= TLSLimits.chainLength else {
             throw TLSFileError(
                 .tooLarge, path: path, reason: "\(chain.count) certificates, more than chainLength = \(TLSLimits.chainLength)",
@@ -37,5 +37,5 @@ public struct Identity: Sendable, CustomStringConvertible {
     }
 
     /// The leaf's subject and fingerprint.
-    public var description: String { "\(leaf.subject) (SHA-256 \(leaf.sha256))" }
+    package var description: String { "\(leaf.subject) (SHA-256 \(leaf.sha256))" }
 }

@@ -1,8 +1,8 @@
 import COpenSSL
 
 /// What is known of a key without using it.
-public struct KeyFacts: Sendable, Equatable, CustomStringConvertible {
-    public enum Kind: String, Sendable, CaseIterable {
+package struct KeyFacts: Sendable, Equatable, CustomStringConvertible {
+    package enum Kind: String, Sendable, CaseIterable {
         case ec
         case rsa
         case ed25519
@@ -10,13 +10,13 @@ public struct KeyFacts: Sendable, Equatable, CustomStringConvertible {
         case unknown
     }
 
-    public var kind: Kind
+    package var kind: Kind
     /// Of the modulus or the curve.
-    public var bits: Int
+    package var bits: Int
     /// OpenSSL's name of the curve (`prime256v1`), else of the algorithm.
-    public var name: String
+    package var name: String
     /// Strength as NIST counts it: RSA of 2,048 bits has 112. 0 where unknown.
-    public var securityBits = 0
+    package var securityBits = 0
 
     init(kind: Kind, bits: Int, name: String) {
         self.kind = kind
@@ -48,7 +48,7 @@ public struct KeyFacts: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// `EC prime256v1`, `RSA 2048`.
-    public var description: String {
+    package var description: String {
         switch kind {
         case .ec: "EC \(name)"
         case .rsa: "RSA \(bits)"
@@ -59,5 +59,5 @@ public struct KeyFacts: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Keys below 112 bits of strength are refused by every current peer, OpenSSL at its default level included.
-    public var isWeak: Bool { securityBits > 0 && securityBits < 112 }
+    package var isWeak: Bool { securityBits > 0 && securityBits < 112 }
 }

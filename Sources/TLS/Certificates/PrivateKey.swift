@@ -1,11 +1,11 @@
 import COpenSSL
 
 /// A private key: EC, RSA, Ed25519 or Ed448, in memory or behind a provider.
-public final class PrivateKey: Sendable, CustomStringConvertible, CustomReflectable {
+package final class PrivateKey: Sendable, CustomStringConvertible, CustomReflectable {
     /// The `EVP_PKEY`, owned by this object. OpenSSL wipes it when it is freed.
     // Unsafe only in name: keys are reference-counted and guarded by OpenSSL, and nothing here changes one.
     nonisolated(unsafe) let handle: OpaquePointer
-    public let facts: KeyFacts
+    package let facts: KeyFacts
 
     /// Takes over an `EVP_PKEY` with its reference.
     init(taking key: OpaquePointer) {
@@ -16,11 +16,11 @@ public final class PrivateKey: Sendable, CustomStringConvertible, CustomReflecta
     deinit { EVP_PKEY_free(handle) }
 
     /// Kind and size; nothing of the key.
-    public var description: String { "\(facts) private key" }
-    public var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
+    package var description: String { "\(facts) private key" }
+    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 
     /// Whether it belongs to the certificate's public key.
-    public func matches(_ certificate: Certificate) -> Bool {
+    package func matches(_ certificate: Certificate) -> Bool {
         defer { OpenSSLErrors.clear() }
         guard let other = X509_get0_pubkey(certificate.handle) else { return false }
         return EVP_PKEY_eq(handle, other) == 1
@@ -31,7 +31,7 @@ public final class PrivateKey: Sendable, CustomStringConvertible, CustomReflecta
     /// - Parameters:
     ///   - passphrase: for an encrypted key; not looked at otherwise.
     ///   - path: named in errors.
-    public static func readPEM(_ bytes: SecretBytes, passphrase: SecretBytes? = nil, path: String) throws(TLSFileError) -> PrivateKey {
+    package static func readPEM(_ bytes: SecretBytes, passphrase: SecretBytes? = nil, path: String) throws(TLSFileError) -> PrivateKey {
         try bytes.withBytes { buffer throws(TLSFileError) in try readPEM(buffer, passphrase: passphrase, path: path) }
     }
 
@@ -91,7 +91,7 @@ public final class PrivateKey: Sendable, CustomStringConvertible, CustomReflecta
     }
 
     /// PKCS#8 in PEM, encrypted with AES-256 where there is a passphrase.
-    public func writePEM(passphrase: SecretBytes? = nil) throws(CertificateError) -> SecretBytes {
+    package func writePEM(passphrase: SecretBytes? = nil) throws(CertificateError) -> SecretBytes {
         let out = MemoryBIO()
         let done = withExtendedLifetime(passphrase) {
             PEM_write_bio_PKCS8PrivateKey(

@@ -2,7 +2,7 @@ import COpenSSL
 import Digests
 
 /// An authority's list of certificates that have been revoked (a CRL, RFC 5280). Two are equal when their bytes are.
-public final class RevocationList: Sendable, Hashable {
+package final class RevocationList: Sendable, Hashable {
     /// The `X509_CRL`, owned by this object.
     // Unsafe only in name: OpenSSL counts and locks it, and nothing here changes it.
     nonisolated(unsafe) let handle: OpaquePointer
@@ -26,7 +26,7 @@ public final class RevocationList: Sendable, Hashable {
     deinit { X509_CRL_free(handle) }
 
     /// The name of the authority that signed it.
-    public var issuer: String { Certificate.text(of: X509_CRL_get_issuer(handle)) }
+    package var issuer: String { Certificate.text(of: X509_CRL_get_issuer(handle)) }
 
     /// Why OpenSSL would not use the list as what it is; nil: it does. It takes a delta for a whole list, in whose place others are not looked
     /// at, and passes over the other forms as if there were no list.
@@ -43,11 +43,11 @@ public final class RevocationList: Sendable, Hashable {
         return nil
     }
 
-    public static func == (left: RevocationList, right: RevocationList) -> Bool { left.fingerprint == right.fingerprint }
-    public func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
+    package static func == (left: RevocationList, right: RevocationList) -> Bool { left.fingerprint == right.fingerprint }
+    package func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
 
     /// All lists of a PEM file, or the one of a DER file.
-    public static func read(_ path: String) throws(TLSFileError) -> [RevocationList] {
+    package static func read(_ path: String) throws(TLSFileError) -> [RevocationList] {
         let bytes = try TLSFile.read(path, .certificates)
         return try bytes.withBytes { buffer throws(TLSFileError) in try read(buffer, path) }
     }
@@ -82,7 +82,7 @@ public final class RevocationList: Sendable, Hashable {
 
 extension ReloadableFiles where Value == [RevocationList] {
     /// The lists of several files.
-    public static func revocationLists(_ paths: [String]) throws(TLSFileError) -> ReloadableFiles<[RevocationList]> {
+    package static func revocationLists(_ paths: [String]) throws(TLSFileError) -> ReloadableFiles<[RevocationList]> {
         try .reading(paths) { () throws(TLSFileError) in
             var all: [RevocationList] = []
             for path in paths { all += try RevocationList.read(path) }

@@ -1,6 +1,6 @@
 /// Why a TLS connection could not be made or broke, and what to do about it.
-public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
-    public enum Kind: String, Sendable, CaseIterable {
+package struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
+    package enum Kind: String, Sendable, CaseIterable {
         /// The two sides found no common ground, or what came is no sound TLS.
         case handshakeFailed
         /// No complete handshake within `handshake_time`.
@@ -31,17 +31,17 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         case configuration
     }
 
-    public var kind: Kind
+    package var kind: Kind
     /// What happened, in a sentence without a full stop.
-    public var message: String
+    package var message: String
     /// The subject of the certificate that this is about.
-    public var certificate: String?
+    package var certificate: String?
     /// OpenSSL's own words.
-    public var reason: String?
+    package var reason: String?
     /// What to do.
-    public var advice: String?
+    package var advice: String?
 
-    public init(_ kind: Kind, _ message: String, certificate: String? = nil, reason: String? = nil, advice: String? = nil) {
+    package init(_ kind: Kind, _ message: String, certificate: String? = nil, reason: String? = nil, advice: String? = nil) {
         self.kind = kind
         self.message = message
         self.certificate = certificate
@@ -49,7 +49,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         self.advice = advice
     }
 
-    public var description: String {
+    package var description: String {
         var text = message
         if let reason { text += " (\(reason))" }
         if let advice { text += "; \(advice)" }

@@ -6,11 +6,11 @@ import NIOCore
 ///   count as the channel's own, so that its writability is the peer's.
 /// - ``TLSHandshakeCompleted`` is fired once; each failure is a ``TLSError``, followed by the end of the channel.
 /// - Closing sends a close_notify. An end without the peer's is ``TLSError/Kind/truncated``, reported before `channelInactive`.
-public final class TLSHandler: ChannelDuplexHandler {
-    public typealias InboundIn = ByteBuffer
-    public typealias InboundOut = ByteBuffer
-    public typealias OutboundIn = ByteBuffer
-    public typealias OutboundOut = ByteBuffer
+package final class TLSHandler: ChannelDuplexHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias InboundOut = ByteBuffer
+    package typealias OutboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
 
     enum Phase: Equatable {
         /// The channel is not active yet.
@@ -47,7 +47,7 @@ public final class TLSHandler: ChannelDuplexHandler {
     private let isClient: Bool
 
     /// For an accepted connection.
-    public init(server context: TLSContext) throws(TLSError) {
+    package init(server context: TLSContext) throws(TLSError) {
         limits = context.limits
         isClient = false
         guard context.client == nil else { throw TLSError(.configuration, "a client's TLS context cannot serve") }
@@ -55,7 +55,7 @@ public final class TLSHandler: ChannelDuplexHandler {
     }
 
     /// For a connection to `endpoint`.
-    public init(client context: TLSContext, endpoint: TLSEndpoint) throws(TLSError) {
+    package init(client context: TLSContext, endpoint: TLSEndpoint) throws(TLSError) {
         limits = context.limits
         isClient = true
         guard context.client != nil else { throw TLSError(.configuration, "a server's TLS context cannot connect") }
@@ -64,17 +64,17 @@ public final class TLSHandler: ChannelDuplexHandler {
 
     // MARK: The channel's life
 
-    public func handlerAdded(context: ChannelHandlerContext) {
+    package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         if context.channel.isActive { start(context) }
     }
 
-    public func handlerRemoved(context: ChannelHandlerContext) {
+    package func handlerRemoved(context: ChannelHandlerContext) {
         end(ChannelError.ioOnClosedChannel)
         self.context = nil
     }
 
-    public func channelActive(context: ChannelHandlerContext) {
+    package func channelActive(context: ChannelHandlerContext) {
         start(context)
         context.fireChannelActive()
     }
@@ -94,7 +94,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         timer = context?.eventLoop.assumeIsolated().scheduleTask(in: time) { [weak self] in self.map(action) }
     }
 
-    public func channelInactive(context: ChannelHandlerContext) {
+    package func channelInactive(context: ChannelHandlerContext) {
         switch phase {
         case .waiting, .ended:
             break
@@ -113,7 +113,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         TLSError(.truncated, "the connection broke off, without a TLS close_notify: the peer ended or the line was cut")
     }
 
-    public func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .refusing = phase {
             // A peer that does not wait for the end of its refusal; what counts is why it is refused.
             tellRefusal(context)
@@ -123,7 +123,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         context.fireErrorCaught(error)
     }
 
-    public func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard case ChannelEvent.inputClosed? = event as? ChannelEvent else { return context.fireUserInboundEventTriggered(event) }
         switch phase {
         case .sniffing, .handshaking:
@@ -185,12 +185,12 @@ public final class TLSHandler: ChannelDuplexHandler {
 
     // MARK: Bytes from the socket
 
-    public func read(context: ChannelHandlerContext) {
+    package func read(context: ChannelHandlerContext) {
         wantsRead = true
         context.read()
     }
 
-    public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard let engine else { return }
         switch phase {
         case .waiting, .refusing, .ended:
@@ -224,7 +224,7 @@ public final class TLSHandler: ChannelDuplexHandler {
         return digits.utf8.count < 2 ? "0" + digits : digits
     }
 
-    public func channelReadComplete(context: ChannelHandlerContext) {
+    package func channelReadComplete(context: ChannelHandlerContext) {
         context.fireChannelReadComplete()
         // The handlers above wait for plain bytes and do not ask again for a record that held none.
         var isEarly = phase == .sniffing || phase == .handshaking

@@ -5,7 +5,7 @@ extension TLSHandler {
     /// The largest TLS record holds this much; writes that fit together share one.
     private static var recordBytes: Int { 16384 }
 
-    public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let bytes = unwrapOutboundIn(data)
         guard !isOutputClosed, waitingOutputClose == nil else {
             promise?.fail(ChannelError.outputClosed)
@@ -26,7 +26,7 @@ extension TLSHandler {
         }
     }
 
-    public func flush(context: ChannelHandlerContext) {
+    package func flush(context: ChannelHandlerContext) {
         flushed = pending.count
         if phase == .open { encryptFlushed(context) }
         context.flush()
@@ -67,7 +67,7 @@ extension TLSHandler {
         context.flush()
     }
 
-    public func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+    package func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         switch mode {
         case .input:
             context.close(mode: .input, promise: promise)

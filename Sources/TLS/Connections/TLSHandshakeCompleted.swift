@@ -1,31 +1,31 @@
 /// Fired through the pipeline as inbound user event when both sides agreed; plain bytes flow from then on.
-public struct TLSHandshakeCompleted: Sendable {
+package struct TLSHandshakeCompleted: Sendable {
     /// What the peer showed, leaf first; empty if nothing. A server has checked them if its context says so.
-    public var certificates: [Certificate]
+    package var certificates: [Certificate]
     /// `TLSv1.3` or `TLSv1.2`.
-    public var version: String
+    package var version: String
     /// OpenSSL's name of the cipher.
-    public var cipher: String
+    package var cipher: String
     /// What ALPN chose, `http/1.1`; nil where the peer did not ask.
-    public var applicationProtocol: String?
+    package var applicationProtocol: String?
     /// The host name that the client asked for (SNI).
-    public var serverName: String?
+    package var serverName: String?
     /// A session of before was taken up again.
-    public var isResumed: Bool
+    package var isResumed: Bool
     /// On what ground a client accepted the server; nil at a server.
-    public var trust: ServerTrust?
+    package var trust: ServerTrust?
 
     /// Version and cipher, for status.
-    public var summary: String { "\(version) \(cipher)" }
+    package var summary: String { "\(version) \(cipher)" }
 }
 
 /// Whom a client wants to reach.
-public struct TLSEndpoint: Sendable, Hashable {
+package struct TLSEndpoint: Sendable, Hashable {
     /// A host name or an address, without brackets.
-    public var host: String
-    public var port: Int
+    package var host: String
+    package var port: Int
 
-    public init(host: String, port: Int) {
+    package init(host: String, port: Int) {
         self.host = host
         self.port = port
     }

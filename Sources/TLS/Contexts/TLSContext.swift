@@ -5,13 +5,13 @@ import COpenSSL
 ///
 /// Floor TLS 1.2, 1.3 where the peer has it; ephemeral keys and authenticated ciphers only; no compression, no
 /// renegotiation; ALPN `http/1.1`.
-public final class TLSContext: Sendable {
+package final class TLSContext: Sendable {
     /// The `SSL_CTX`, owned by this object.
     // Unsafe only in name: OpenSSL counts and locks it, and nothing here changes it after init.
     nonisolated(unsafe) let handle: OpaquePointer
-    public let limits: TLSConnectionLimits
+    package let limits: TLSConnectionLimits
     /// Whom this side is; nil for a client without a certificate.
-    public let identity: Identity?
+    package let identity: Identity?
     /// How servers are judged; nil for a server.
     let client: ServerJudge?
     /// A client's sessions, for resumption.
@@ -22,14 +22,14 @@ public final class TLSContext: Sendable {
     /// For a listener.
     ///
     /// - Throws: ``TLSError`` of kind `configuration` if OpenSSL refuses the identity.
-    public convenience init(server options: TLSServerOptions) throws(TLSError) {
+    package convenience init(server options: TLSServerOptions) throws(TLSError) {
         try self.init(
             isClient: false, limits: options.limits, identity: options.identity, client: nil, sessions: nil,
             clientCertificates: options.clientCertificates, securityLevel: options.securityLevel)
     }
 
     /// For replicators and HTTP clients.
-    public convenience init(client options: TLSClientOptions) throws(TLSError) {
+    package convenience init(client options: TLSClientOptions) throws(TLSError) {
         try self.init(
             isClient: true, limits: options.limits, identity: options.identity,
             client: try ServerJudge(options.serverAuthentication, limits: options.limits),

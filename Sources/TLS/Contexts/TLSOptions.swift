@@ -1,33 +1,33 @@
 /// What a listener needs for TLS.
-public struct TLSServerOptions: Sendable {
-    public var identity: Identity
-    public var clientCertificates = ClientCertificates.none
-    public var limits = TLSConnectionLimits()
+package struct TLSServerOptions: Sendable {
+    package var identity: Identity
+    package var clientCertificates = ClientCertificates.none
+    package var limits = TLSConnectionLimits()
     /// OpenSSL's: 2 asks for 112 bits of strength (RSA of 2,048 bits). Lowered only to test what clients make of weak keys.
     var securityLevel: Int32 = 2
 
-    public init(identity: Identity) {
+    package init(identity: Identity) {
         self.identity = identity
     }
 }
 
 /// What a replicator or an HTTP client needs for TLS.
-public struct TLSClientOptions: Sendable {
-    public var serverAuthentication: ServerAuthentication
+package struct TLSClientOptions: Sendable {
+    package var serverAuthentication: ServerAuthentication
     /// Shown to servers that ask for a client certificate.
-    public var identity: Identity?
-    public var limits = TLSConnectionLimits()
+    package var identity: Identity?
+    package var limits = TLSConnectionLimits()
     var securityLevel: Int32 = 2
 
-    public init(serverAuthentication: ServerAuthentication = ServerAuthentication(), identity: Identity? = nil) {
+    package init(serverAuthentication: ServerAuthentication = ServerAuthentication(), identity: Identity? = nil) {
         self.serverAuthentication = serverAuthentication
         self.identity = identity
     }
 }
 
 /// What a listener wants of its clients.
-public struct ClientCertificates: Sendable, Equatable {
-    public enum Mode: String, Sendable, CaseIterable {
+package struct ClientCertificates: Sendable, Equatable {
+    package enum Mode: String, Sendable, CaseIterable {
         /// Not asked for.
         case none
         /// Asked for; a client without one is served.
@@ -36,22 +36,22 @@ public struct ClientCertificates: Sendable, Equatable {
         case require
     }
 
-    public var mode: Mode
+    package var mode: Mode
     /// A shown certificate has to lead to one of these. nil: it is only collected, for an authenticator to judge.
-    public var roots: [Certificate]?
+    package var roots: [Certificate]?
     /// With roots: what counts no more.
-    public var revocationLists: [RevocationList]
+    package var revocationLists: [RevocationList]
 
-    public static let none = ClientCertificates(mode: .none, roots: nil)
+    package static let none = ClientCertificates(mode: .none, roots: nil)
 
-    public init(mode: Mode, roots: [Certificate]?, revocationLists: [RevocationList] = []) {
+    package init(mode: Mode, roots: [Certificate]?, revocationLists: [RevocationList] = []) {
         self.revocationLists = revocationLists
         self.mode = mode
         self.roots = roots
     }
 
     /// Whether a chain that a client has shown in its handshake, its own certificate first, would be taken now.
-    public func accepts(_ chain: [Certificate]) -> Bool {
+    package func accepts(_ chain: [Certificate]) -> Bool {
         guard let roots, !chain.isEmpty else { return true }
         return ChainVerification.leads(chain, to: roots, unless: revocationLists)
     }

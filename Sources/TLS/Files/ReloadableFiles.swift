@@ -4,7 +4,7 @@ import Synchronization
 /// now and then: every few seconds, and at a reload of the configuration.
 ///
 /// Broken files never take a working value away.
-public final class ReloadableFiles<Value: Sendable>: Sendable {
+package final class ReloadableFiles<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
         var stamps: [FileStamp?]
@@ -18,7 +18,7 @@ public final class ReloadableFiles<Value: Sendable>: Sendable {
     private let reloading = Mutex(())
 
     /// Reads the files for the first time.
-    public static func reading(
+    package static func reading(
         _ paths: [String], load: @escaping @Sendable () throws(TLSFileError) -> Value
     ) throws(TLSFileError) -> ReloadableFiles {
         // Before reading: what changes while it is read is seen next time.
@@ -33,17 +33,17 @@ public final class ReloadableFiles<Value: Sendable>: Sendable {
         state = Mutex(State(value: value, stamps: stamps, failure: nil))
     }
 
-    public var current: Value { state.withLock { $0.value } }
+    package var current: Value { state.withLock { $0.value } }
 
     /// What is wrong with the files as they are now, while ``current`` is from before; nil if all is well.
-    public var failure: TLSFileError? { state.withLock { $0.failure } }
+    package var failure: TLSFileError? { state.withLock { $0.failure } }
 
     /// Reads the files if they have changed. Blocks while it reads: not for event loops.
     ///
     /// - Parameter always: also when they look the same.
     /// - Returns: whether ``current`` is another value now.
     /// - Throws: what is wrong with them, once for every change; the value stays.
-    public func reload(always: Bool = false) throws(TLSFileError) -> Bool {
+    package func reload(always: Bool = false) throws(TLSFileError) -> Bool {
         let outcome = reloading.withLock { _ -> Result<Bool, TLSFileError> in
             let stamps = FileStamp.all(paths)
             guard always || state.withLock({ $0.stamps != stamps }) else { return .success(false) }
@@ -65,7 +65,7 @@ public final class ReloadableFiles<Value: Sendable>: Sendable {
 
 extension ReloadableFiles where Value == [Certificate] {
     /// The certificates of several PEM files: roots, pins.
-    public static func certificates(_ paths: [String]) throws(TLSFileError) -> ReloadableFiles<[Certificate]> {
+    package static func certificates(_ paths: [String]) throws(TLSFileError) -> ReloadableFiles<[Certificate]> {
         try .reading(paths) { () throws(TLSFileError) in
             var all: [Certificate] = []
             for path in paths { all += try CertificateFile.read(path) }
@@ -75,9 +75,9 @@ extension ReloadableFiles where Value == [Certificate] {
 }
 
 /// Files with certificates only.
-public enum CertificateFile {
+package enum CertificateFile {
     /// All certificates of a PEM file, or the one of a DER file.
-    public static func read(_ path: String) throws(TLSFileError) -> [Certificate] {
+    package static func read(_ path: String) throws(TLSFileError) -> [Certificate] {
         let bytes = try TLSFile.read(path, .certificates)
         return try bytes.withBytes { buffer throws(TLSFileError) in try Certificate.readPEM(buffer, path: path) }
     }

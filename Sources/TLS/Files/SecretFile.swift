@@ -2,14 +2,14 @@ import Environment
 import Glibc
 
 /// Files with secrets that an operator asked for.
-public enum SecretFile {
+package enum SecretFile {
     /// Reads a file that nobody but its owner can, who is this user or root.
-    public static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .secret) }
+    package static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .secret) }
 
     /// Writes a file that its owner only can read, whole or not at all.
     ///
     /// - Throws: `exists` where it is there already and may not be replaced.
-    public static func write(_ path: String, _ bytes: SecretBytes, replaces: Bool) throws(TLSFileError) {
+    package static func write(_ path: String, _ bytes: SecretBytes, replaces: Bool) throws(TLSFileError) {
         if !replaces {
             var facts = stat()
             guard lstat(path, &facts) != 0 else {

@@ -5,7 +5,7 @@ import Synchronization
 
 extension KeyStore {
     /// What became of the anonymous identity.
-    public enum AnonymousEvent: Sendable, Equatable {
+    package enum AnonymousEvent: Sendable, Equatable {
         case kept
         case made
         /// The reason, for the log. The key is the same, unless the reason says otherwise.
@@ -15,7 +15,7 @@ extension KeyStore {
     }
 
     /// Seconds of validity below which the anonymous identity is made anew, as Couchbase Lite does.
-    public static let anonymousRenewal: Int64 = 86_400
+    package static let anonymousRenewal: Int64 = 86_400
 
     /// Where a file of the anonymous identity goes whose key cannot be read. Its name is that of no identity.
     private var damagedPlace: String { "\(path(of: .anonymous)).damaged" }
@@ -27,7 +27,7 @@ extension KeyStore {
     /// validity are left, or when its file is damaged: with the same key wherever that is to be had.
     ///
     /// - Parameter inForce: the key that this process uses already.
-    public func anonymous(inForce: PrivateKey? = nil) throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
+    package func anonymous(inForce: PrivateKey? = nil) throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
         try locked { () throws(TLSFileError) in
             let file = path(of: .anonymous)
             var request = IdentityRequest.anonymous

@@ -1,5 +1,5 @@
 /// An identity in the files of somebody else, to be imported: PEM, or PKCS#12.
-public struct IdentityFile: Sendable {
+package struct IdentityFile: Sendable {
     private let certificate: SecretBytes
     private let key: SecretBytes?
     private let certificatePath: String
@@ -8,7 +8,7 @@ public struct IdentityFile: Sendable {
     /// Reads the files. Who else may read them is not asked: they are the operator's, and the key store keeps a copy.
     ///
     /// - Parameter key: nil where the certificate's file has the key too.
-    public init(certificate: String, key: String?) throws(TLSFileError) {
+    package init(certificate: String, key: String?) throws(TLSFileError) {
         certificatePath = certificate
         keyPath = key ?? certificate
         self.certificate = try TLSFile.read(certificate, .certificates)
@@ -16,7 +16,7 @@ public struct IdentityFile: Sendable {
     }
 
     /// Whether a passphrase is needed.
-    public var isEncrypted: Bool {
+    package var isEncrypted: Bool {
         do throws(TLSFileError) {
             _ = try identity(passphrase: nil)
             return false
@@ -24,7 +24,7 @@ public struct IdentityFile: Sendable {
     }
 
     /// - Throws: `encrypted` where a passphrase is needed and there is none.
-    public func identity(passphrase: SecretBytes?) throws(TLSFileError) -> Identity {
+    package func identity(passphrase: SecretBytes?) throws(TLSFileError) -> Identity {
         guard let key else {
             if PKCS12File.isLikely(certificate) { return try PKCS12File.read(certificate, passphrase: passphrase, path: certificatePath) }
             return try IdentityText.parse(certificate, passphrase: passphrase, path: certificatePath)

@@ -1,12 +1,12 @@
 /// The name of an identity in the key store: a letter or digit, then letters, digits, `.`, `_` and `-`, 128 at most. It is a
 /// file's name, so no two differ only in what a file system may ignore: capitals are allowed, paths are not.
-public struct IdentityLabel: Sendable, Hashable, CustomStringConvertible {
-    public let text: String
+package struct IdentityLabel: Sendable, Hashable, CustomStringConvertible {
+    package let text: String
 
     /// The self-signed identity that the agent makes for itself.
-    public static let anonymous = IdentityLabel(unchecked: "anonymous")
+    package static let anonymous = IdentityLabel(unchecked: "anonymous")
 
-    public init(_ text: String) throws(TLSFileError) {
+    package init(_ text: String) throws(TLSFileError) {
         let bytes = text.utf8
         func isAlphanumeric(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) }
         guard let first = bytes.first, bytes.count <= 128, isAlphanumeric(first),
@@ -21,5 +21,5 @@ public struct IdentityLabel: Sendable, Hashable, CustomStringConvertible {
 
     private init(unchecked text: String) { self.text = text }
 
-    public var description: String { text }
+    package var description: String { text }
 }

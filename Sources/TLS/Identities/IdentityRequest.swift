@@ -1,25 +1,25 @@
 import Glibc
 
 /// What a new identity is to be.
-public struct IdentityRequest: Sendable, Equatable {
-    public enum KeyKind: String, Sendable, CaseIterable {
+package struct IdentityRequest: Sendable, Equatable {
+    package enum KeyKind: String, Sendable, CaseIterable {
         case p256, p384, rsa2048, rsa3072, rsa4096, ed25519
     }
 
     /// Host names and addresses of this side, for its peers to check.
-    public var names: AlternativeNames
+    package var names: AlternativeNames
     /// The subject; nil: the first name, else the label.
-    public var commonName: String?
-    public var validityDays: Int
-    public var key: KeyKind
+    package var commonName: String?
+    package var validityDays: Int
+    package var key: KeyKind
 
     /// Days that an identity is valid unless something else is asked for: the longest that current Apple systems accept of a
     /// server.
-    public static let defaultValidityDays = 825
+    package static let defaultValidityDays = 825
     /// A hundred years.
-    public static let longestValidityDays = 36_525
+    package static let longestValidityDays = 36_525
 
-    public init(
+    package init(
         names: AlternativeNames = AlternativeNames(), commonName: String? = nil, validityDays: Int = defaultValidityDays, key: KeyKind = .p256
     ) {
         self.names = names
@@ -29,7 +29,7 @@ public struct IdentityRequest: Sendable, Equatable {
     }
 
     /// What the anonymous identity is made of: this host's name and the loopback addresses.
-    public static var anonymous: IdentityRequest {
+    package static var anonymous: IdentityRequest {
         var names = AlternativeNames(dns: ["localhost"], ip: ["127.0.0.1", "::1"])
         var room = [CChar](repeating: 0, count: 256)
         if gethostname(&room, room.count - 1) == 0 {
@@ -67,7 +67,7 @@ extension IdentityRequest {
     /// Takes over what a new certificate in the place of `old` can say of its names; with them the subject, unless another is given.
     ///
     /// - Returns: names that `old` has and a self-signed one of ours cannot have.
-    public mutating func keepNames(of old: Certificate) -> [String] {
+    package mutating func keepNames(of old: Certificate) -> [String] {
         let found = old.alternativeNames
         names = AlternativeNames(dns: found.dns.filter(HostName.isValid), ip: found.ip)
         if commonName == nil, let subject = old.commonName, Self.isCommonName(subject) { commonName = subject }
@@ -82,7 +82,7 @@ extension IdentityRequest {
 
 extension Identity {
     /// The kind of its key, where a renewal can go on with it: nobody else has certified it.
-    public var renewableKey: IdentityRequest.KeyKind? {
+    package var renewableKey: IdentityRequest.KeyKind? {
         leaf.isSelfSigned ? IdentityRequest.KeyKind.allCases.first { key.facts.isOf($0) } : nil
     }
 

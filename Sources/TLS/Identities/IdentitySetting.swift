@@ -1,5 +1,5 @@
 /// Where an identity comes from, as the configuration says it.
-public enum IdentitySetting: Sendable, CustomStringConvertible {
+package enum IdentitySetting: Sendable, CustomStringConvertible {
     /// A self-signed one that the agent makes for itself.
     case anonymous
     /// One of the key store.
@@ -10,7 +10,7 @@ public enum IdentitySetting: Sendable, CustomStringConvertible {
     case provider(uri: String)
 
     /// For status and errors: the label, the path, or the URI without its PIN.
-    public var description: String {
+    package var description: String {
         switch self {
         case .anonymous: IdentityLabel.anonymous.text
         case .label(let label): label.text

@@ -2,15 +2,15 @@ import Encodings
 import Synchronization
 
 /// The identity that is in force, and how it becomes another one without a restart.
-public final class IdentitySource: Sendable {
-    public let setting: IdentitySetting
+package final class IdentitySource: Sendable {
+    package let setting: IdentitySetting
     private let store: KeyStore
     private let files: ReloadableFiles<Identity>
     private let prepared = Mutex<Certificate?>(nil)
     private let memory: AnonymousMemory
 
     /// Reads the identity, or makes the anonymous one. Expired ones are taken: ``TLSFileCheck`` judges them.
-    public init(_ setting: IdentitySetting, store: KeyStore) throws(TLSFileError) {
+    package init(_ setting: IdentitySetting, store: KeyStore) throws(TLSFileError) {
         self.setting = setting
         self.store = store
         let memory = AnonymousMemory()
@@ -18,20 +18,20 @@ public final class IdentitySource: Sendable {
         files = try .reading(setting.paths(store)) { () throws(TLSFileError) in try setting.load(store, memory) }
     }
 
-    public var current: Identity { files.current }
+    package var current: Identity { files.current }
 
     /// The label, the path or the URI, for status.
-    public var label: String { setting.description }
+    package var label: String { setting.description }
 
     /// What is wrong with the files as they are now, while ``current`` is from before; nil if all is well.
-    public var failure: TLSFileError? { files.failure }
+    package var failure: TLSFileError? { files.failure }
 
     /// Reads the identity anew if its files have changed, or if it is the anonymous one and about to expire.
     ///
     /// - Parameter always: also when the files look the same; for identities behind providers, whose changes nobody sees.
     /// - Returns: whether ``current`` is another identity now.
     /// - Throws: what is wrong, once for every change of the files; the identity stays.
-    public func reload(always: Bool = false) throws(TLSFileError) -> Bool {
+    package func reload(always: Bool = false) throws(TLSFileError) -> Bool {
         let before = files.current
         guard try files.reload(always: always || isDue) else { return false }
         let after = files.current
@@ -39,12 +39,12 @@ public final class IdentitySource: Sendable {
     }
 
     /// The certificate, with another key, that was made to take its place: its pin is told in advance. Nil where there is none.
-    public var next: Certificate? { prepared.withLock { $0 } }
+    package var next: Certificate? { prepared.withLock { $0 } }
 
     /// Looks whether there is one.
     ///
     /// - Returns: the certificate, where it is another one than at the last look.
-    public func lookForNext() -> Certificate? {
+    package func lookForNext() -> Certificate? {
         let label: IdentityLabel? =
             switch setting {
             case .anonymous: .anonymous
@@ -59,17 +59,17 @@ public final class IdentitySource: Sendable {
     }
 
     /// What became of the anonymous identity since the last time that this was asked, for the log: that it was made anew.
-    public func takeNews() -> [KeyStore.AnonymousEvent] { memory.takeNews() }
+    package func takeNews() -> [KeyStore.AnonymousEvent] { memory.takeNews() }
 
     /// A damaged file of the anonymous identity, where this is that one, that was set aside because no key could be read from it; nil once it
     /// has been removed.
-    public var damagedFile: String? { renewsItself ? store.damagedFile : nil }
+    package var damagedFile: String? { renewsItself ? store.damagedFile : nil }
 
     /// The anonymous identity is renewed before it ends.
     private var isDue: Bool { renewsItself && files.current.leaf.notAfter - store.now < KeyStore.anonymousRenewal }
 
     /// It is the agent's own, replaced before its end.
-    public var renewsItself: Bool {
+    package var renewsItself: Bool {
         switch setting {
         case .anonymous: true
         case .label(let label): label == .anonymous
@@ -78,18 +78,18 @@ public final class IdentitySource: Sendable {
     }
 
     /// What status should say of its end; nil while all is well.
-    public var warning: String? { current.expiryWarning(named: label, now: store.now) }
+    package var warning: String? { current.expiryWarning(named: label, now: store.now) }
 }
 
 extension Identity {
     /// Days before its end at which an identity is reported.
-    public static let warningDays: Int64 = 30
+    package static let warningDays: Int64 = 30
 
     /// Whether the certificate's dates allow its use at a time.
-    public func isValid(at now: Int64) -> Bool { leaf.notBefore <= now && now <= leaf.notAfter }
+    package func isValid(at now: Int64) -> Bool { leaf.notBefore <= now && now <= leaf.notAfter }
 
     /// A sentence for status where the identity has expired, is not valid yet or ends within 30 days; else nil.
-    public func expiryWarning(named name: String, now: Int64, remedy: String = "replace it") -> String? {
+    package func expiryWarning(named name: String, now: Int64, remedy: String = "replace it") -> String? {
         let left = leaf.notAfter - now
         if left < 0 { return "the identity \(name) expired at \(TimeText.utc(leaf.notAfter)): \(remedy)" }
         if leaf.notBefore > now { return "the identity \(name) is not valid before \(TimeText.utc(leaf.notBefore)): is this machine's clock right?" }

@@ -27,10 +27,10 @@ enum IdentityText {
 
 extension Identity {
     /// The chain, without the key.
-    public var certificatesPEM: String { chain.map(\.pem).joined() }
+    package var certificatesPEM: String { chain.map(\.pem).joined() }
 
     /// Chain and key as PEM text; the key is encrypted where there is a passphrase.
-    public func pem(passphrase: SecretBytes?) throws(TLSFileError) -> SecretBytes {
+    package func pem(passphrase: SecretBytes?) throws(TLSFileError) -> SecretBytes {
         try IdentityText.make(self, path: leaf.subject, passphrase: passphrase)
     }
 }

@@ -5,13 +5,13 @@ import Glibc
 /// only. Files appear and change whole; what others may read is refused.
 ///
 /// Blocks while it reads and writes: not for event loops.
-public final class KeyStore: Sendable {
+package final class KeyStore: Sendable {
     /// `DATA/identities`
-    public let folder: String
+    package let folder: String
     private let dataFolder: String
     private let time: any TimeSource
 
-    public init(dataFolder: String, time: any TimeSource) {
+    package init(dataFolder: String, time: any TimeSource) {
         folder = "\(dataFolder)/identities"
         self.dataFolder = dataFolder
         self.time = time
@@ -28,20 +28,20 @@ public final class KeyStore: Sendable {
     }
 
     /// The file of an identity.
-    public func path(of label: IdentityLabel) -> String { "\(folder)/\(label.text).pem" }
+    package func path(of label: IdentityLabel) -> String { "\(folder)/\(label.text).pem" }
 
     // MARK: - Reading
 
     /// What is there under a name that ends in `.pem`.
-    public struct Entry: Sendable {
-        public var label: IdentityLabel
-        public var identity: Result<Identity, TLSFileError>
+    package struct Entry: Sendable {
+        package var label: IdentityLabel
+        package var identity: Result<Identity, TLSFileError>
 
-        public var error: TLSFileError? { if case .failure(let error) = identity { error } else { nil } }
+        package var error: TLSFileError? { if case .failure(let error) = identity { error } else { nil } }
     }
 
     /// - Throws: `missing` says how to make one.
-    public func load(_ label: IdentityLabel) throws(TLSFileError) -> Identity {
+    package func load(_ label: IdentityLabel) throws(TLSFileError) -> Identity {
         let path = path(of: label)
         let bytes: SecretBytes
         do throws(TLSFileError) {
@@ -60,7 +60,7 @@ public final class KeyStore: Sendable {
     }
 
     /// All identities in the order of their labels, broken ones too.
-    public func list() throws(TLSFileError) -> [Entry] {
+    package func list() throws(TLSFileError) -> [Entry] {
         guard try checkFolder() else { return [] }
         guard let directory = opendir(folder) else { throw TLSFile.failure(folder, errno) }
         defer { closedir(directory) }
@@ -85,7 +85,7 @@ public final class KeyStore: Sendable {
     ///   - replaces: whether an identity of this label may be there already. Renewing a self-signed one keeps its key, if that is of the
     ///     wanted kind, so that the pins of its peers hold.
     ///   - newKey: makes a new key all the same.
-    public func create(
+    package func create(
         _ label: IdentityLabel, _ request: IdentityRequest, replaces: Bool = false, newKey: Bool = false
     ) throws(TLSFileError) -> Identity {
         try checkNotReserved(label)
@@ -98,7 +98,7 @@ public final class KeyStore: Sendable {
     }
 
     /// Keeps an identity.
-    public func add(_ identity: Identity, as label: IdentityLabel, replaces: Bool = false) throws(TLSFileError) {
+    package func add(_ identity: Identity, as label: IdentityLabel, replaces: Bool = false) throws(TLSFileError) {
         try checkNotReserved(label)
         let text = try IdentityText.make(identity, path: path(of: label))
         try locked { () throws(TLSFileError) in
@@ -111,7 +111,7 @@ public final class KeyStore: Sendable {
         }
     }
 
-    public func remove(_ label: IdentityLabel) throws(TLSFileError) {
+    package func remove(_ label: IdentityLabel) throws(TLSFileError) {
         let missing = TLSFileError(.missing, path: path(of: label), reason: "there is no identity \"\(label)\" in the key store")
         guard try checkFolder() else { throw missing }
         do throws(TLSFileError) {
@@ -126,7 +126,7 @@ public final class KeyStore: Sendable {
     // MARK: - Another key
 
     /// What stands beside an identity whose key is changed.
-    public enum Companion: String, Sendable {
+    package enum Companion: String, Sendable {
         /// Made in advance, so that peers can pin its key before it is in force.
         case next
         /// What was in force before.
@@ -136,12 +136,12 @@ public final class KeyStore: Sendable {
     }
 
     /// Under which name it stands there: `LABEL.next`.
-    public static func label(_ companion: Companion, of label: IdentityLabel) throws(TLSFileError) -> IdentityLabel {
+    package static func label(_ companion: Companion, of label: IdentityLabel) throws(TLSFileError) -> IdentityLabel {
         try IdentityLabel("\(label.text).\(companion.rawValue)")
     }
 
     /// Puts a companion into the place of an identity, which becomes the other companion: what was can be had back.
-    public func exchange(_ label: IdentityLabel, with companion: Companion) throws(TLSFileError) -> Identity {
+    package func exchange(_ label: IdentityLabel, with companion: Companion) throws(TLSFileError) -> Identity {
         let wanted = try Self.label(companion, of: label)
         let identity = try load(wanted)
         if access(path(of: label), F_OK) != 0 { _ = try load(label) }

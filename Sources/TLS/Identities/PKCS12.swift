@@ -1,12 +1,12 @@
 import COpenSSL
 
 /// PKCS#12 files (`.p12`, `.pfx`): an identity in one encrypted file, as browsers, Java and Apple's tools use them.
-public enum PKCS12File {
+package enum PKCS12File {
     /// Repetitions of the key derivation in files that are written: a tenth of a second for who knows the passphrase.
     static let iterations: Int32 = 100_000
 
     /// Whether bytes look like one: an ASN.1 sequence whose first member is the version 3.
-    public static func isLikely(_ bytes: SecretBytes) -> Bool {
+    package static func isLikely(_ bytes: SecretBytes) -> Bool {
         bytes.withBytes { bytes in
             guard bytes.count > 8, bytes[0] == 0x30 else { return false }
             // The length of the sequence takes one byte, or says how many more it takes.
@@ -16,7 +16,7 @@ public enum PKCS12File {
     }
 
     /// - Parameter passphrase: nil for a file without one.
-    public static func read(_ bytes: SecretBytes, passphrase: SecretBytes?, path: String) throws(TLSFileError) -> Identity {
+    package static func read(_ bytes: SecretBytes, passphrase: SecretBytes?, path: String) throws(TLSFileError) -> Identity {
         guard bytes.count <= TLSLimits.fileBytes else { throw TLSFile.tooLarge(path) }
         OpenSSLErrors.clear()
         defer { OpenSSLErrors.clear() }
@@ -50,7 +50,7 @@ public enum PKCS12File {
     /// AES-256 and SHA-256 (PBES2), what current systems read; Windows before 2019 and macOS before 10.15 do not.
     ///
     /// - Parameter name: shown by the tools that import it.
-    public static func write(_ identity: Identity, name: String, passphrase: SecretBytes) throws(CertificateError) -> SecretBytes {
+    package static func write(_ identity: Identity, name: String, passphrase: SecretBytes) throws(CertificateError) -> SecretBytes {
         OpenSSLErrors.clear()
         defer { OpenSSLErrors.clear() }
         guard let others = nightjar_certificates_new() else { fatalError("out of memory for a list") }

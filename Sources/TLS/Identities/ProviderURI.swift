@@ -1,14 +1,14 @@
 import COpenSSL
 
 /// Keys and certificates in security modules: URIs that OpenSSL hands to the provider that is set up for them (openssl.cnf).
-public enum ProviderURI {
+package enum ProviderURI {
     /// Schemes that are never a path: PKCS#11 (RFC 7512), and those of the TPM 2 provider.
     static let schemes = ["pkcs11:", "tpm2:", "handle:", "object:"]
 
-    public static func isOne(_ text: String) -> Bool { schemes.contains { text.utf8.starts(with: $0.utf8) } }
+    package static func isOne(_ text: String) -> Bool { schemes.contains { text.utf8.starts(with: $0.utf8) } }
 
     /// The URI for logs and errors: `pin-value` is a secret.
-    public static func redacted(_ uri: String) -> String {
+    package static func redacted(_ uri: String) -> String {
         guard isOne(uri) else { return uri }
         let name = Array("pin-value=".utf8)
         var shown: [UInt8] = []

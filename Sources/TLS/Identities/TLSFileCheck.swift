@@ -1,7 +1,7 @@
 /// What is wrong with the files that a configuration names: all of it, each with its path and reason. Nothing is made or changed.
-public enum TLSFileCheck {
+package enum TLSFileCheck {
     /// - Parameter now: seconds since 1970.
-    public static func identity(_ setting: IdentitySetting, store: KeyStore, now: Int64) -> [TLSFileError] {
+    package static func identity(_ setting: IdentitySetting, store: KeyStore, now: Int64) -> [TLSFileError] {
         switch setting {
         case .anonymous: return anonymous(store)
         case .label(let label): return label == .anonymous ? anonymous(store) : judge(place: store.path(of: label), now) { () throws(TLSFileError) in
@@ -28,7 +28,7 @@ public enum TLSFileCheck {
     }
 
     /// Authorities that vouch for peers: at least one must be valid.
-    public static func roots(_ path: String, now: Int64) -> [TLSFileError] {
+    package static func roots(_ path: String, now: Int64) -> [TLSFileError] {
         do throws(TLSFileError) {
             let found = try CertificateFile.read(path)
             if found.contains(where: { $0.notBefore <= now && $0.notAfter >= now }) { return [] }
@@ -36,7 +36,7 @@ public enum TLSFileCheck {
         } catch { return [error] }
     }
 
-    public static func revocationLists(_ path: String) -> [TLSFileError] {
+    package static func revocationLists(_ path: String) -> [TLSFileError] {
         do throws(TLSFileError) {
             _ = try RevocationList.read(path)
             return []
@@ -44,7 +44,7 @@ public enum TLSFileCheck {
     }
 
     /// The authorities of a file's revocation lists that are not among those of other files. Empty where a file cannot be read.
-    public static func unknownIssuers(of path: String, roots: [String]) -> [String] {
+    package static func unknownIssuers(of path: String, roots: [String]) -> [String] {
         do throws(TLSFileError) {
             var known: Set<String> = []
             for root in roots { known.formUnion(try CertificateFile.read(root).map(\.subject)) }
@@ -53,7 +53,7 @@ public enum TLSFileCheck {
     }
 
     /// Pinned certificates: they count by their bytes, so their validity does not matter.
-    public static func pins(_ path: String) -> [TLSFileError] {
+    package static func pins(_ path: String) -> [TLSFileError] {
         do throws(TLSFileError) {
             _ = try CertificateFile.read(path)
             return []

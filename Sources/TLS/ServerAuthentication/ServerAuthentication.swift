@@ -6,21 +6,21 @@ import Encodings
 /// 1. With pins, nothing else matters: the server's chain has to hold one of them.
 /// 2. Else, with ``acceptsOnlySelfSigned``, any self-signed certificate is accepted and every other refused, whoever signed it.
 /// 3. Else the chain has to lead to a root of the system (or an extra one), be valid now and be for the host.
-public struct ServerAuthentication: Sendable, Equatable {
+package struct ServerAuthentication: Sendable, Equatable {
     /// Several, so that a certificate can be replaced without a gap.
-    public var pins: [CertificatePin]
-    public var acceptsOnlySelfSigned: Bool
-    public var trustsSystemRoots: Bool
+    package var pins: [CertificatePin]
+    package var acceptsOnlySelfSigned: Bool
+    package var trustsSystemRoots: Bool
     /// Trusted beside the system's; an intermediate or a self-signed certificate may stand here too.
-    public var extraRoots: [Certificate]
+    package var extraRoots: [Certificate]
     /// With rule 3: what counts no more.
-    public var revocationLists: [RevocationList]
+    package var revocationLists: [RevocationList]
     /// Takes the place of rule 3: every server is accepted. Encrypted, but without knowing for whom.
-    public var unsafelySkipsVerification: Bool
+    package var unsafelySkipsVerification: Bool
     /// A file in place of the system's roots, for tests.
     var systemRootsFile: String?
 
-    public init(
+    package init(
         pins: [CertificatePin] = [], acceptsOnlySelfSigned: Bool = false, trustsSystemRoots: Bool = true, extraRoots: [Certificate] = [],
         revocationLists: [RevocationList] = [], unsafelySkipsVerification: Bool = false
     ) {
@@ -33,11 +33,11 @@ public struct ServerAuthentication: Sendable, Equatable {
     }
 
     /// The one rule in force.
-    public enum Rule: String, Sendable, CaseIterable {
+    package enum Rule: String, Sendable, CaseIterable {
         case pinned, selfSignedOnly, roots, unsafelyNone
     }
 
-    public var rule: Rule {
+    package var rule: Rule {
         if !pins.isEmpty { return .pinned }
         if acceptsOnlySelfSigned { return .selfSignedOnly }
         return unsafelySkipsVerification ? .unsafelyNone : .roots
@@ -45,12 +45,12 @@ public struct ServerAuthentication: Sendable, Equatable {
 }
 
 /// A certificate, or only its key, that a server is known by.
-public enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
+package enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
     case certificate(Certificate)
     /// SHA-256 of the SubjectPublicKeyInfo: stays true when the certificate is renewed with the same key.
     case publicKey(sha256: [UInt8])
 
-    public func matches(_ certificate: Certificate) -> Bool {
+    package func matches(_ certificate: Certificate) -> Bool {
         switch self {
         // The same server with a renewed certificate has the same key.
         case .certificate(let pinned):
@@ -59,7 +59,7 @@ public enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    public var description: String {
+    package var description: String {
         switch self {
         case .certificate(let pinned): "\(pinned.subject) (SHA-256 \(pinned.sha256))"
         case .publicKey(let digest): "sha256/\(Base64.encode(digest))"
@@ -67,7 +67,7 @@ public enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// From `sha256/BASE64` (or curl's `sha256//BASE64`); nil for anything else.
-    public init?(publicKeyText text: String) {
+    package init?(publicKeyText text: String) {
         var rest = Substring(text)
         guard rest.hasPrefix("sha256/") else { return nil }
         rest = rest.dropFirst(7)
@@ -78,7 +78,7 @@ public enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
 }
 
 /// On what ground a server was accepted.
-public enum ServerTrust: Sendable, Equatable {
+package enum ServerTrust: Sendable, Equatable {
     case pinnedCertificate
     /// A pinned authority signed it.
     case pinnedAuthority(subject: String)

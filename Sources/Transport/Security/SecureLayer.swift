@@ -28,9 +28,9 @@ public struct SecurePeer: Sendable, Equatable {
     /// Protocol version and cipher, for status.
     public var summary: String
     /// On what ground a client accepted its server; nil at a listener.
-    public var trust: ServerTrust?
+    package var trust: ServerTrust?
 
-    public init(certificates: [[UInt8]], summary: String, trust: ServerTrust? = nil) {
+    package init(certificates: [[UInt8]], summary: String, trust: ServerTrust? = nil) {
         self.certificates = certificates
         self.summary = summary
         self.trust = trust

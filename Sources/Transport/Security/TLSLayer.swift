@@ -4,7 +4,7 @@ import TLS
 
 extension SecureLayer {
     /// TLS for a listener. Each connection takes the context that is current when it is accepted.
-    public static func tls(server context: CurrentContext) -> SecureLayer {
+    package static func tls(server context: CurrentContext) -> SecureLayer {
         SecureLayer { role in
             guard case .server = role else { throw TLSError(.configuration, "a listener's TLS context cannot connect") }
             return [try TLSHandler(server: context.value), TLSLayerAdapter(target: nil)]
@@ -12,7 +12,7 @@ extension SecureLayer {
     }
 
     /// TLS for a replicator or an HTTP client. Each connection takes the context that is current when it is made.
-    public static func tls(client context: CurrentContext) -> SecureLayer {
+    package static func tls(client context: CurrentContext) -> SecureLayer {
         SecureLayer { role in
             guard case .client(let host, let port) = role else { throw TLSError(.configuration, "a client's TLS context cannot serve") }
             let endpoint = TLSEndpoint(host: host, port: port)
