@@ -1,4 +1,3 @@
-import Digests
 import Environment
 import LuaRuntime
 import Synchronization
@@ -82,7 +81,7 @@ enum VersionLoader {
 }
 
 /// Services while a version is only looked at, tested or tried: nothing leaves it. What it writes to `nightjar.state` is forgotten.
-final class LoadHost: LuaHost {
+final class LoadHost: HashingHost {
     let passwords = PasswordService()
     /// In a test `nightjar.get` finds nothing; elsewhere it is refused.
     private let isTest: Bool
@@ -106,15 +105,5 @@ final class LoadHost: LuaHost {
             return nil
         }
         if let refusal { throw LuaHostRefusal(refusal.message) }
-    }
-
-    func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA1.hash(bytes) }
-    func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA256.hash(bytes) }
-    func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
-        Digests.hmacSHA256(key: Array(key), message: Array(message))
-    }
-    func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String { try passwords.hash(password) }
-    func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
-        try passwords.verify(password, hash: hash)
     }
 }

@@ -1,4 +1,3 @@
-import Digests
 import Documents
 import Environment
 import Interfaces
@@ -7,11 +6,11 @@ import LuaRuntime
 import Synchronization
 
 /// The services behind `nightjar.*` for one plugin's states.
-final class StateHost: LuaHost {
+final class StateHost: HashingHost {
     private let record: PluginRecord
     /// Where the running call comes from; nil while load-time code runs.
     private let context = Mutex<CallContext?>(nil)
-    private let passwords = PasswordService()
+    let passwords = PasswordService()
 
     init(_ record: PluginRecord) { self.record = record }
 
@@ -27,16 +26,6 @@ final class StateHost: LuaHost {
     func logDropped(_ lines: Int) {
         record.throttle.dropped(lines)
         record.statistics.droppedLogLines(lines)
-    }
-
-    func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA1.hash(bytes) }
-    func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { SHA256.hash(bytes) }
-    func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
-        Digests.hmacSHA256(key: Array(key), message: Array(message))
-    }
-    func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String { try passwords.hash(password) }
-    func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
-        try passwords.verify(password, hash: hash)
     }
 
     func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument? {

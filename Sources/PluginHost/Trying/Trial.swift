@@ -131,10 +131,11 @@ extension JSONValue {
 
 /// Services of a trial: log lines are kept for the report, metrics go nowhere, state lasts for the trial. There is a database only
 /// where one was named.
-final class TrialHost: LuaHost {
+final class TrialHost: HashingHost {
     private let lines = Mutex<[PluginRunner.LogLine]>([])
     private let load: LoadHost
     var environment: Environment { load.environment }
+    var passwords: PasswordService { load.passwords }
     private let sight = Mutex<(services: any PluginServices, database: String, collection: CollectionName)?>(nil)
 
     init(_ environment: Environment) { load = LoadHost(environment) }
@@ -157,7 +158,7 @@ final class TrialHost: LuaHost {
 
     /// Of the call that has ended.
     func takeLines() -> [PluginRunner.LogLine] {
-        load.passwords.newTurn()
+        passwords.newTurn()
         return lines.withLock { lines in
             defer { lines = [] }
             return lines
@@ -174,15 +175,6 @@ final class TrialHost: LuaHost {
         lines.withLock { $0.append(PluginRunner.LogLine(level: name, message: message, fields: fields)) }
     }
 
-    func sha1(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { try load.sha1(bytes) }
-    func sha256(_ bytes: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] { try load.sha256(bytes) }
-    func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8] {
-        try load.hmacSHA256(key: key, message: message)
-    }
     func readState(key: String) throws(LuaHostRefusal) -> LuaValue { try load.readState(key: key) }
     func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) { try load.writeState(key: key, value: value) }
-    func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String { try load.passwordHash(password) }
-    func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
-        try load.passwordVerify(password, hash: hash)
-    }
 }
