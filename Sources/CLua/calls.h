@@ -34,6 +34,8 @@ int32_t nj_read_principal(lua_State *L, nj_state *S, int result, int results, co
 // For the functions of `t` in plugin tests, whose upvalue 1 is the context.
 void nj_push_test_context(lua_State *L, nj_state *S, int index, bool is_deleted);
 void nj_push_test_hook(lua_State *L, nj_state *S, int hook);
+// Pushes the hook and, as its first argument, the document of the handle. Returns whether that is a deletion.
+bool nj_push_test_call(lua_State *L, nj_state *S, int hook, uint64_t document);
 uint64_t nj_make_test_document(lua_State *L, nj_state *S, int index, const char *what);
 int nj_test_certificate(lua_State *L);
 int nj_test_sync(lua_State *L);

@@ -124,6 +124,16 @@ void nj_push_test_hook(lua_State *L, nj_state *S, int hook) {
     if (lua_isnil(L, -1)) luaL_error(L, "the plugin has no %s", nj_hook_name(hook));
 }
 
+bool nj_push_test_call(lua_State *L, nj_state *S, int hook, uint64_t document) {
+    nj_push_test_hook(L, S, hook);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)document);
+    lua_pushliteral(L, "_deleted");
+    lua_gettable(L, -2);
+    bool is_deleted = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return is_deleted;
+}
+
 // MARK: Functions of `t`
 
 static int call_filter(lua_State *L, int hook) {
@@ -131,13 +141,7 @@ static int call_filter(lua_State *L, int hook) {
     lua_settop(L, 2);
     uint64_t handle = nj_make_test_document(L, S, 1, "the document");
     if (handle == 0) return luaL_error(L, "%s needs a document", nj_hook_name(hook));
-    nj_push_test_hook(L, S, hook);
-    lua_pushlightuserdata(L, (void *)(uintptr_t)handle);
-    lua_pushliteral(L, "_deleted");
-    lua_gettable(L, -2);
-    bool is_deleted = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    nj_push_test_context(L, S, 2, is_deleted);
+    nj_push_test_context(L, S, 2, nj_push_test_call(L, S, hook, handle));
     lua_call(L, 2, LUA_MULTRET);
     if (lua_gettop(L) == 2) return luaL_error(L, "%s returned no value (a forgotten return?)", nj_hook_name(hook));
     lua_pushboolean(L, lua_toboolean(L, 3));

@@ -117,12 +117,7 @@ int nj_test_sync(lua_State *L) {
     begin_assignment(L);
     push_test_caller(L, 3);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &nj_key_caller);
-    nj_push_test_hook(L, S, NJ_HOOK_SYNC); // 4
-    lua_pushlightuserdata(L, (void *)(uintptr_t)document);
-    lua_pushliteral(L, "_deleted");
-    lua_gettable(L, -2);
-    bool is_deleted = lua_toboolean(L, -1);
-    lua_pop(L, 1);
+    bool is_deleted = nj_push_test_call(L, S, NJ_HOOK_SYNC, document); // 4 and 5
     if (old != 0) lua_pushlightuserdata(L, (void *)(uintptr_t)old);
     else lua_pushnil(L);
     nj_push_test_context(L, S, 3, is_deleted);

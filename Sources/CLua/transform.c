@@ -66,13 +66,7 @@ int nj_test_transform(lua_State *L) {
     lua_settop(L, 2);
     uint64_t handle = nj_make_test_document(L, S, 1, "the document");
     if (handle == 0) return luaL_error(L, "transform needs a document");
-    nj_push_test_hook(L, S, NJ_HOOK_TRANSFORM);
-    lua_pushlightuserdata(L, (void *)(uintptr_t)handle);
-    lua_pushliteral(L, "_deleted");
-    lua_gettable(L, -2);
-    bool is_deleted = lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    nj_push_test_context(L, S, 2, is_deleted);
+    nj_push_test_context(L, S, 2, nj_push_test_call(L, S, NJ_HOOK_TRANSFORM, handle));
     lua_call(L, 2, LUA_MULTRET);
     int32_t decision = read_transformed(L, S, 3, lua_gettop(L) - 2, handle);
     S->is_result = false;
