@@ -1,8 +1,5 @@
 public import NIOCore
 
-/// Body of a message: bytes, usually JSON or a blob.
-public typealias BLIPMessageBody = ByteBuffer
-
 /// Bits 3 to 6 of a frame's flags.
 public struct BLIPFlags: OptionSet, Sendable {
     public let rawValue: UInt8

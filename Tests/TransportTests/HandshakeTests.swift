@@ -1,5 +1,6 @@
 import Encodings
 import HTTPServer
+import Interfaces
 import Testing
 
 @testable import Transport
@@ -16,7 +17,7 @@ import Testing
     }
 
     private func check(_ headers: HeaderList, method: String = "GET") -> Result<WebSocketHandshake.Offer, WebSocketHandshake.Refusal> {
-        WebSocketHandshake.check(method: method, headers: headers, speaking: WebSocketHandshake.replicationProtocols)
+        WebSocketHandshake.check(method: method, headers: headers, speaking: Subprotocol.names)
     }
 
     @Test(arguments: [

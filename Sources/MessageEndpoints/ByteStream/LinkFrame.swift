@@ -152,9 +152,6 @@ struct LinkDecoder {
         return nil
     }
 
-    /// A limit was reached and told: begin to count again.
-    mutating func forgetUnsynchronised() { unsynchronised = 0 }
-
     private mutating func take(_ length: Int) -> LinkFrame? {
         guard let (_, _, kind, flags) = buffer.readMultipleIntegers(as: (UInt8, UInt8, UInt8, UInt8).self),
             let (session, sequence, acknowledged) = buffer.readMultipleIntegers(as: (UInt32, UInt32, UInt32).self),

@@ -5,9 +5,6 @@ import Interfaces
 
 /// The HTTP side of RFC 6455, section 4, without sockets.
 enum WebSocketHandshake {
-    /// The replication protocols that this side speaks, in its order of preference.
-    static let replicationProtocols = Subprotocol.names
-
     /// What a well-formed upgrade request says.
     struct Offer: Equatable {
         var accept: String

@@ -1,3 +1,4 @@
+import Interfaces
 import Logging
 import NIOCore
 import NIOEmbedded
@@ -111,7 +112,7 @@ private struct FuzzedListener {
         let user = request.basicCredentials
         log.lines.withLock { $0.seen.append("\(request.method) \(components) \(key ?? "-") \(user?.username ?? "-")") }
         if let database = RequestTarget.replicationDatabase(path: request.path) {
-            switch WebSocketHandshake.check(method: request.method, headers: request.headers, speaking: WebSocketHandshake.replicationProtocols) {
+            switch WebSocketHandshake.check(method: request.method, headers: request.headers, speaking: Subprotocol.names) {
             case .failure(let refusal): throw HTTPError(refusal.status, refusal.reason, headers: refusal.headers)
             case .success(let offer):
                 try hold(!database.isEmpty || request.path.utf8.count >= 9, "no path to a database")
