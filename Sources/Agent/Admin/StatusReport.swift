@@ -223,7 +223,7 @@ extension Agent {
             "pending": JSONOutput.number(pending.count),
             // Counting has stopped there; the true number is greater.
             "pending_is_capped": .bool(pending.isCapped),
-            // Documents whose filter failed, now.
+            // Documents that are held, now: a filter failed, they are too large, or a blob cannot be had.
             "held": JSONOutput.number(held),
             // Documents that the peer refused, now.
             "refused": JSONOutput.number(refused),

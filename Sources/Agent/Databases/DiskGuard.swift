@@ -227,10 +227,3 @@ final class DiskGuard: Sendable {
         return place.usage.freePages > 0 && place.view.withLock { $0.state?.isQuota == false }
     }
 }
-
-/// A number of bytes, for people.
-enum ByteText {
-    static func of(_ bytes: Int) -> String {
-        bytes < 1 << 10 ? "\(bytes) bytes" : bytes < 10 << 20 ? "\((bytes + 1023) >> 10) KiB" : "\(bytes >> 20) MiB"
-    }
-}

@@ -91,7 +91,7 @@ extension Agent {
     }
 
     private static let heldHelp =
-        "Documents whose filter failed: for replicators, by database and collection; for the peers of a listener, by listener."
+        "Documents that are held because a filter failed, they are too large or a blob cannot be taken: for replicators, by database and collection; for the peers of a listener, by listener."
     private static let refusedHelp = "Documents that the peer refused: of a replicator, or peers of a listener, since its start."
 
     private static func add(

@@ -189,12 +189,6 @@ struct IncomingList: Sendable {
     var rows: ListRows?
 }
 
-/// The rows of a list, in order.
-enum ListRows: Sendable {
-    case offered([RowResult<OfferedRow>])
-    case proposed([RowResult<ProposedRow>])
-}
-
 /// What we answer to an offered change.
 enum ChangeAnswer: Sendable {
     case notWanted

@@ -1,5 +1,11 @@
 import Documents
 
+/// The rows of a list, in order.
+enum ListRows: Sendable {
+    case offered([RowResult<OfferedRow>])
+    case proposed([RowResult<ProposedRow>])
+}
+
 /// A revision that a peer offers.
 struct OfferedRow: Sendable {
     var sequence: RemoteSequence

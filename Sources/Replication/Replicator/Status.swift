@@ -48,7 +48,7 @@ public struct ReplicationCounts: Sendable, Equatable {
     public var rejected: UInt64 = 0
     /// Documents that ended in an error.
     public var failed: UInt64 = 0
-    /// Documents whose filter failed, or with a blob that cannot be taken or given; they are held.
+    /// Documents whose filter failed, that are too large, or with a blob that cannot be taken or given; they are held.
     public var held: UInt64 = 0
     /// Conflicts that were decided.
     public var resolved: UInt64 = 0
