@@ -65,7 +65,7 @@ extension CouchCall {
             sieve.dropText()
         }
         try inflater?.requireEnd()
-        body.isTaken()
+        body.noteComplete()
         do { return (try JSONParts(checking: text.take()), carried) } catch { throw CouchError.invalidJSON(error) }
     }
 }

@@ -65,7 +65,7 @@ struct RelatedUpload {
             }
             received[entry.key] = blob
         }
-        call.request.body.isTaken()
+        call.request.body.noteComplete()
         if let missing = waiting.first { throw CouchError.badRequest("the attachment \(missing.key) follows, but did not come") }
         return (document, received)
     }

@@ -33,7 +33,7 @@ extension BlobStore {
         // Before it is opened: what is put in its place meanwhile has others.
         do throws(FileError) { facts = try files.facts(path(digest)) } catch {
             if error.isMissing {
-                isMissed(digest)
+                noteMissed(digest)
                 throw .blobMissing(digest: digest.text)
             }
             throw StoreError(error)

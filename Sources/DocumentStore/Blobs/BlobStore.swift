@@ -169,19 +169,19 @@ public final class BlobStore: Sendable {
         do throws(StoreError) {
             return try BlobReader(path: path(digest), digest: digest, files, place, environment.time) { [weak self] in self?.note(digest, $0) }
         } catch {
-            if case .blobMissing = error { isMissed(digest) }
+            if case .blobMissing = error { noteMissed(digest) }
             throw error
         }
     }
 
     /// The blob was written anew, or read.
-    func isRight(_ digest: BlobDigest) { note(digest, nil) }
+    func noteRight(_ digest: BlobDigest) { note(digest, nil) }
 
     /// Who read the blob has found other bytes.
-    func isAltered(_ digest: BlobDigest) { note(digest, .blobAltered(digest: digest.text, path: path(digest))) }
+    func noteAltered(_ digest: BlobDigest) { note(digest, .blobAltered(digest: digest.text, path: path(digest))) }
 
     /// Who looked for the blob has not found it. Whether a document needs it is seen later.
-    func isMissed(_ digest: BlobDigest) { problems.noteMissed(digest) }
+    func noteMissed(_ digest: BlobDigest) { problems.noteMissed(digest) }
 
     private func note(_ digest: BlobDigest, _ error: StoreError?) {
         // A disk may give others without the file having changed: what was found before says nothing any more.

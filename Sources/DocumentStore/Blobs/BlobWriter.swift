@@ -83,7 +83,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
             // Also of what was announced: others may have needed its room.
             do throws(StoreError) { try store.checkRoom(write, bytes.count) } catch { return error }
             incoming?.came(bytes.count)
-            defer { incoming?.isWritten(bytes.count) }
+            defer { incoming?.wrote(bytes.count) }
             do throws(FileError) { try file.append(bytes) } catch { return StoreError(error) }
             hasher.update(bytes)
             count += UInt64(bytes.count)
@@ -130,7 +130,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
             try store.place(path, as: digest, arrived)
         }
         (self.file, place, incoming) = (nil, nil, nil)
-        store.isRight(digest)
+        store.noteRight(digest)
         return digest
     }
 

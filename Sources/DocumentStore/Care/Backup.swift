@@ -100,8 +100,8 @@ extension Database {
             for digest in digests {
                 let fault = try await blobs.perform { blobs in
                     let fault = try Copying.blob(digest, from: blobs.path(digest), to: "\(folder)/blobs/\(digest.hex)", blobs.files)
-                    if fault == nil { blobs.isRight(digest) } else if fault?.isAltered == true { blobs.isAltered(digest) }
-                    if blobs.size(digest) == nil { blobs.isMissed(digest) }
+                    if fault == nil { blobs.noteRight(digest) } else if fault?.isAltered == true { blobs.noteAltered(digest) }
+                    if blobs.size(digest) == nil { blobs.noteMissed(digest) }
                     return fault
                 }
                 if let fault { damaged.append(fault) }

@@ -48,7 +48,7 @@ extension Database {
             for digest in try await read({ try $0.missingBlobs(collection, $0.blobsNamed(collection), of: self.blobs) }) {
                 report.add("collection \(collection.name): blob \(digest.text) is not stored, and documents name it")
                 report.damagedBlobs += 1
-                blobs.isMissed(digest)
+                blobs.noteMissed(digest)
             }
         }
         let digests = try await blobs.perform { try $0.digests() }

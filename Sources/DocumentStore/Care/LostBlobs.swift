@@ -72,7 +72,7 @@ extension Database {
             for digest in named {
                 if !blobs.contains(digest) { lost.missing.append(digest) } else if altered.contains(digest) { lost.altered.append(digest) }
             }
-            for digest in lost.missing { blobs.isMissed(digest) }
+            for digest in lost.missing { blobs.noteMissed(digest) }
             return lost
         }
     }

@@ -113,6 +113,6 @@ public final class StoreUsage: Sendable {
         }
 
         /// They are in the file, or could not be written.
-        func isWritten(_ count: Int) { usage.underWay.subtract(count, ordering: .relaxed) }
+        func wrote(_ count: Int) { usage.underWay.subtract(count, ordering: .relaxed) }
     }
 }

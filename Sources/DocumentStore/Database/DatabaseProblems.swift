@@ -53,7 +53,7 @@ final class DatabaseProblems: Sendable {
         }
 
         /// - Returns: whether that is news.
-        mutating func isRight(_ digest: BlobDigest) -> Bool {
+        mutating func noteRight(_ digest: BlobDigest) -> Bool {
             if blobs.isEmpty, missedBlobs.isEmpty { return false }
             let wasFaulty = blobs.removeValue(forKey: digest) != nil
             return missedBlobs.remove(digest) != nil || wasFaulty
@@ -183,7 +183,7 @@ final class DatabaseProblems: Sendable {
     /// A blob was read to its end. Beyond `StoreLimits.damagedDocuments` no further ones are noted.
     func note(_ digest: BlobDigest, _ error: StoreError?) {
         guard let error else {
-            if met.withLock({ $0.isRight(digest) }) { mends.mended([digest]) }
+            if met.withLock({ $0.noteRight(digest) }) { mends.mended([digest]) }
             return
         }
         guard case .blobAltered(_, let path) = error else { return }

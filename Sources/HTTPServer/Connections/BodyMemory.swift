@@ -65,7 +65,7 @@ final class BodyMemory: Sendable {
     }
 
     /// Nothing of the body is to come: what it holds is ours to make go away.
-    func isCollected() {
+    func noteComplete() {
         guard state.withLock({ $0.share != nil }) else { return }
         _ = try? count { ($0.isOwed, $0.tools) = (false, 0) }
     }

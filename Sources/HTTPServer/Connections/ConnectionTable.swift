@@ -28,8 +28,8 @@ final class ConnectionTable: Sendable {
             refusal.map { (503, "\(origin) holds as many connections as \($0.name) (\($0.value)) allows one address") }
         }
 
-        func waits() { since.store(max(1, channel.eventLoop.now.uptimeNanoseconds), ordering: .relaxed) }
-        func isBusy() { since.store(0, ordering: .relaxed) }
+        func noteWaiting() { since.store(max(1, channel.eventLoop.now.uptimeNanoseconds), ordering: .relaxed) }
+        func noteBusy() { since.store(0, ordering: .relaxed) }
 
         var waitingSince: UInt64? {
             let value = since.load(ordering: .relaxed)

@@ -93,7 +93,7 @@ final class Exchange {
 
     func cut() { handler?.cut(self) }
 
-    func isTaken() { handler?.isTaken(self) }
+    func noteTaken() { handler?.noteTaken(self) }
 
     /// Others need the memory that this one holds.
     func giveWay() { handler?.giveWay(self) }
@@ -107,7 +107,7 @@ final class Exchange {
     }
 
     /// Who takes piece by piece what it first meant to have whole may take its time from there on.
-    func wantsBody(_ demand: BodyPipe.Demand) {
+    func demandBody(_ demand: BodyPipe.Demand) {
         isBodyWanted = true
         guard demand == .piece else { return }
         wholeTimer?.cancel()

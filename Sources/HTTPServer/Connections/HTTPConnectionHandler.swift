@@ -119,7 +119,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         if isFirstRequest { core.table.handshakeIsOver(entry) }
         isFirstRequest = false
         stopTimer()
-        entry.isBusy()
+        entry.noteBusy()
         if let problem = entry.problem ?? HeaderRules.problem(head).map({ (400, $0) }) { return refuse(problem.status, problem.reason, isHead: head.method == .HEAD) }
         let exchange = Exchange(head, handler: self)
         phase = .exchange(exchange)
@@ -142,12 +142,12 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
 
     private func bodyIsWanted(_ demand: BodyPipe.Demand, of exchange: Exchange) {
         guard isCurrent(exchange), !exchange.isComplete, let context else { return }
-        exchange.wantsBody(demand)
+        exchange.demandBody(demand)
         if exchange.expectsContinue {
             exchange.expectsContinue = false
             context.writeAndFlush(wrapOutboundOut(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
         }
-        entry.waits()
+        entry.noteWaiting()
         if exchange.idleTimer == nil {
             exchange.idleTimer = schedule(limits.bodyIdleTime) {
                 $0.fail(exchange, 408, "nothing of the request's body came for body_idle_time (\($0.limits.bodyIdleTime.shown))")
@@ -168,14 +168,14 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         // Nobody wanted it: it is thrown away up to its end, which is near.
         guard !exchange.isAnswered else { return }
         exchange.isBodyWanted = false
-        entry.isBusy()
+        entry.noteBusy()
         exchange.pipe?.push(piece)
     }
 
     private func requestIsComplete(_ exchange: Exchange) {
         exchange.isComplete = true
         exchange.stopBodyTimers()
-        entry.isBusy()
+        entry.noteBusy()
         exchange.pipe?.end(.success(()))
         if exchange.isAnswered { finishExchange(exchange) }
     }
@@ -254,7 +254,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         if exchange.isComplete { return finishExchange(exchange) }
         exchange.pipe?.end(.failure(ChannelError.ioOnClosedChannel))
         exchange.isBodyWanted = true
-        entry.waits()
+        entry.noteWaiting()
         exchange.idleTimer?.cancel()
         exchange.idleTimer = schedule(limits.bodyIdleTime) { $0.context?.close(promise: nil) }
         resumeReading()
@@ -267,10 +267,10 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         watchClient()
         let (eventLoop, bound) = (context.eventLoop, NIOLoopBound(exchange, eventLoop: context.eventLoop))
         // Behind the write in which it is taken.
-        exchange.taken?.whenSuccess { eventLoop.execute { bound.value.isTaken() } }
+        exchange.taken?.whenSuccess { eventLoop.execute { bound.value.noteTaken() } }
     }
 
-    func isTaken(_ exchange: Exchange) {
+    func noteTaken(_ exchange: Exchange) {
         if isCurrent(exchange), exchange.isOver { next() }
     }
 
@@ -278,7 +278,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         if case .exchange(let exchange) = phase { exchange.finish() }
         guard !isDraining else { return finishConnection() }
         phase = .idle
-        entry.waits()
+        entry.noteWaiting()
         arm(limits.idleHTTPTime) { $0.headerTimeIsUp() }
         while !queue.isEmpty {
             if case .exchange(let exchange) = phase, exchange.isComplete { return }
@@ -342,7 +342,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
         phase = .closing
         queue.removeAll()
-        entry.waits()
+        entry.noteWaiting()
         stopTimer()
         watchClient()
         // A half-closed socket tells the client that this was all; where that is impossible the timer ends it.

@@ -45,7 +45,7 @@ public struct RequestBody: AsyncSequence, Sendable {
             try await hold(gathered.count + piece.readableBytes)
             gathered.append(piece)
         }
-        isTaken()
+        noteComplete()
         return gathered.take()
     }
 
@@ -66,7 +66,7 @@ public struct RequestBody: AsyncSequence, Sendable {
     package func holdTools(_ count: Int) async throws { try await memory?.holdTools(count) }
 
     /// Nothing of the body is to come: what it holds is ours to make go away.
-    package func isTaken() { memory?.isCollected() }
+    package func noteComplete() { memory?.noteComplete() }
 
     /// Nobody holds what was collected any more: its memory is free for others before the response is sent.
     package func giveBack() { memory?.giveBack() }

@@ -106,7 +106,7 @@ import Testing
         guardian.watch(wanted, folder: "/", &options)
         let incoming = StoreUsage.Incoming(options.usage)
         incoming.came(mebibyte - 1_000)
-        incoming.isWritten(mebibyte - 1_000)
+        incoming.wrote(mebibyte - 1_000)
         withExtendedLifetime(incoming) {
             // The rest of one that fits is taken, although less than the margin is left.
             #expect(options.refusal(.peers, 1_000) == nil && guardian.state(wanted.name.value) == nil)
