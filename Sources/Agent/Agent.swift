@@ -142,15 +142,15 @@ package actor Agent {
                 try await openWhenFree(database, settings)
                 // Lets a stop in between.
                 await Task.yield()
-                try goesOn()
+                try throwIfStopping()
             }
             try await loadPlugins(settings)
-            try goesOn()
+            try throwIfStopping()
             try preparePolicies(settings, changed: [])
             for listener in settings.listeners { try await startListener(listener) }
             for replicator in settings.replicators { try await startReplicator(replicator) }
             try await keep(settings)
-            try goesOn()
+            try throwIfStopping()
             maintenance = Task { [weak self] in await self?.maintain() }
             logWatch = Task { [logs] in await logs.watchFolded() }
             attentionWatch = Task { [weak self] in await self?.watchAttention() }
@@ -177,7 +177,7 @@ package actor Agent {
         plugins?.beginShutdown()
     }
 
-    func goesOn() throws(StartAbandoned) { if isStopping { throw StartAbandoned() } }
+    func throwIfStopping() throws(StartAbandoned) { if isStopping { throw StartAbandoned() } }
 
     /// Stops everything within about five seconds: peers are asked to come back later (4001), databases are closed.
     package func stop() async {

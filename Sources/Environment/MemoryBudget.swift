@@ -9,7 +9,7 @@ public final class MemoryBudget: Sendable {
     /// How a connection stands in the budget.
     public enum Standing: Sendable, Equatable {
         case free
-        /// No more shall be taken from the peer, or read for it, until what is here is done.
+        /// No more may be taken from the peer, or read for it, until what is here is done.
         case crowded
         /// The connection has to end.
         case evicted

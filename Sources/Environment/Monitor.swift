@@ -21,7 +21,7 @@ package final class Monitor<Value>: @unchecked Sendable {
         lock.deallocate()
     }
 
-    /// Changes the value; `body` says with true that a waiting thread shall look at it.
+    /// Changes the value; `body` returns true where a waiting thread is to look at it.
     package func change(_ body: (inout Value) -> Bool) {
         pthread_mutex_lock(lock)
         if body(&value) { pthread_cond_signal(changed) }

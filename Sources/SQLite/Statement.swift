@@ -11,7 +11,7 @@ public final class Statement {
 
     init(_ connection: Connection, _ sql: String) throws(SQLiteError) {
         var pointer: OpaquePointer?
-        // PERSISTENT: these live long, so they shall not use up the connection's fast memory.
+        // PERSISTENT: these live long and must not use up the connection's fast memory.
         let code = sqlite3_prepare_v3(connection.handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &pointer, nil)
         guard code == SQLITE_OK, let pointer else {
             throw connection.error(code == SQLITE_OK ? SQLITE_MISUSE : code, sql)

@@ -13,7 +13,7 @@ extension Agent {
                 }
             }
             try await environment.time.sleep(nanoseconds: 250_000_000)
-            try goesOn()
+            try throwIfStopping()
         }
         try open(wanted, settings)
     }

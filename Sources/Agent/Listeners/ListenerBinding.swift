@@ -57,8 +57,8 @@ final class ListenerBinding: Sendable {
         for continuation in answered { continuation.resume() }
     }
 
-    /// It failed once more; what it waits for since when is kept.
-    func waits(for error: ReplicationError, now: Int64, next seconds: Int) {
+    /// It failed once more; since when it waits is kept.
+    func noteWaiting(for error: ReplicationError, now: Int64, next seconds: Int) {
         let answered = state.withLock { state in
             var since = now
             if case .waiting(_, let first, _) = state.condition { since = first }

@@ -55,7 +55,7 @@ extension Agent {
 
     private func wait(for obstacle: ReplicationError, _ listener: PeerListener) {
         listener.logger.error("it does not listen yet, and goes on trying: \(obstacle.message)")
-        listener.binding.waits(for: obstacle, now: environment.time.wallSeconds(), next: 1)
+        listener.binding.noteWaiting(for: obstacle, now: environment.time.wallSeconds(), next: 1)
         listener.binding.begin(environment.task { [weak self, weak listener] in
             guard let listener else { return }
             await self?.keepTrying(listener)
@@ -70,7 +70,7 @@ extension Agent {
             do { try await listener.start(group: group) } catch {
                 seconds = min(seconds * 2, Self.longestPause)
                 let obstacle = error as? ReplicationError ?? ReplicationError(network: .aborted, message: "\(error)")
-                listener.binding.waits(for: obstacle, now: environment.time.wallSeconds(), next: seconds)
+                listener.binding.noteWaiting(for: obstacle, now: environment.time.wallSeconds(), next: seconds)
                 continue
             }
             // Whoever stopped it meanwhile waits for this, and closes what is bound.

@@ -35,7 +35,7 @@ public enum StoreLimits {
     /// Jobs that share one transaction, so that one commit is never unbounded.
     public static let maxJobsPerCommit = 1000
     /// Rows after which no further waiting job joins the running transaction: a
-    /// crowd of bulk writers shall not delay the first of them for seconds.
+    /// crowd of bulk writers must not delay the first of them for seconds.
     public static let maxRowsPerCommit = 5000
     /// Rows that `changes` and other lists return at once, whatever was asked.
     public static let maxRowsPerRead = 10_000

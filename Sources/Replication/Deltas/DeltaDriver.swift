@@ -153,7 +153,7 @@ struct DeltaDriver {
         }
         link.deltas.refused += 1
         document.travelsWhole = true
-        session.leaving.letLeave(document, link)
+        session.outgoingChecks.send(document, link)
         return true
     }
 

@@ -75,7 +75,7 @@ final class SessionDriver {
     var pushes: PushActions { PushActions(session: self) }
     var pulls: PullActions { PullActions(session: self) }
     var checkpoints: CheckpointActions { CheckpointActions(session: self) }
-    var leaving: OutgoingChecks { OutgoingChecks(session: self) }
+    var outgoingChecks: OutgoingChecks { OutgoingChecks(session: self) }
     var deltas: DeltaDriver { DeltaDriver(session: self) }
     var lists: ListReader { ListReader(session: self) }
     var writing: RevisionWriter { RevisionWriter(session: self) }
@@ -141,7 +141,7 @@ final class SessionDriver {
             drain()
         } while intake.mayReceive
         pump()
-        overview.lookAround()
+        overview.review()
         guard !hasEnded else { return }
         owed.look()
         intake.receiveLater()

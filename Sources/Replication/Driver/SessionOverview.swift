@@ -21,7 +21,7 @@ final class SessionOverview {
     }
 
     /// Looks at what the turn changed: counts, back-pressure, whether all is pulled, whether there is anything left to do.
-    func lookAround() {
+    func review() {
         while !touched.isEmpty, !session.hasEnded {
             takeStock()
             session.drain()

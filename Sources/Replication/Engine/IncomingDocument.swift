@@ -84,7 +84,8 @@ extension ReceivedRevision {
 }
 
 extension ReceivedRevision {
-    mutating func wasAsked(_ row: AskedRow) { (self.peerHad, self.offeredBefore) = (row.peerHad, row.offeredBefore) }
+    /// What was known when it was asked for.
+    mutating func fillIn(from row: AskedRow) { (self.peerHad, self.offeredBefore) = (row.peerHad, row.offeredBefore) }
 }
 
 extension ReplicationError {

@@ -321,7 +321,7 @@ struct PullMachine {
             return
         }
         var revision = revision
-        if let row { revision.wasAsked(row) } else { counts.total += 1 }
+        if let row { revision.fillIn(from: row) } else { counts.total += 1 }
         insertion.add(revision)
     }
 

@@ -7,10 +7,10 @@ struct OutgoingChecks {
     let session: SessionDriver
 
     /// Sends what the peer wants, if it may still have it.
-    func letLeave(_ document: OutgoingDocument, _ link: CollectionLink) {
+    func send(_ document: OutgoingDocument, _ link: CollectionLink) {
         guard document.news == .visible, session.channelPeer != nil || isDoubted(document, link) else { return session.deltas.send(document, link) }
         link.leaving.append(document)
-        lookAtWhatLeaves(link)
+        checkNext(link)
     }
 
     /// It passed a filter that is not in force any more. Of the end of a branch no filter was asked: the document comes behind it.
@@ -19,7 +19,7 @@ struct OutgoingChecks {
         return document.judgedBy != filter.version
     }
 
-    private func lookAtWhatLeaves(_ link: CollectionLink) {
+    private func checkNext(_ link: CollectionLink) {
         guard let documents = link.leaving.next() else { return }
         let (slot, generation, collection, peer) = (link.slot, link.generation, link.collection, session.channelPeer)
         let questions = documents.map { (document: $0, isDoubted: isDoubted($0, link)) }
@@ -39,18 +39,18 @@ struct OutgoingChecks {
             let link = session.links[slot]
             guard link.generation == generation, link.push != nil else { return }
             let doubted: [PolicyDocument] = looks.compactMap { if case .doubted(let question) = $0 { question } else { nil } }
-            guard let filter = link.pushFilter, !doubted.isEmpty else { return session.leaving.leave(documents, looks, [], by: "", link) }
+            guard let filter = link.pushFilter, !doubted.isEmpty else { return session.outgoingChecks.finish(documents, looks, [], by: "", link) }
             // The peer is told that they do not come, and goes on: to be told of them again, also those that the filter fails on are on the list.
             session.pushes.judge(doubted, by: filter, link, listsFailures: true) { session, verdicts, version in
                 let link = session.links[slot]
                 guard link.generation == generation, link.push != nil else { return }
-                session.leaving.leave(documents, looks, verdicts, by: version, link)
+                session.outgoingChecks.finish(documents, looks, verdicts, by: version, link)
             }
         }
     }
 
     /// - Parameter verdicts: of the filter, one for each that was in doubt.
-    private func leave(
+    private func finish(
         _ documents: [OutgoingDocument], _ looks: [LeavingRevisions.Look], _ verdicts: [FilterVerdict], by version: String, _ link: CollectionLink
     ) {
         var next = verdicts.makeIterator()
@@ -65,7 +65,7 @@ struct OutgoingChecks {
             }
         }
         link.leaving.looked()
-        lookAtWhatLeaves(link)
+        checkNext(link)
     }
 
     private func settle(

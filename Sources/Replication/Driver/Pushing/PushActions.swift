@@ -12,7 +12,7 @@ struct PushActions {
     func perform(_ action: PushAction, _ link: CollectionLink) {
         // What happens to each document comes first: the others need more.
         switch action {
-        case .send(let document): session.leaving.letLeave(document, link)
+        case .send(let document): session.outgoingChecks.send(document, link)
         case .withdraw(let document): session.dialect.withdraw(link.slot, document, .wasDropped)
         case .report(let event): session.reports.report(event)
         case .tellPull(let id, let version): session.tell(link, pull: .pushed(id, version))
