@@ -57,7 +57,7 @@ enum AdminRouteSummaries {
         "POST api/plugins/:name/rollback": "takes an older version; ?to=",
         "GET api/replicators": "the replicators",
         "GET api/replicators/:name": "one replicator",
-        "GET api/replicators/:name/held": "documents whose filter failed, or with a blob that cannot be taken",
+        "GET api/replicators/:name/held": "documents whose filter failed, that are too large, or with a blob that cannot be taken",
         "GET api/replicators/:name/orphaned": "documents that the remote took away and that stayed here",
         "GET api/replicators/:name/pending": "documents that wait to be pushed, and those that could not be pulled for the moment (direction)",
         "GET api/replicators/:name/pending/:id": "whether a document waits",
