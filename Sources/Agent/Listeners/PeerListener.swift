@@ -69,7 +69,7 @@ package final class PeerListener: ListenerDelegate {
     let logger: Logger
     /// What peers pushed and could not be taken for the moment.
     let waiting = WaitingDocuments(notesPolicies: true)
-    let refusals = PeerRefusals()
+    let refusals = ListenerRefusals()
     /// Who guesses at documents that he may not see.
     let hiddenConflicts: HiddenConflicts
     /// What the push filter kept from peers, and who looks after it.

@@ -1,9 +1,7 @@
 import Documents
 import DocumentStore
 import Interfaces
-import Logging
 import Replication
-import Synchronization
 
 /// Documents that peers of a listener pushed and that are larger than a limit here, or name a blob that is: the peers give them up, and only they would know.
 struct TooLargePushes: Sendable {
@@ -50,43 +48,5 @@ struct TooLargePushes: Sendable {
     /// Those that still matter, in order.
     func current(now: Int64) -> [(key: Key, refusal: Refusal)] {
         refusals.filter { $0.value.last > now - Self.seconds }.sorted { $0.key < $1.key }.map { (key: $0.key, refusal: $0.value) }
-    }
-}
-
-/// What the peers of a listener could not take, and what they pushed that is too large here. Kept while the agent runs.
-final class PeerRefusals: Sendable {
-    private struct State {
-        var byPeers = RefusedByPeers()
-        var tooLarge = TooLargePushes()
-    }
-
-    private let state = Mutex(State())
-
-    func note(_ events: [DocumentEvent], peer: String, database: String, now: Int64) {
-        state.withLock { state in
-            state.byPeers.note(events, peer: peer, database: database, now: now)
-            state.tooLarge.note(events, peer: peer, database: database, now: now)
-        }
-    }
-
-    var byPeers: RefusedByPeers { state.withLock { $0.byPeers } }
-
-    func tooLarge(now: Int64) -> [(key: TooLargePushes.Key, refusal: TooLargePushes.Refusal)] { state.withLock { $0.tooLarge.current(now: now) } }
-}
-
-extension PeerListener {
-    /// Documents that peers could not take.
-    var refusedByPeers: RefusedByPeers { refusals.byPeers }
-
-    /// The address without its port.
-    static func host(of address: String) -> String { String(address[..<(address.lastIndex(of: ":") ?? address.endIndex)]) }
-
-    /// What became of documents that a client of CouchDB's API wrote.
-    func note(_ events: [DocumentEvent], from peer: PassiveConfiguration, remote: String) {
-        var logger = logger
-        logger[metadataKey: "peer"] = "\(remote)"
-        RefusalLog.note(events, user: peer.principal.name, database: peer.database.name, logger)
-        refusals.note(
-            events, peer: peer.principal.name ?? Self.host(of: remote), database: peer.database.name, now: environment.time.wallSeconds())
     }
 }
