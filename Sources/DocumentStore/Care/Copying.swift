@@ -38,13 +38,7 @@ enum Copying {
                 while try named.step() { digests.insert(named.blob(0)) }
             }
             return (digests.compactMap { BlobDigest(bytes: $0) }.sorted { $0.hex < $1.hex }, documents)
-        } catch let error as SQLiteError {
-            throw StoreError(error, path: path)
-        } catch let error as StoreError {
-            throw error
-        } catch {
-            throw .database(code: 0, message: "\(error)", sql: "")
-        }
+        } catch { throw StoreError(any: error, path: path) }
     }
 
     /// What the blobs in a backup's folder come to; of those that are not there, nothing.

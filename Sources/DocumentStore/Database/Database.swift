@@ -95,11 +95,7 @@ public final class Database: Sendable {
                 signals.committed($0)
             }
             writes.add(try workers.start(name: "write \(name)") { writer.turn() })
-        } catch let error as StoreError {
-            throw error
-        } catch {
-            throw .database(code: 0, message: "\(error)", sql: "")
-        }
+        } catch { throw StoreError(any: error, path: path) }
     }
 
     deinit { close() }
@@ -212,11 +208,7 @@ public final class Database: Sendable {
         write(body) { answer.give($0) }
         do {
             return try answer.wait(for: writes, environment.workers)
-        } catch let error as StoreError {
-            throw error
-        } catch {
-            throw .database(code: 0, message: "\(error)", sql: "")
-        }
+        } catch { throw StoreError(any: error, path: folder) }
     }
 
     // MARK: collections

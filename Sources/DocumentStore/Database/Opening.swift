@@ -43,13 +43,7 @@ enum Opening {
             connection.takeOverCheckpoints()
             if version < Schema.version { try migrate(connection, from: version, environment.random) }
             for sql in ExpiryTable.statements + ExpiredTable.statements { try connection.execute(sql) }
-        } catch let error as SQLiteError {
-            throw StoreError(error, path: path)
-        } catch let error as StoreError {
-            throw error
-        } catch {
-            throw .database(code: 0, message: "\(error)", sql: "")
-        }
+        } catch { throw StoreError(any: error, path: path) }
         return session
     }
 

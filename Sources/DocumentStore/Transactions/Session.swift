@@ -142,6 +142,15 @@ final class Session {
 }
 
 extension StoreError {
+    /// Of work at a file that calls both SQLite and the store.
+    init(any error: any Error, path: String) {
+        switch error {
+        case let error as StoreError: self = error
+        case let error as SQLiteError: self.init(error, path: path)
+        default: self = .database(code: 0, message: "\(error)", sql: "")
+        }
+    }
+
     init(_ error: SQLiteError, path: String) {
         switch error.kind {
         case .full: self = .diskFull(path: path, detail: error.message)
