@@ -66,8 +66,8 @@ extension Explanation {
         Explanation(
             "documents_large", "Documents were stored that are larger than warn_document_bytes of their database (1 MiB). They replicate as others do, and each change of one sends all of it "
                 + "where the peer takes no delta.",
-            "The text names the largest; the log names each, once when it is stored. Store what is large as a blob (nightjar blob put), have the document split, or raise warn_document_bytes and "
-                + "nightjar reload. It ends with the documents, and at a restart until one is stored again."),
+            "The text names the largest; the log names each as it is stored. Store what is large as a blob (nightjar blob put), have the document split, or raise warn_document_bytes and "
+                + "nightjar reload. It ends once they are smaller or deleted; a restart forgets those that were stored before it."),
         Explanation(
             "documents_waiting",
             "Documents cannot be exchanged for the moment: the peer cannot take or give them, such as one whose blob it has not got, or there is no room for them here.",
