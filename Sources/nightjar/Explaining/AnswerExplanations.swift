@@ -15,7 +15,7 @@ extension Explanation {
         Explanation("missing_stub", "412: an attachment that the document names only is not here.", "Send the attachment with the document."),
         Explanation("file_exists", "412: the database is there already.", "Use it."),
         Explanation("too_large", "413: the body is larger than the limit that reason names.", "Send less at once, or raise the limit."),
-        Explanation("document_too_large", "413: the document, or a blob of it, is larger than the limit.", "Store what is large as a blob; limits: { max_blob_bytes } is for blobs."),
+        Explanation("document_too_large", "413: the document, or a blob of it, is larger than the limit.", "Store what is large as a blob, or raise max_document_bytes of the database; limits: { max_blob_bytes } is for blobs."),
         Explanation("bad_content_type", "415: the body's type is not the one expected.", "Send Content-Type: application/json."),
         Explanation("requested_range_not_satisfiable", "416: the attachment is shorter than the range asked for.", "Ask for its length first: HEAD."),
         Explanation("upgrade_required", "426: this path speaks WebSocket only.", "Point a replicator at it, and an HTTP client at /DB."),

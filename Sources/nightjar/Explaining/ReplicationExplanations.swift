@@ -14,7 +14,7 @@ extension Explanation {
         Explanation("http/408", "The server waited too long for us.", "It passes by itself; look at the line where it lasts."),
         Explanation("http/409", "The peer has another revision of the document.", "It is pulled and decided by the resolver; where the replicator only pushes, let it pull too."),
         Explanation("http/412", "The peer has not what the change builds upon.", "It is sent whole the next time."),
-        Explanation("http/413", "A document or blob is larger than the peer, or this agent, takes.", "Raise limits: { max_blob_bytes }, or limits: { memory } where the message names it, or make the document smaller."),
+        Explanation("http/413", "A document or blob is larger than the peer, or this agent, takes.", "Raise the limit that the message names, limits: { max_blob_bytes } or { memory } or max_document_bytes of a database, or make the document smaller."),
         Explanation("http/415", "The server does not take this type of body.", "Check target: it is another kind of server."),
         Explanation("http/417", "The peer was asked for what it cannot promise: all documents of a request or none (all_or_nothing).", "Leave all_or_nothing out of the request; each document has its own answer."),
         Explanation("http/422", "A delta or a history does not fit what is there.", "The document is sent whole the next time."),

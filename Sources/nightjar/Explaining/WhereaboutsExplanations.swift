@@ -46,14 +46,14 @@ extension Explanation {
             "rejected", "A filter here said no to the document: push_filter or pull_filter.",
             "Change the document or the filter. What a replicator's filter kept back is looked at again by itself."),
         Explanation(
-            "held", "A filter failed on the document, so that nobody knows whether it may pass.",
-            "The text has the plugin's error. Mend the plugin; the document is tried again by itself."),
+            "held", "A filter failed on the document, so that nobody knows whether it may pass; or it is larger than max_document_bytes of the database.",
+            "The text has the plugin's error, or the limit. Mend the plugin, or raise the limit and nightjar reload; the document is tried again by itself."),
         Explanation(
             "rejected_there", "The peer of a listener took the document, and its pull filter said no: it is not in its database.",
             "Change the document, or the filter there. What the filter kept back is looked at again there by itself, of which nothing is heard here."),
         Explanation(
-            "held_there", "The peer of a listener took the document and waits with it: its pull filter failed, or a blob of it could not be had or taken.",
-            "nightjar doc why there has the error. Mend the plugin there, or the blob: nightjar blob put on the side that lacks its bytes. Of what the peer does then nothing is heard here."),
+            "held_there", "The peer of a listener took the document and waits with it: its pull filter failed, it is too large there, or a blob of it could not be had or taken.",
+            "nightjar doc why there has the error. Mend the plugin there, raise the limit, or mend the blob: nightjar blob put on the side that lacks its bytes. Of what the peer does then nothing is heard here."),
         Explanation(
             "refused", "The peer said no to the document.",
             "Mend the reason there, or change the document; then nightjar replicator NAME retry-refused. A peer of a listener has to connect anew."),
