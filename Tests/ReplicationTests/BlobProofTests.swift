@@ -254,16 +254,37 @@ struct BlobProofTests {
         #expect(try await pull(own, listener(Holder()), "theirs").counts.held == 1)
     }
 
+    private static let broken = FilterVerdict.failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "broken"))
+
     /// What was shown before a filter held the document need not be shown again, by a remote that would not do so any more.
     @Test func whatAFilterHeldIsReleasedWithoutTheRemote() async throws {
         let device = try await hubWithSecret()
-        let filter = TestFilter { _, _ in .failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "broken")) }
-        var status = try await pull(device, listener(Holder(blobs: [Self.secret])), "theirs", filter)
-        #expect(status.error == nil && status.counts.held == 1)
-        filter.become("2") { _, _ in .pass }
+        let filter = TestFilter { _, _ in .pass }
+        let holder = Holder(blobs: [Self.secret])
+        // It breaks when the document has passed, and its blob is asked for.
+        let remote = FakeListener { request in
+            if request.profile.hasSuffix("Attachment") { filter.become("2") { _, _ in Self.broken } }
+            return request.profile == "getCollections" ? OutgoingReply(json: "[{}]") : holder.answer(request)
+        }
+        var status = try await pull(device, remote, "theirs", filter)
+        #expect(status.error == nil && status.counts.held >= 1 && status.counts.pulled == 0)
+        filter.become("3") { _, _ in .pass }
         status = try await pull(device, listener(Holder()), nil, filter)
         #expect(status.error == nil && status.counts.pulled == 1)
         #expect(try await device.body("theirs") == Self.body)
+    }
+
+    /// What a filter cannot decide about costs no blob until it can.
+    @Test func whatAFilterHoldsIsNotAskedFor() async throws {
+        let device = try TestDatabase("device")
+        let filter = TestFilter { _, _ in Self.broken }
+        let questions = Questions()
+        var status = try await pull(device, listener(Holder(blobs: [Self.secret]), questions), "theirs", filter)
+        #expect(status.error == nil && status.counts.held == 1 && questions.all == [])
+        filter.become("2") { _, _ in .pass }
+        status = try await pull(device, listener(Holder(blobs: [Self.secret]), questions), nil, filter)
+        #expect(status.error == nil && status.counts.pulled == 1 && questions.all == ["getAttachment"])
+        #expect(filter.questions == ["theirs", "theirs"])
     }
 
     // MARK: - A listener played by the test

@@ -2,6 +2,7 @@ import Documents
 import DocumentStore
 import Interfaces
 import Replication
+import Synchronization
 import TestRandomness
 import TestSupport
 import Testing
@@ -153,28 +154,47 @@ struct BlobTests {
         try await eventually("the blob of a refused revision is removed") { database.database.blobs.size(digest) == nil }
     }
 
-    /// Whoever may write nothing could fill the disk with blobs all the same.
+    /// Whoever may write nothing costs its documents only, and what passes is asked about once.
     @Test(arguments: [true, false])
-    func whatCameForARefusedRevisionGoesWithIt(_ byFilter: Bool) async throws {
+    func whatIsRefusedIsNotSent(_ byFilter: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
-        let alone = try await a.blob(bytes(100_000, 1))
-        let shared = try await a.blob(bytes(100_000, 2))
-        func body(_ members: [(String, String)], _ more: String = "") -> String {
-            "{\(members.map { "\"\($0)\":{\"@type\":\"blob\",\"digest\":\"\($1)\",\"length\":100000}" }.joined(separator: ","))\(more)}"
-        }
-        try await a.put("refused-1", body([("x", alone), ("y", shared)], ",\"no\":\"not here\""))
-        try await a.put("taken", body([("y", shared)]))
-        try await a.put("refused-2", body([("x", alone)], ",\"no\":\"not here\""))
-        let filter = TestFilter { document, _ in document.id.text.hasPrefix("refused") ? .reject : .pass }
+        let (alone, taken) = (try await a.blob(bytes(100_000, 1)), try await a.blob(bytes(100_000, 2)))
+        func body(_ digest: String, _ more: String = "") -> String { "{\"x\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":100000}\(more)}" }
+        try await a.put("refused", body(alone, ",\"no\":\"not here\""))
+        try await a.put("taken", body(taken))
+        let (filter, sync) = (TestFilter { document, _ in document.id.text == "refused" ? .reject : .pass }, TestSync())
         let hub = Hub(
             PassiveConfiguration(
-                listener: "hub", database: b.database, pullFilter: byFilter ? filter : nil, syncFunction: byFilter ? nil : TestSync()), owner: b)
+                listener: "hub", database: b.database, pullFilter: byFilter ? filter : nil, syncFunction: byFilter ? nil : sync), owner: b)
         let status = await replicate(a, hub, .push)
-        #expect(status.counts.pushed == 1, "\(status)")
-        try await isGone(b, alone)
-        // What another document names stays.
-        #expect(try await has(b, shared))
-        #expect(try await b.get("taken") != nil)
+        #expect(status.counts.pushed == 1 && status.counts.blobBytesSent == 100_000, "\(status)")
+        #expect(try await !has(b, alone))
+        #expect(try await has(b, taken))
+        #expect((byFilter ? filter.questions : sync.questions).sorted() == ["refused", "taken"])
+    }
+
+    /// A version that comes into force while blobs come has the last word, and what came for what it refuses goes.
+    @Test func anotherVersionHasTheLastWord() async throws {
+        let b = try TestDatabase("b")
+        let photo = bytes(100_000, 6)
+        let filter = TestFilter { _, _ in .pass }
+        let hub = Hub(PassiveConfiguration(listener: "hub", database: b.database, pullFilter: filter), owner: b)
+        let pusher = try await PhotoPusher(photo, to: hub) { filter.become("2") { _, _ in .reject } }
+        #expect(await pusher.push() == 403)
+        #expect(filter.questions == ["photo", "photo"])
+        #expect(try await b.get("photo") == nil)
+        try await isGone(b, BlobDigest.of(photo).text)
+    }
+
+    @Test func theSyncFunctionHasTheLastWord() async throws {
+        let b = try TestDatabase("b")
+        let photo = bytes(100_000, 7)
+        let sync = TestSync { _, _ in .accepted(SyncAssignment()) }
+        let hub = Hub(PassiveConfiguration(listener: "hub", database: b.database, syncFunction: sync), owner: b)
+        let pusher = try await PhotoPusher(photo, to: hub) { sync.become("2") { _, _ in .rejected(reason: "no more") } }
+        #expect(await pusher.push() == 403)
+        #expect(sync.questions == ["photo", "photo"])
+        try await isGone(b, BlobDigest.of(photo).text)
     }
 
     @Test func whatAPullFilterRejectsLeavesNoBlobs() async throws {
@@ -184,8 +204,8 @@ struct BlobTests {
         let filter = TestFilter { _, _ in .reject }
         let replicator = Replicator(ReplicatorConfiguration(a, .pull) { $0.only { $0.pullFilter = filter } }, Hub(b))
         var status = await replicator.run()
-        #expect(status.error == nil && status.counts.rejected == 1, "\(status)")
-        try await isGone(a, digest)
+        #expect(status.error == nil && status.counts.rejected == 1 && status.counts.blobBytesReceived == 0, "\(status)")
+        #expect(try await !has(a, digest))
         // Another version lets it pass: the blob comes once more.
         filter.become("2") { _, _ in .pass }
         status = await replicator.run()
@@ -194,22 +214,38 @@ struct BlobTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    /// A plugin that is broken may be mended in a moment: the peer comes again, and sends nothing twice.
-    @Test func whatIsPutOffKeepsItsBlobs() async throws {
+    /// A plugin that is broken may be mended in a moment: the peer comes again, and has sent nothing in vain.
+    @Test func whatNobodyCanDecideAboutIsNotSent() async throws {
         let b = try TestDatabase("b")
         let photo = bytes(100_000, 4)
         let filter = TestFilter { _, _ in .failed(PolicyFailure(plugin: "test-filter", version: "1", kind: "plugin_error", message: "broken")) }
-        let pusher = try await PhotoPusher(photo, to: Hub(PassiveConfiguration(listener: "hub", database: b.database, pullFilter: filter), owner: b))
+        let asked = Mutex(0)
+        let hub = Hub(PassiveConfiguration(listener: "hub", database: b.database, pullFilter: filter), owner: b)
+        let pusher = try await PhotoPusher(photo, to: hub) { asked.withLock { $0 += 1 } }
         #expect(await pusher.push() == 503)
-        #expect(try await has(b, BlobDigest.of(photo).text))
+        #expect(asked.withLock { $0 } == 0)
         filter.become("2") { _, _ in .pass }
         #expect(await pusher.push() == nil)
+        #expect(asked.withLock { $0 } == 1 && filter.questions.count == 2)
         #expect(try await b.get("photo") != nil)
-        // One that may not be written takes its blob along.
-        filter.become("3") { _, _ in .reject }
-        let other = bytes(100_000, 5)
-        let refused = try await PhotoPusher(other, to: Hub(PassiveConfiguration(listener: "hub", database: b.database, pullFilter: filter), owner: b))
-        #expect(await refused.push() == 403)
-        try await isGone(b, BlobDigest.of(other).text)
+    }
+
+    /// It breaks while the blob comes: that stays here for the next attempt.
+    @Test func whatIsPutOffKeepsItsBlobs() async throws {
+        let b = try TestDatabase("b")
+        let photo = bytes(100_000, 4)
+        let filter = TestFilter { _, _ in .pass }
+        let hub = Hub(PassiveConfiguration(listener: "hub", database: b.database, pullFilter: filter), owner: b)
+        let isFirst = Mutex(true)
+        let pusher = try await PhotoPusher(photo, to: hub) {
+            guard isFirst.withLock({ $0 }) else { return }
+            isFirst.withLock { $0 = false }
+            filter.become("2") { _, _ in .failed(PolicyFailure(plugin: "test-filter", version: "2", kind: "plugin_error", message: "broken")) }
+        }
+        #expect(await pusher.push() == 503)
+        #expect(try await has(b, BlobDigest.of(photo).text))
+        filter.become("3") { _, _ in .pass }
+        #expect(await pusher.push() == nil)
+        #expect(try await b.get("photo") != nil)
     }
 }

@@ -11,10 +11,13 @@ struct PhotoPusher {
 
     init(_ bytes: [UInt8], to database: TestDatabase) async throws { try await self.init(bytes, to: Hub(database)) }
 
-    init(_ bytes: [UInt8], to hub: Hub) async throws {
+    /// - Parameter isAsked: called when the listener asks for the photo.
+    init(_ bytes: [UInt8], to hub: Hub, isAsked: @escaping @Sendable () -> Void = {}) async throws {
         body = "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(BlobDigest.of(bytes).text)\",\"length\":\(bytes.count)}}"
         peer = try await Peer(hub) { request in
-            request.profile == "getAttachment" ? OutgoingReply(body: ByteBuffer(bytes: bytes)) : OutgoingReply()
+            guard request.profile == "getAttachment" else { return OutgoingReply() }
+            isAsked()
+            return OutgoingReply(body: ByteBuffer(bytes: bytes))
         }
         await peer.begin()
     }

@@ -24,8 +24,10 @@ extension CouchDialect {
 
     /// The document with its attachments here, and named as blobs are.
     ///
-    /// - Parameter ancestors: revisions of it that may be here: what they have need not come once more.
-    func withAttachments(_ document: FoundDocument, _ ancestors: [Version]) async throws -> FoundDocument {
+    /// - Parameters:
+    ///   - ancestors: revisions of it that may be here: what they have need not come once more.
+    ///   - added: names of blobs that are none of the peer's.
+    func withAttachments(_ document: FoundDocument, _ ancestors: [Version], butNot added: Set<BlobDigest> = []) async throws -> FoundDocument {
         guard document.attachments.count <= limits.maximumBlobsPerDocument else {
             throw ReplicationError(
                 domain: .http, code: 413,
@@ -35,6 +37,7 @@ extension CouchDialect {
         var document = document
         for index in document.attachments.indices {
             guard var entry = document.attachments[index].value.asObject else { continue }
+            if !added.isEmpty, let text = entry["digest"]?.asString, let digest = try? BlobDigest(text), added.contains(digest) { continue }
             let name = document.attachments[index].key
             let known = AttachmentName(id: document.id, name: name, digest: entry["digest"]?.asString ?? "")
             let md5 = Self.md5(entry).map { "md5-" + Base64.encode($0) }

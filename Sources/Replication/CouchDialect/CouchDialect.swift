@@ -19,7 +19,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         static let lists = 3
         /// `couch_fetch`: revisions in one `_bulk_get`.
         static let fetch = 100
-        /// `couch_fetches`: such requests under way.
+        /// `couch_fetches`: such requests under way, and documents whose attachments are asked for by themselves.
         static let fetches = 3
         /// `couch_docs`, `couch_doc_bytes`: documents and bytes in one `_bulk_docs`.
         static let documents = 200
@@ -87,9 +87,10 @@ final class CouchDialect: RequestingDialect, Sendable {
         var feedWaits: CheckedContinuation<Void, Never>?
         var wanted: [WantedRevision] = []
         var fetches = 0
-        /// Revisions that were held, whose attachments are to be asked for; and whether that is under way for one of them.
+        /// Revisions whose attachments are to be asked for: of those that were held, and of all where a filter is asked first. And for how many of them
+        /// that is under way.
         var held: [HeldFetch] = []
-        var brings = false
+        var brings = 0
         var bytesAtHand = 0
         /// The peer has no `_bulk_get`.
         var lacksBulkGet = false
@@ -117,6 +118,8 @@ final class CouchDialect: RequestingDialect, Sendable {
     /// The peer's branches come here and are decided here, so that ours wait for them.
     let pulls: Bool
     let pushes: Bool
+    /// A filter sees a document before its attachments are asked for.
+    let asksFirst: Bool
     let counters: ReplicationCounters
     /// As which the peer's unfinished blobs are kept.
     let blobOwner: String?
@@ -140,7 +143,8 @@ final class CouchDialect: RequestingDialect, Sendable {
         self.memory = memory
         limits = active.replicator.limits
         database = active.replicator.database
-        collection = active.replicator.collections.first?.collection ?? .default
+        let wanted = active.replicator.collections.first
+        (collection, asksFirst) = (wanted?.collection ?? .default, wanted?.pullFilter != nil)
         (pulls, pushes) = (active.replicator.type.pulls, active.replicator.type.pushes)
     }
 

@@ -105,13 +105,25 @@ struct FoundDocument: Sendable {
         content = JSONObject(object.members.filter { !Self.protocolKeys.contains($0.key) })
     }
 
-    /// One that is held, whose attachments are named as its peer names them.
+    /// One that is here, whose attachments are named as its peer names them.
     init(held revision: CheckedRevision) throws {
         (id, self.revision, history, isDeleted) = (revision.id, revision.revision, Array(revision.history), revision.isDeleted)
+        // Its values would take much.
+        if revision.body.count > RevisionChecking.smallBody, let large = LargeDocument(held: revision.body) {
+            (content, text) = (JSONObject(), large.content)
+            attachments = (large.head["_attachments"]?.asObject?.members ?? []).filter { $0.value.asObject != nil }
+            return
+        }
         content = try JSONValue(stored: revision.body).asObject ?? JSONObject()
         attachments = (content["_attachments"]?.asObject?.members ?? []).filter { $0.value.asObject != nil }
         content["_attachments"] = .none
     }
+
+    /// The bytes of attachments are in it, so that there is nothing to ask the peer for.
+    var bringsAttachments: Bool { attachments.contains { $0.value["data"] != nil } }
+
+    /// As the document says.
+    var largestAttachment: Int { Int(clamping: attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0) }
 
     /// What is stored of it.
     var body: ByteBuffer {

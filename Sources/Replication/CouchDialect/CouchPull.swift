@@ -273,6 +273,8 @@ extension CouchDialect {
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
                 } else if document.attachments.isEmpty {
                     events.append(.pull(slot: 0, arrival(document, row)))
+                } else if asksFirst, !document.bringsAttachments {
+                    events.append(.pull(slot: 0, arrivalBeforeAttachments(document, row)))
                 } else {
                     attached.append((document, row))
                 }
@@ -297,6 +299,13 @@ extension CouchDialect {
         }
     }
 
+    /// The document as its peer has it: whether its attachments are asked for is for the filter to say.
+    private func arrivalBeforeAttachments(_ document: FoundDocument, _ wanted: WantedRevision) -> PullEvent {
+        guard case .arrived(var received) = arrival(document, wanted) else { return arrival(document, wanted) }
+        (received.attachments, received.hasShownBlobs) = (.due, false)
+        return .arrived(received)
+    }
+
     /// Brings the attachments of a document.
     ///
     /// - Returns: the engine's event for it. Where they are not to be had or taken it is held for them, and the others come.
@@ -304,8 +313,7 @@ extension CouchDialect {
         do { return arrival(try await withAttachments(document, wanted.ancestors), wanted) } catch {
             let failure = try failure(of: error)
             if failure.isNoRoom {
-                let largest = document.attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0
-                return .noRoom(wanted.row.sequence, document.id, failure, bytes: Int(clamping: largest))
+                return .noRoom(wanted.row.sequence, document.id, failure, bytes: document.largestAttachment)
             }
             if failure.isTransient { return .arrivalRefused(wanted.row.sequence, document.id, failure, isFinal: false) }
             let event = arrival(document, wanted)

@@ -2,43 +2,68 @@ import Documents
 import Environment
 import Interfaces
 
-/// A revision that was held because its attachments could not be had or taken.
+/// A revision whose attachments are to be asked for: it was held because they could not be had or taken, or the filter let it pass.
 struct HeldFetch: Sendable {
     var fetch: FetchID
     var revision: CheckedRevision
 }
 
-/// Pull: what was held for its attachments is tried again, one after the other, beside what is new. The document itself is here.
+/// Pull: attachments of documents that are here come a few documents at a time, beside what is new.
 extension CouchDialect {
     func bring(_ fetch: FetchID, _ revision: CheckedRevision) {
         state.withLock { $0.held.append(HeldFetch(fetch: fetch, revision: revision)) }
         bringNext()
     }
 
-    /// Begins with the next one, if none is under way.
+    /// Begins with the next ones, as many as may be under way.
     func bringNext() {
-        let next = state.withLock { state -> HeldFetch? in
-            guard !state.isOver, !state.brings, !state.held.isEmpty else { return nil }
-            state.brings = true
-            return state.held.removeFirst()
-        }
-        guard let next else { return }
-        run { dialect in
-            let body = try await dialect.attachmentsBrought(next.revision)
-            dialect.tell([.pull(slot: 0, .insertion(.attachmentsBrought(next.fetch, body)))])
-        } finally: {
-            $0.brings = false
+        while let next = nextHeld() {
+            run { dialect in
+                let (body, bytes) = try await dialect.attachmentsBrought(next.revision)
+                dialect.tell([.pull(slot: 0, .insertion(.attachmentsBrought(next.fetch, body, bytes: bytes)))])
+            } finally: {
+                $0.brings -= 1
+            }
         }
     }
 
-    private func attachmentsBrought(_ revision: CheckedRevision) async throws -> Result<[UInt8], ReplicationError> {
-        let room = await memory.reserve(min(JSONTreeSize.bytes(of: revision.body), memory.workLimit))
-        defer { withExtendedLifetime(room) {} }
+    private func nextHeld() -> HeldFetch? {
+        state.withLock { state in
+            guard !state.isOver, state.brings < Portions.fetches, !state.held.isEmpty else { return nil }
+            state.brings += 1
+            return state.held.removeFirst()
+        }
+    }
+
+    /// - Returns: the body with our names of them, and how large the largest is where there is no room for them.
+    private func attachmentsBrought(_ revision: CheckedRevision) async throws -> (Result<[UInt8], ReplicationError>, bytes: Int) {
+        var largest = 0
         do {
-            let document = try FoundDocument(held: revision)
-            return .success([UInt8](try await withAttachments(document, document.history).body.readableBytesView))
+            // Its values go while the attachments come, which may take long.
+            let named = try await document(of: revision) { document in
+                (document.content, document.text) = (JSONObject(), nil)
+                return document
+            }
+            largest = named.largestAttachment
+            let attachments = try await withAttachments(named, named.history, butNot: revision.addedBlobs).attachments
+            let whole = try await document(of: revision) { document in
+                document.attachments = attachments
+                return [UInt8](document.body.readableBytesView)
+            }
+            return (.success(whole), 0)
         } catch {
-            return .failure(try failure(of: error))
+            let failure = try failure(of: error)
+            return (.failure(failure), failure.isNoRoom ? largest : 0)
+        }
+    }
+
+    /// Something of the document, for which there is room as long as somebody looks at it.
+    private func document<T>(of revision: CheckedRevision, _ look: (inout FoundDocument) throws -> T) async throws -> T {
+        let bytes = revision.body.count
+        let room = await memory.reserve(min(bytes > RevisionChecking.smallBody ? 2 * bytes : JSONTreeSize.bytes(of: revision.body), memory.workLimit))
+        return try withExtendedLifetime(room) {
+            var document = try FoundDocument(held: revision)
+            return try look(&document)
         }
     }
 }

@@ -19,11 +19,28 @@ struct LargeDocument {
         guard isRead else { return nil }
     }
 
+    /// The body of a document that is here. Nil where it is no object.
+    init?(held body: [UInt8]) {
+        let isRead = body.withUnsafeBytes { raw -> Bool in
+            guard (try? JSONScanner.checkValue(raw)) != nil else { return false }
+            let bytes = JSONBytes(text: raw.bindMemory(to: UInt8.self))
+            let start = bytes.start(0)
+            if bytes.isObject(start) { take(start, bytes) }
+            return bytes.isObject(start)
+        }
+        guard isRead else { return nil }
+    }
+
     private mutating func read(_ bytes: JSONBytes) -> Bool {
         let root = bytes.start(0)
         let results = bytes.member("results", at: root).flatMap { bytes.onlyElement(at: $0) }
         let list = results.flatMap { bytes.member("docs", at: $0) } ?? root
         guard let found = bytes.onlyElement(at: list), let document = bytes.member("ok", at: found), bytes.isObject(document) else { return false }
+        take(document, bytes)
+        return true
+    }
+
+    private mutating func take(_ document: Int, _ bytes: JSONBytes) {
         content = ByteBufferAllocator().buffer(capacity: bytes.end(of: document) - document)
         content.writeInteger(UInt8(ascii: "{"))
         bytes.forEachMember(at: document) { key, value in
@@ -37,7 +54,6 @@ struct LargeDocument {
             content.writeBytes(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(bytes.text)[value]))
         }
         content.writeInteger(UInt8(ascii: "}"))
-        return true
     }
 }
 

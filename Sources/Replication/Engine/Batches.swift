@@ -154,6 +154,9 @@ struct Batches {
         return true
     }
 
+    /// A revision of the document waits for its blobs.
+    func isFetching(_ id: DocumentID) -> Bool { !fetching.isEmpty && fetching[id] != nil }
+
     mutating func fetched(_ fetch: FetchID) -> (revision: CheckedRevision, behind: [CheckedRevision])? {
         guard let fetched = fetches.removeValue(forKey: fetch) else { return nil }
         fetching[fetched.revision.id] = nil

@@ -139,6 +139,15 @@ struct CheckedFields: Sendable {
     var attachments: MissingAttachments?
     /// Its blobs were asked for.
     var fetch: FetchID?
+    /// They were fetched on this connection, and are here.
+    var hasFetchedBlobs = false
+    /// What the filter and the sync function said before they were.
+    var answer: FilterAnswer?
+    var judgement: SyncJudgement?
+    /// Itself with its own body, where the filter put another one in its place before the blobs were fetched.
+    var asItCame: CheckedRevision?
+    /// What the filter named in it that the peer did not: that is none of the peer's to give.
+    var addedBlobs: Set<BlobDigest> = []
     /// Sync Gateway's way to say that the document left the peer's channels.
     var isRemoval = false
     var peerHad = PeerRevision.unknown
@@ -151,12 +160,15 @@ struct CheckedFields: Sendable {
     /// It waited here on the list of what was kept back: the peer has not given it on this connection.
     var wasKeptBack = false
 
-    /// What it holds in memory. It changes with the body and the blobs only.
+    /// What it holds in memory. It changes with the bodies and the blobs only.
     var bytes: Int {
         body.capacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches)
             + HeldBytes.vector(vector)
-            + HeldBytes.references(blobs)
+            + HeldBytes.references(blobs) + (asItCame?.bytes ?? 0)
     }
+
+    /// The blobs that the peer is to give, or to show.
+    var ownBlobs: [BlobReference] { addedBlobs.isEmpty ? blobs : blobs.filter { !addedBlobs.contains($0.digest) } }
 }
 
 extension CheckedRevision {
@@ -235,12 +247,30 @@ enum StoreOutcome: Sendable {
     case moved
 }
 
+/// What a version of the filter said of a revision.
+struct FilterAnswer: Sendable {
+    var verdict: FilterVerdict
+    var plugin: String
+    var version: String
+
+    /// Whether it is the word of this version. Of one that has no name nobody can say so.
+    func isBy(_ plugin: String, _ version: String) -> Bool { !version.isEmpty && self.version == version && self.plugin == plugin }
+}
+
 /// A sync function's verdict, and the revision of the document that it saw.
 struct SyncJudgement: Sendable {
     var verdict: SyncVerdict
     var seen: Version?
     var plugin: String
     var version: String
+    /// Who asked, and whether what is here was kept from the function.
+    var caller: SyncCaller?
+    var isHidden = false
+
+    /// Whether it is what this version said when it was asked the same.
+    func isAnswer(to caller: SyncCaller, seen: Version?, isHidden: Bool, by plugin: String, _ version: String) -> Bool {
+        !version.isEmpty && self.version == version && self.plugin == plugin && self.caller == caller && self.seen == seen && self.isHidden == isHidden
+    }
 }
 
 /// One group of revisions on its way into the store.

@@ -8,8 +8,8 @@ enum InsertionEvent: Sendable {
     case checked(BatchID, [CheckOutcome])
     /// Answers ``PullAction/fetchBlobs(_:_:)``; nil: all are here.
     case blobsFetched(FetchID, ReplicationError?)
-    /// Answers ``PullAction/bringAttachments(_:_:)``: the body with their digests.
-    case attachmentsBrought(FetchID, Result<[UInt8], ReplicationError>)
+    /// Answers ``PullAction/bringAttachments(_:_:)``: the body with their digests. `bytes`: so large is the largest of them.
+    case attachmentsBrought(FetchID, Result<[UInt8], ReplicationError>, bytes: Int = 0)
     /// Answers ``PullAction/judge(_:_:)``: one verdict for each.
     case judged(BatchID, [FilterVerdict], plugin: String, version: String)
     /// Answers ``PullAction/keep(_:_:)``: what was kept back is durably on its list.
@@ -23,12 +23,17 @@ enum InsertionEvent: Sendable {
     case flushIsDue
 }
 
-/// Brings revisions into the store in batches: body check, blobs, filter, sync function, transaction. A revision that waits for
+/// Brings revisions into the store in batches: body check, filter, sync function, blobs, transaction. A revision that waits for
 /// its blobs leaves its batch and holds nobody up but later revisions of its document.
+///
+/// Policies are asked before blobs are fetched, so that what they refuse costs its body only, and have the last word when the blobs are here and
+/// before anything is stored. What they said first is that word where the version in force is the same and would be asked the same: so each
+/// revision is asked about once. Else they are asked again, about what came. What a plugin reads beside its arguments, such as the clock or other
+/// documents, is as it was at the question that counts, which may be the first.
 struct InsertionMachine {
-    private let settings: PullSettings
+    let settings: PullSettings
     private var arrivals = ArrivalQueue()
-    private var batches = Batches()
+    var batches = Batches()
     private var flushIsScheduled = false
     /// Revisions of this peer may be on the list, so what gets through must be taken off it.
     var mayHaveHeld = false
@@ -70,7 +75,7 @@ struct InsertionMachine {
         for revision in free {
             if let error = excess(of: revision) { keep(HeldRevision(revision, size: error), &actions) } else { fitting.append(revision) }
         }
-        fetchOrJudge(batch, fitting, &actions)
+        judge(batch, fitting, &actions)
         return free
     }
 
@@ -78,8 +83,8 @@ struct InsertionMachine {
         switch event {
         case .checked(let batch, let outcomes): accept(outcomes, batch, &ended, &actions)
         case .blobsFetched(let fetch, let error): accept(fetch, error, &ended, &actions)
-        case .attachmentsBrought(let fetch, .failure(let error)): accept(fetch, error, &ended, &actions)
-        case .attachmentsBrought(let fetch, .success(let body)): accept(fetch, whole: body, &ended, &actions)
+        case .attachmentsBrought(let fetch, .failure(let error), let bytes): accept(fetch, error, missing: bytes, &ended, &actions)
+        case .attachmentsBrought(let fetch, .success(let body), _): accept(fetch, whole: body, &ended, &actions)
         case .judged(let batch, let verdicts, let plugin, let version): accept(verdicts, plugin, version, batch, &ended, &actions)
         case .kept(let batch): acceptKept(batch, &ended, &actions)
         case .assigned(let batch, let judgements): accept(judgements, batch, &ended, &actions)
@@ -149,68 +154,28 @@ struct InsertionMachine {
                 ended.append(Insertion(revision, error.isTransient ? .postponed(error) : .refused(error)))
             }
         }
-        fetchOrJudge(batch, checked, &actions)
-    }
-
-    private mutating func fetchOrJudge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
-        guard revisions.contains(where: { !$0.blobs.isEmpty || $0.attachments != nil }), !settings.limits.has(.missingBlobs) else { return judge(batch, revisions, &actions) }
-        judge(batch, fetch(revisions, &actions), &actions)
-    }
-
-    /// Those that need no blobs. The others wait for theirs, and so do later revisions of their documents.
-    private mutating func fetch(_ revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
-        var free: [CheckedRevision] = []
-        for revision in revisions where !batches.wait(revision) {
-            if revision.attachments != nil {
-                actions.append(.bringAttachments(batches.fetch(revision), revision))
-            } else if revision.blobs.isEmpty {
-                free.append(revision)
-            } else {
-                actions.append(.fetchBlobs(batches.fetch(revision), revision))
-            }
-        }
-        return free
-    }
-
-    private mutating func accept(
-        _ fetch: FetchID, _ error: ReplicationError?, _ ended: inout [Insertion], _ actions: inout [PullAction]
-    ) {
-        guard case (var revision, let behind)? = batches.fetched(fetch) else { return }
-        defer { for each in self.fetch(behind, &actions) { batches.makeReady(each) } }
-        revision.fetch = fetch
-        guard let error else {
-            revision.hasShownBlobs = true
-            return batches.makeReady(revision)
-        }
-        hold(HeldRevision(revision, blob: error), error, &ended, &actions)
-    }
-
-    /// The peer's names of attachments are ours from here on.
-    private mutating func accept(_ fetch: FetchID, whole body: [UInt8], _ ended: inout [Insertion], _ actions: inout [PullAction]) {
-        guard case (let revision, let behind)? = batches.fetched(fetch) else { return }
-        var whole = revision
-        whole.replaceBody(body)
-        (whole.attachments, whole.hasShownBlobs) = (nil, true)
-        batches.resize(by: whole.bytes - revision.bytes)
-        // The names of what was brought make it longer.
-        let error = excess(of: whole)
-        if let error { hold(HeldRevision(whole, size: error), error, &ended, &actions) }
-        for each in self.fetch(error == nil ? [whole] + behind : behind, &actions) { batches.makeReady(each) }
+        judge(batch, checked, &actions)
     }
 
     /// Why the database does not take it; nil where it is not too large.
-    private func excess(of revision: CheckedRevision) -> ReplicationError? {
+    func excess(of revision: CheckedRevision) -> ReplicationError? {
         guard revision.body.count > settings.largestBody else { return nil }
         return ReplicationError(refusing: .bodyTooLarge(id: revision.id, bytes: revision.body.count, limit: settings.largestBody))
     }
 
     /// It is too large, or a blob of it is not to be had, or not taken.
-    private mutating func hold(_ held: HeldRevision, _ error: ReplicationError, _ ended: inout [Insertion], _ actions: inout [PullAction]) {
+    ///
+    /// - Parameter bytes: what it would take beside what its body says.
+    mutating func hold(
+        _ held: HeldRevision, _ error: ReplicationError, missing bytes: Int = 0, _ ended: inout [Insertion], _ actions: inout [PullAction]
+    ) {
         // It fails alone and in words; the next run, or another limit, tries again.
         if settings.keepsLists, !error.isTransient { return keep(held, &actions) }
         let revision = held.revision
         batches.leave(revision.id, revision.bytes)
-        ended.append(Insertion(revision, error.isTransient ? .postponed(error) : .refused(error)))
+        var end = Insertion(revision, error.isTransient ? .postponed(error) : .refused(error))
+        end.bytes += bytes
+        ended.append(end)
     }
 
     /// A revision of a batch goes on the list of what is held.
@@ -220,7 +185,10 @@ struct InsertionMachine {
     }
 
     private mutating func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ actions: inout [PullAction]) {
-        guard settings.hasFilter, !revisions.isEmpty else { return admit(batch, revisions, attempt: 1, &actions) }
+        guard settings.hasFilter, !revisions.isEmpty else {
+            let free = settings.hasSyncFunction ? revisions : fetch(revisions, &actions)
+            return admit(batch, free, attempt: 1, &actions)
+        }
         batches.move(batch, to: .judging(revisions, isStale: false))
         actions.append(.judge(batch, revisions))
     }
@@ -234,16 +202,14 @@ struct InsertionMachine {
         var passed: [CheckedRevision] = []
         var kept: [HeldRevision] = []
         for (revision, verdict) in zip(revisions, verdicts) {
+            let answer = FilterAnswer(verdict: verdict, plugin: plugin, version: version)
+            let answered = answered(revision, answer, &actions)
+            // An earlier one of its document waits for blobs: what becomes of this one is for later.
+            if batches.wait(answered) { continue }
             switch verdict {
-            case .pass: passed.append(revision)
-            case .replace(let body):
-                var changed = revision
-                changed.replaceBody(body)
-                batches.resize(by: changed.bytes - revision.bytes)
-                passed.append(changed)
-            case .reject: kept.append(HeldRevision(revision, rejectedBy: plugin, version: version))
-            case .failed(let failure):
-                kept.append(HeldRevision(revision, failure: failure))
+            case .pass, .replace: if settings.hasSyncFunction || !leaves(answered, &actions) { passed.append(settled(answered)) }
+            case .reject: kept.append(HeldRevision(answered, rejectedBy: plugin, version: version))
+            case .failed(let failure): kept.append(HeldRevision(answered, failure: failure))
             }
         }
         if kept.isEmpty { return admit(batch, passed, attempt: 1, &actions) }
@@ -299,6 +265,11 @@ struct InsertionMachine {
         for (revision, judgement) in zip(revisions, judgements) {
             switch judgement.verdict {
             case .accepted(let assignment):
+                if needsBlobs(revision) {
+                    var judged = revision
+                    judged.judgement = judgement
+                    if leaves(judged, &actions) { continue }
+                }
                 let route = DocumentRoute(assignment, plugin: judgement.plugin, version: judgement.version)
                 accepted.append(StorableRevision(revision: revision, route: route, seen: judgement.seen))
             case .rejected(let reason):

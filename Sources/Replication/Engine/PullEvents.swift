@@ -91,8 +91,10 @@ enum PullAction: Sendable {
     case bringAttachments(FetchID, CheckedRevision)
     /// Revisions whose blobs were asked for are refused; others are stored, come again before long, or wait here.
     case releaseBlobs([FetchID], staying: [FetchID])
+    /// Asks the filter; what the version in force has said already, see ``CheckedFields/answer``, is its verdict.
     case judge(BatchID, [CheckedRevision])
     case keep(BatchID, [HeldRevision])
+    /// Asks the sync function; likewise with ``CheckedFields/judgement``.
     case assign(BatchID, [CheckedRevision])
     case store(BatchID, [StorableRevision], ConflictHandling, settlesHeld: Bool)
     case takeAway([Removal])

@@ -146,7 +146,7 @@ enum HeldRevisions {
     ) throws(StoreError) -> [DocumentID] {
         var forgotten: [DocumentID] = []
         for id in ids {
-            // What a plugin keeps back is whole, and is the plugin's to decide.
+            // What a plugin keeps back is the plugin's to decide, and its blobs are asked for when it passes.
             guard let waiting = try transaction.exclusion(collection, remote: remote, direction: .pull, id: id), waiting.kind == .held,
                 waiting.plugin.isEmpty
             else { continue }

@@ -3,6 +3,7 @@ import Documents
 import HTTPServer
 import Interfaces
 import NIOCore
+import Synchronization
 import Testing
 import Transport
 
@@ -101,6 +102,78 @@ struct CouchHeldTests {
             #expect(status.error == nil && status.counts.pulled == 1, "\(status)")
             #expect(try await second.heldCount() == 0)
             #expect(try await a.body("film") == "{\"n\":2}")
+        }
+    }
+
+    /// The attachments of the film that were asked for.
+    private final class Asked: Sendable {
+        private let names = Mutex([String]())
+        var all: [String] { names.withLock { $0.sorted() } }
+
+        func note(_ path: String) {
+            let folder = "/db/film/"
+            if path.hasPrefix(folder) { names.withLock { $0.append(String(path.dropFirst(folder.count))) } }
+        }
+    }
+
+    private func asked(_ server: CouchServer) -> Asked {
+        let asked = Asked()
+        server.trouble { request, _ in
+            asked.note(request.path)
+            return nil
+        }
+        return asked
+    }
+
+    @Test("a filter sees a document before its attachments are asked for, once, and nothing is asked for of what it does not let pass", arguments: [true, false])
+    func filtered(hasBulkGet: Bool) async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            film(server)
+            server.state.withLock { $0.hasBulkGet = hasBulkGet }
+            let asked = asked(server)
+            // What it goes by is in the document.
+            let filter = TestFilter { document, _ in
+                let entry = (try? JSONValue(parsing: document.body))?["_attachments"]?["reel"]
+                return entry?["length"]?.asInt64 ?? 0 > 10 && entry?["content_type"] == "video/mp4" ? .reject : .pass
+            }
+            func replicator() throws -> Replicator {
+                Replicator(ReplicatorConfiguration(a, to: target, .pull) { $0.only { $0.pullFilter = filter } }, try DatabaseClient(target))
+            }
+            var status = try await replicator().run()
+            #expect(status.error == nil && status.counts.pulled == 1 && status.counts.rejected == 1 && status.counts.blobBytesReceived == 0, "\(status)")
+            #expect(asked.all == [] && filter.questions.sorted() == ["film", "note"])
+            // Another version: the document is here, its attachments come.
+            filter.become("2") { _, _ in .pass }
+            status = try await replicator().run()
+            #expect(status.error == nil && status.counts.pulled == 1, "\(status)")
+            #expect(asked.all == ["reel", "still"] && filter.questions.sorted() == ["film", "film", "note"])
+            let entry = try JSONValue(parsing: try await a.body("film") ?? "null")["_attachments"]?["reel"]
+            let digest = try BlobDigest(entry?["digest"]?.asString ?? "")
+            #expect(try await a.database.blobs.perform { try $0.read(digest) } == Array(Self.reel.utf8))
+        }
+    }
+
+    @Test("of a document that a filter changes what is left of its attachments comes")
+    func changed() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            film(server)
+            let asked = asked(server)
+            let filter = TestFilter { document, _ in
+                guard var body = (try? JSONValue(parsing: document.body))?.asObject, var entries = body["_attachments"]?.asObject else { return .pass }
+                entries["reel"] = .none
+                body["_attachments"] = .object(entries)
+                return .replace(JSONValue.object(body).serialize())
+            }
+            let configuration = ReplicatorConfiguration(a, to: target, .pull) { $0.only { $0.pullFilter = filter } }
+            let status = await Replicator(configuration, try DatabaseClient(target)).run()
+            #expect(status.error == nil && status.counts.pulled == 2, "\(status)")
+            #expect(asked.all == ["still"] && filter.questions.sorted() == ["film", "note"])
+            let body = try JSONValue(parsing: try await a.body("film") ?? "null")
+            let digest = try BlobDigest(body["_attachments"]?["still"]?["digest"]?.asString ?? "")
+            #expect(try await a.database.blobs.perform { try $0.read(digest) } == Array("a still".utf8))
+            #expect(body["_attachments"]?["reel"] == nil && body["n"]?.asInt64 == 1, "\(body.text)")
         }
     }
 }

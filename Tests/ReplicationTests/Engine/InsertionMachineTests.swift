@@ -12,19 +12,7 @@ import Testing
     }
 
     /// Revisions of one batch, all checked.
-    private func batch(_ revisions: CheckedRevision..., filter: Bool = false) -> PullRun {
-        var pull = PullRun(filter: filter)
-        for (index, revision) in revisions.enumerated() {
-            pull.offer(row(index + 1, revision.id.text, revision.revision.text))
-        }
-        // While more is expected they wait for company.
-        for (index, revision) in revisions.enumerated().dropLast() {
-            pull.on(.arrived(received(index + 1, revision.id.text, revision.revision.text)))
-        }
-        if let revision = revisions.last { pull.on(.arrived(received(revisions.count, revision.id.text, revision.revision.text))) }
-        pull.on(.checked(pull.batch, revisions.map { .checked($0) }))
-        return pull
-    }
+    private func batch(_ revisions: CheckedRevision..., filter: Bool = false) -> PullRun { PullRun.batch(revisions, filter: filter) }
 
     // MARK: - Batches
 
@@ -89,7 +77,7 @@ import Testing
     @Test func laterRevisionsGoOnWhenTheBlobsOfTheFirstCannotBeHad() {
         var pull = batch(checked(1, "a", blobs: [blob(1)]), checked(2, "a", "2-b", blobs: [blob(2)]), checked(3, "a", "3-c"))
         #expect(pull.last.map(\.words) == ["fetch a@1-a"])
-        #expect(pull.on(.blobsFetched(pull.fetch, http(503))).first == "fetch a@2-b")
+        #expect(pull.on(.blobsFetched(pull.fetch, http(503))).last == "fetch a@2-b")
         #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["store a@2-b a@3-c"])
         pull.on(.stored(pull.batch, [.stored(.alreadyPresent), .stored(.alreadyPresent)]))
         // The first one's row stays open: the peer has to offer it again.
@@ -138,10 +126,13 @@ import Testing
 
     /// What was refused for good is told apart from what comes again.
     @Test func blobsAreReleasedWhenTheirRevisionIsThrough() {
+        let yes = SyncJudgement(verdict: .accepted(SyncAssignment()), seen: nil, plugin: "s", version: "1")
         func fetched(filter: Bool = false, sync: Bool = false) -> PullRun {
             var pull = PullRun(passive: true, filter: filter, sync: sync)
             pull.arrive(received(1, "a"))
             pull.on(.checked(pull.batch, [.checked(checked(1, "a", blobs: [blob()]))]))
+            if filter { pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) }
+            if sync { pull.on(.assigned(pull.batch, [yes])) }
             pull.on(.blobsFetched(pull.fetch, nil))
             return pull
         }
@@ -149,14 +140,15 @@ import Testing
         #expect(stored.released.isEmpty)
         stored.on(.stored(stored.batch, [.stored(.inserted(sequence: 1))]))
         #expect(stored.released == ["0 refused, 1 staying"])
+        // Another version has the last word.
         var rejected = fetched(filter: true)
-        rejected.on(.judged(rejected.batch, [.reject], plugin: "f", version: "1"))
+        rejected.on(.judged(rejected.batch, [.reject], plugin: "f", version: "2"))
         #expect(rejected.released == ["1 refused, 0 staying"])
         var refused = fetched(sync: true)
-        refused.on(.assigned(refused.batch, [SyncJudgement(verdict: .rejected(reason: "no"), seen: nil, plugin: "s", version: "1")]))
+        refused.on(.assigned(refused.batch, [SyncJudgement(verdict: .rejected(reason: "no"), seen: nil, plugin: "s", version: "2")]))
         #expect(refused.released == ["1 refused, 0 staying"])
         var failed = fetched(filter: true)
-        failed.on(.judged(failed.batch, [.failed(failing)], plugin: "f", version: "1"))
+        failed.on(.judged(failed.batch, [.failed(failing)], plugin: "f", version: "2"))
         #expect(failed.released == ["0 refused, 1 staying"])
         var full = fetched()
         full.on(.stored(full.batch, [.failed(.diskFull(path: "db", detail: "the quota is reached"))]))

@@ -27,6 +27,21 @@ struct PullRun {
         if !passive { machine.subscribe(since: nil) }
     }
 
+    /// Revisions of one batch, all checked.
+    static func batch(_ revisions: [CheckedRevision], filter: Bool = false) -> PullRun {
+        var pull = PullRun(filter: filter)
+        for (index, revision) in revisions.enumerated() {
+            pull.offer(row(index + 1, revision.id.text, revision.revision.text))
+        }
+        // While more is expected they wait for company.
+        for (index, revision) in revisions.enumerated().dropLast() {
+            pull.on(.arrived(received(index + 1, revision.id.text, revision.revision.text)))
+        }
+        if let revision = revisions.last { pull.on(.arrived(received(revisions.count, revision.id.text, revision.revision.text))) }
+        pull.on(.checked(pull.batch, revisions.map { .checked($0) }))
+        return pull
+    }
+
     /// How many revisions with blobs were refused, and how many were not.
     private(set) var released: [String] = []
 
@@ -67,6 +82,19 @@ struct PullRun {
             }
         }
         return BatchID(number: -1)
+    }
+
+    /// What is with the filter, or about to be stored.
+    var atHand: [CheckedRevision] {
+        for action in last.reversed() {
+            switch action {
+            case .judge(_, let revisions), .assign(_, let revisions): return revisions
+            case .store(_, let revisions, _, _): return revisions.map(\.revision)
+            case .keep(_, let held): return held.map(\.revision)
+            default: break
+            }
+        }
+        return []
     }
 
     var fetch: FetchID {

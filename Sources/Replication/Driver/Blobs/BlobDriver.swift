@@ -154,7 +154,7 @@ final class BlobDriver {
     /// The blobs of a revision that came. Those that the peer may have anyway it need not show: what it showed before, and what the
     /// document's current revision names, if the peer may have that.
     func need(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
-        let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.blobs)
+        let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.ownBlobs)
         let limit = session.limits.knownBlobBytes
         brought.name(blobs, waiter)
         if revision.hasShownBlobs { return session.tell(blobs: .needed(waiter, id, blobs, known: Set(blobs.map(\.digest)))) }

@@ -109,14 +109,22 @@ struct PullActions {
         }
     }
 
+    /// What the version in force has said of a revision before its blobs were fetched counts; about the others it is asked.
     private func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ link: CollectionLink) {
         let slot = link.slot
         guard let filter = link.pullFilter else { return }
         let (plugin, version) = (filter.pluginName, filter.version)
+        let known = revisions.map { $0.answer?.isBy(plugin, version) == true ? $0.answer?.verdict : nil }
+        let open = zip(revisions, known).filter { $0.1 == nil }.map(\.0)
+        if open.isEmpty {
+            return session.tell(link, pull: .insertion(.judged(batch, known.compactMap { $0 }, plugin: plugin, version: version)))
+        }
         let context = session.policyContext(link.collection.name, .pull)
-        let questions = revisions.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body) }
-        session.ask { await filter.verdicts(questions, context) } then: {
-            $0.tell($0.links[slot], pull: .insertion(.judged(batch, $1, plugin: plugin, version: version)))
+        let questions = open.map { PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: ($0.asItCame ?? $0).body) }
+        session.ask { await filter.verdicts(questions, context) } then: { session, verdicts in
+            var next = verdicts.makeIterator()
+            let all = known.map { $0 ?? next.next() ?? filter.missingVerdict }
+            session.tell(session.links[slot], pull: .insertion(.judged(batch, all, plugin: plugin, version: version)))
         }
     }
 

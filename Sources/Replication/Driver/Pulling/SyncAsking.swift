@@ -18,19 +18,33 @@ struct SyncAsking: Sendable {
     var showsPresent = true
 
     /// One judgement for each revision.
+    ///
+    /// What the function said before the blobs of a revision were fetched counts where it would be asked the same: the same version of it, about the
+    /// same present revision, for a caller with the same channels and roles. Else it is asked again.
     func judge(_ revisions: [CheckedRevision]) async -> Result<[SyncJudgement], any Error> {
         do {
             if setsAccess { try await setAccess() }
             var judgements: [SyncJudgement] = []
             judgements.reserveCapacity(revisions.count)
             while judgements.count < revisions.count {
-                let (requests, seen, hidden) = try await requests(revisions[judgements.count...])
                 let (plugin, version) = (function.pluginName, function.version)
-                var verdicts = await function.assign(requests, context)
+                let page = try await questions(revisions[judgements.count...], plugin, version)
+                let requests = page.compactMap(\.request)
+                var verdicts = requests.isEmpty ? [] : await function.assign(requests, context)
                 while verdicts.count < requests.count { verdicts.append(function.missingVerdict) }
-                // What the function says of a wrong guess may be something else than of a right one.
-                for (verdict, isHidden) in zip(verdicts, hidden) { if isHidden, case .rejected = verdict { sender?.account.note() } }
-                judgements += zip(verdicts, seen).map { SyncJudgement(verdict: $0, seen: $1, plugin: plugin, version: version) }
+                var next = verdicts.makeIterator()
+                for question in page {
+                    if let known = question.known {
+                        judgements.append(known)
+                        continue
+                    }
+                    let verdict = next.next() ?? function.missingVerdict
+                    // What the function says of a wrong guess may be something else than of a right one.
+                    if question.isHidden, case .rejected = verdict { sender?.account.note() }
+                    judgements.append(
+                        SyncJudgement(
+                            verdict: verdict, seen: question.seen, plugin: plugin, version: version, caller: question.caller, isHidden: question.isHidden))
+                }
             }
             return .success(judgements)
         } catch {
@@ -49,32 +63,44 @@ struct SyncAsking: Sendable {
     /// Bytes of present bodies that the function is shown at once: what is written may be small, and what it replaces large.
     private static let pageBytes = 4 << 20
 
+    /// What the function is to say of a revision.
+    private struct Question {
+        /// Nil where it has said it.
+        var request: SyncRequest?
+        var known: SyncJudgement?
+        var caller: SyncCaller
+        var seen: RevisionID?
+        var isHidden: Bool
+    }
+
     /// Of the first of the revisions: one at least.
-    private func requests(_ revisions: ArraySlice<CheckedRevision>) async throws -> ([SyncRequest], [RevisionID?], [Bool]) {
+    private func questions(_ revisions: ArraySlice<CheckedRevision>, _ plugin: String, _ version: String) async throws -> [Question] {
         let (collection, peer, name, showsPresent, sender) = (collection, peer, principal.name, showsPresent, sender)
         return try await database.read { transaction in
             let access = try transaction.channelAccess(collection, of: peer)
             let caller = SyncCaller(name: name, roles: access.roles, channels: access.channels)
-            var requests: [SyncRequest] = []
-            var seen: [RevisionID?] = []
-            var hidden: [Bool] = []
+            var questions: [Question] = []
             var bytes = 0
             var known: ChannelAccess? = access
             for revision in revisions where bytes < Self.pageBytes {
                 let current = showsPresent ? try transaction.document(collection, revision.id) : nil
                 let isHidden = try current != nil && sender?.isBlind(SenderView.Claim(revision), collection, transaction, &known) == true
-                let old = current.flatMap { current in
-                    current.isDeleted || isHidden
-                        ? nil : PolicyDocument(id: current.id, revision: current.revision, isDeleted: false, body: current.body)
-                }
-                let document = PolicyDocument(
-                    id: revision.id, revision: revision.revision, isDeleted: revision.isDeleted, body: revision.body)
-                requests.append(SyncRequest(document: document, old: old, caller: caller))
-                seen.append(current?.revision)
-                hidden.append(isHidden)
+                var question = Question(caller: caller, seen: current?.revision, isHidden: isHidden)
                 bytes += current?.body.count ?? 0
+                if let said = revision.judgement, said.isAnswer(to: caller, seen: current?.revision, isHidden: isHidden, by: plugin, version) {
+                    question.known = said
+                } else {
+                    let old = current.flatMap { current in
+                        current.isDeleted || isHidden
+                            ? nil : PolicyDocument(id: current.id, revision: current.revision, isDeleted: false, body: current.body)
+                    }
+                    let document = PolicyDocument(
+                        id: revision.id, revision: revision.revision, isDeleted: revision.isDeleted, body: revision.body)
+                    question.request = SyncRequest(document: document, old: old, caller: caller)
+                }
+                questions.append(question)
             }
-            return (requests, seen, hidden)
+            return questions
         }
     }
 }

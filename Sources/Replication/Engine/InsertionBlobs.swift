@@ -1,0 +1,117 @@
+import Documents
+import DocumentStore
+import Interfaces
+
+// Revisions whose blobs are not here: asked about first, then fetched, and asked about again where another version of a policy is in force by then.
+extension InsertionMachine {
+    /// The peer is to give blobs of it, or to show that it has them.
+    func needsBlobs(_ revision: CheckedRevision) -> Bool {
+        guard !revision.blobs.isEmpty || revision.attachments != nil, !revision.hasFetchedBlobs else { return false }
+        return (revision.attachments != nil || !revision.ownBlobs.isEmpty) && !settings.limits.has(.missingBlobs)
+    }
+
+    /// Those that need no blobs. The others wait for theirs, and so do later revisions of their documents.
+    mutating func fetch(_ revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
+        guard revisions.contains(where: { needsBlobs($0) }) else { return revisions }
+        var free: [CheckedRevision] = []
+        for revision in revisions where !leaves(revision, &actions) { free.append(revision) }
+        return free
+    }
+
+    /// Whether it leaves its batch: until its blobs are here, or for as long as an earlier revision of its document waits for its own.
+    mutating func leaves(_ revision: CheckedRevision, _ actions: inout [PullAction]) -> Bool {
+        if batches.wait(revision) { return true }
+        guard needsBlobs(revision) else { return false }
+        if revision.attachments != nil {
+            actions.append(.bringAttachments(batches.fetch(revision), revision))
+        } else {
+            actions.append(.fetchBlobs(batches.fetch(revision), revision))
+        }
+        return true
+    }
+
+    mutating func accept(
+        _ fetch: FetchID, _ error: ReplicationError?, missing bytes: Int = 0, _ ended: inout [Insertion], _ actions: inout [PullAction]
+    ) {
+        guard case (var revision, let behind)? = batches.fetched(fetch) else { return }
+        revision.fetch = fetch
+        if let error {
+            hold(HeldRevision(restored(revision), blob: error), error, missing: bytes, &ended, &actions)
+        } else {
+            (revision.hasShownBlobs, revision.hasFetchedBlobs) = (true, true)
+            batches.makeReady(revision)
+        }
+        for each in behind { batches.makeReady(each) }
+    }
+
+    /// The peer's names of attachments are ours from here on.
+    mutating func accept(_ fetch: FetchID, whole body: [UInt8], _ ended: inout [Insertion], _ actions: inout [PullAction]) {
+        guard case (let revision, let behind)? = batches.fetched(fetch) else { return }
+        var whole = revision
+        whole.replaceBody(body)
+        (whole.attachments, whole.hasShownBlobs) = (nil, true)
+        batches.resize(by: whole.bytes - revision.bytes)
+        // The names of what was brought make it longer.
+        if let error = excess(of: whole) {
+            hold(HeldRevision(restored(whole), size: error), error, &ended, &actions)
+            for each in behind { batches.makeReady(each) }
+        } else if leaves(whole, &actions) {
+            for each in behind { _ = batches.wait(each) }
+        } else {
+            for each in [whole] + behind { batches.makeReady(each) }
+        }
+    }
+
+    // MARK: - The filter's word
+
+    /// The revision with what the filter said of it. What a version puts in the place of a body is its own: another one is asked about what came.
+    mutating func answered(_ revision: CheckedRevision, _ answer: FilterAnswer, _ actions: inout [PullAction]) -> CheckedRevision {
+        var (answered, answer) = (revision, answer)
+        if revision.asItCame != nil, answer.verdict != .pass || revision.answer?.isBy(answer.plugin, answer.version) != true {
+            answered = restored(revision)
+            if answer.verdict.passes, let fetch = answered.fetch {
+                // Others may be to be had for it, under another number.
+                actions.append(.releaseBlobs([], staying: [fetch]))
+                answered.fetch = nil
+            }
+        }
+        if case .replace(let body) = answer.verdict {
+            let before = answered
+            answered.replaceBody(body, of: before)
+            batches.resize(by: answered.bytes - before.bytes)
+            answer.verdict = .pass
+        }
+        // Of what goes on at once nobody asks again.
+        if needsBlobs(answered) || batches.isFetching(answered.id) { answered.answer = answer }
+        return answered
+    }
+
+    /// With the body that it came with: what is listed is for any version to judge.
+    private mutating func restored(_ revision: CheckedRevision) -> CheckedRevision {
+        guard var came = revision.asItCame else { return revision }
+        came.fetch = revision.fetch
+        batches.resize(by: came.bytes - revision.bytes)
+        return came
+    }
+
+    /// Nothing of it is to be fetched: the body that it has is the one that is stored.
+    mutating func settled(_ revision: CheckedRevision) -> CheckedRevision {
+        guard revision.asItCame != nil, !needsBlobs(revision) else { return revision }
+        var settled = revision
+        settled.asItCame = nil
+        batches.resize(by: settled.bytes - revision.bytes)
+        return settled
+    }
+}
+
+extension CheckedRevision {
+    /// A filter put another body in the place of its own.
+    fileprivate mutating func replaceBody(_ body: [UInt8], of came: CheckedRevision) {
+        self.replaceBody(body)
+        let given = came.attachments == nil ? came.blobs : (try? BlobReferences.find(in: came.body)) ?? []
+        self.addedBlobs = Set(self.blobs.map(\.digest)).subtracting(given.map(\.digest))
+        // Of attachments that its peer names in another way it is known when they are here.
+        if self.attachments != nil { self.blobs = [] }
+        self.asItCame = came
+    }
+}

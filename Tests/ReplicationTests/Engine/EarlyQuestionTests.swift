@@ -1,0 +1,199 @@
+import DocumentStore
+import Documents
+import Interfaces
+import Testing
+
+@testable import Replication
+
+/// Policies are asked before the blobs of a document are fetched, and have the last word when they are here.
+@Suite struct EarlyQuestionTests {
+    private func blob(_ byte: UInt8 = 1) -> BlobReference { BlobReference(digest: digest(byte), length: 5, contentType: nil) }
+
+    private func body(_ blobs: UInt8..., more: String = "") -> [UInt8] {
+        let members = blobs.map { "\"b\($0)\":{\"@type\":\"blob\",\"digest\":\"\(digest($0).text)\",\"length\":5}" }
+        return Array("{\(members.joined(separator: ","))\(more)}".utf8)
+    }
+
+    private func film(_ sequence: Int, _ blobs: UInt8...) -> CheckedRevision {
+        var film = checked(sequence, "film", blobs: blobs.map { blob($0) })
+        film.body = body(1, 2)
+        return film
+    }
+
+    // MARK: - Filter
+
+    @Test func whatAFilterDoesNotLetPassIsNotFetched() {
+        var pull = PullRun.batch([checked(1, "a", blobs: [blob(1)]), checked(2, "b", blobs: [blob(2)]), checked(3, "c")], filter: true)
+        #expect(pull.last.map(\.words) == ["judge a@1-a b@1-a c@1-a"])
+        let batch = pull.batch
+        #expect(pull.on(.judged(batch, [.reject, .failed(failing), .pass], plugin: "f", version: "1")) == ["keep a@1-a b@1-a"])
+        #expect(pull.on(.kept(batch)).contains("settle 2 held") && pull.counts.rejected == 1 && pull.counts.held == 1)
+        pull.on(.stored(batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.machine.isDrained && pull.through == "3" && pull.machine.bufferedBytes == 0 && pull.released.isEmpty)
+    }
+
+    @Test func aListenerRefusesWithoutFetching() {
+        var pull = PullRun(passive: true, filter: true)
+        pull.arrive(received(1, "a"))
+        pull.on(.checked(pull.batch, [.checked(checked(1, "a", blobs: [blob()]))]))
+        #expect(pull.on(.judged(pull.batch, [.reject], plugin: "f", version: "1")) == ["report a 403", "settle 1 403"])
+        #expect(pull.machine.isDrained)
+    }
+
+    /// The driver does not ask again about what the version in force has said.
+    @Test func whatPassesIsFetchedAndGoesBackWithWhatWasSaidOfIt() {
+        var pull = PullRun.batch([checked(1, "a", blobs: [blob()]), checked(2, "b")], filter: true)
+        let words = pull.on(.judged(pull.batch, [.pass, .pass], plugin: "f", version: "1"))
+        #expect(words == ["fetch a@1-a", "store b@1-a"])
+        let fetch = pull.fetch
+        pull.on(.stored(pull.batch, [.stored(.alreadyPresent)]))
+        #expect(pull.on(.blobsFetched(fetch, nil)) == ["judge a@1-a"])
+        let answer = pull.atHand.first?.answer
+        #expect(answer?.verdict == .pass && answer?.isBy("f", "1") == true && answer?.isBy("f", "2") == false && answer?.isBy("g", "1") == false)
+        #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["store a@1-a"])
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.released == ["0 refused, 1 staying"])
+    }
+
+    /// Of a filter that has no version nobody can say that it would say the same.
+    @Test func aWordWithoutAVersionCountsOnce() {
+        #expect(!FilterAnswer(verdict: .pass, plugin: "f", version: "").isBy("f", ""))
+    }
+
+    @Test func aLaterRevisionOfTheDocumentWaitsWithWhatWasSaidOfIt() {
+        var pull = PullRun.batch([checked(1, "a", blobs: [blob()]), checked(2, "a", "2-b")], filter: true)
+        #expect(pull.on(.judged(pull.batch, [.pass, .reject], plugin: "f", version: "1")) == ["fetch a@1-a"])
+        #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge a@1-a a@2-b"])
+        #expect(pull.atHand.map { $0.answer?.verdict } == [.pass, .reject])
+        #expect(pull.on(.judged(pull.batch, [.pass, .reject], plugin: "f", version: "1")) == ["keep a@2-b"])
+        #expect(pull.on(.kept(pull.batch)).contains("store a@1-a"))
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.machine.isDrained && pull.through == "2" && pull.machine.bufferedBytes == 0)
+    }
+
+    // MARK: - Other bodies
+
+    @Test func blobsThatAFilterTakesOutAreNotFetched() {
+        var pull = PullRun.batch([film(1, 1, 2)], filter: true)
+        #expect(pull.on(.judged(pull.batch, [.replace(Array("{}".utf8))], plugin: "f", version: "1")) == ["store film@1-a"])
+        #expect(pull.atHand.first?.body == Array("{}".utf8))
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
+    }
+
+    /// What a filter names itself is none of the peer's to give.
+    @Test func onlyWhatThePeerNamedIsAskedForOfIt() {
+        var pull = PullRun.batch([film(1, 1, 2)], filter: true)
+        #expect(pull.on(.judged(pull.batch, [.replace(body(2, 3))], plugin: "f", version: "1")) == ["fetch film@1-a"])
+        guard case .fetchBlobs(_, let asked)? = pull.last.first else { return #expect(Bool(false), "nothing is fetched") }
+        #expect(asked.ownBlobs.map(\.digest) == [digest(2)])
+        #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge film@1-a"])
+        #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["store film@1-a"])
+        #expect(pull.atHand.first?.body == body(2, 3) && pull.atHand.first?.blobs.count == 2)
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
+    }
+
+    @Test func anotherVersionIsAskedAboutWhatCame() {
+        var pull = PullRun.batch([film(1, 1, 2)], filter: true)
+        pull.on(.judged(pull.batch, [.replace(body(2))], plugin: "f", version: "1"))
+        #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge film@1-a"])
+        #expect(pull.atHand.first?.asItCame?.body == body(1, 2))
+        // It lets pass all that came: what is not here yet is fetched.
+        #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "2")) == ["fetch film@1-a"])
+        #expect(pull.released == ["0 refused, 1 staying"])
+        #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge film@1-a"])
+        #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "2")) == ["store film@1-a"])
+        #expect(pull.atHand.first?.body == body(1, 2))
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
+    }
+
+    /// Also where a blob cannot be taken, it is what came that waits.
+    @Test(arguments: [true, false]) func whatIsListedIsWhatCame(_ isRejected: Bool) {
+        var pull = PullRun.batch([film(1, 1, 2)], filter: true)
+        pull.on(.judged(pull.batch, [.replace(body(2))], plugin: "f", version: "1"))
+        if isRejected {
+            pull.on(.blobsFetched(pull.fetch, nil))
+            #expect(pull.on(.judged(pull.batch, [.reject], plugin: "f", version: "2")) == ["keep film@1-a"])
+        } else {
+            #expect(pull.on(.blobsFetched(pull.fetch, http(413))) == ["keep film@1-a"])
+        }
+        #expect(pull.atHand.first?.body == body(1, 2) && pull.atHand.first?.hasShownBlobs == false)
+        pull.on(.kept(pull.batch))
+        #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.through == "1")
+        #expect(pull.released == [isRejected ? "1 refused, 0 staying" : "0 refused, 1 staying"])
+    }
+
+    // MARK: - Attachments that the peer names in its own way
+
+    @Test func attachmentsComeWhenTheFilterHasLetTheirDocumentPass() {
+        var due = checked(1, "a")
+        due.attachments = .due
+        var pull = PullRun.batch([due], filter: true)
+        #expect(pull.last.map(\.words) == ["judge a@1-a"])
+        #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["bring a@1-a"])
+        let whole = "{\"_attachments\":{\"x\":{\"digest\":\"\(digest(1).text)\",\"length\":1,\"stub\":true}}}"
+        #expect(pull.on(.attachmentsBrought(pull.fetch, .success(Array(whole.utf8)))) == ["fetch a@1-a"])
+        #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge a@1-a"])
+        #expect(pull.atHand.first?.answer?.isBy("f", "1") == true)
+        #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["store a@1-a"])
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
+
+        var rejected = PullRun.batch([due], filter: true)
+        #expect(rejected.on(.judged(rejected.batch, [.reject], plugin: "f", version: "1")) == ["keep a@1-a"])
+    }
+
+    /// The room that is looked for is that of the attachment.
+    @Test func anAttachmentThatDoesNotFit() {
+        var due = checked(1, "a")
+        due.attachments = .due
+        var pull = PullRun.batch([due], filter: true)
+        pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1"))
+        let full = ReplicationError(store: StoreError.diskFull(path: "db", detail: "the quota is reached"))
+        #expect(pull.on(.attachmentsBrought(pull.fetch, .failure(full), bytes: 5_000)).contains("look for room for 5002"))
+        #expect(pull.machine.isDrained && pull.through == nil)
+    }
+
+    // MARK: - Sync function
+
+    private func yes(_ version: String = "1") -> SyncJudgement {
+        SyncJudgement(verdict: .accepted(SyncAssignment(channels: ["red"])), seen: nil, plugin: "s", version: version, caller: SyncCaller(name: "anna"))
+    }
+
+    @Test func theSyncFunctionIsAskedBeforeBlobsAreFetched() {
+        func arrived() -> PullRun {
+            var pull = PullRun(passive: true, filter: true, sync: true)
+            pull.arrive(received(1, "a"))
+            pull.on(.checked(pull.batch, [.checked(checked(1, "a", blobs: [blob()]))]))
+            #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["assign a@1-a"])
+            return pull
+        }
+        var refused = arrived()
+        let no = SyncJudgement(verdict: .rejected(reason: "no"), seen: nil, plugin: "s", version: "1")
+        #expect(refused.on(.assigned(refused.batch, [no])) == ["report a 403", "settle 1 403"])
+        #expect(refused.machine.isDrained)
+
+        var pull = arrived()
+        #expect(pull.on(.assigned(pull.batch, [yes()])) == ["fetch a@1-a"])
+        #expect(pull.on(.blobsFetched(pull.fetch, nil)) == ["judge a@1-a"])
+        #expect(pull.on(.judged(pull.batch, [.pass], plugin: "f", version: "1")) == ["assign a@1-a"])
+        // What it said goes along.
+        #expect(pull.atHand.first?.judgement?.version == "1")
+        #expect(pull.on(.assigned(pull.batch, [yes()])) == ["store a@1-a"])
+        pull.on(.stored(pull.batch, [.stored(.inserted(sequence: 1))]))
+        #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
+    }
+
+    /// It is asked again where it would be asked something else.
+    @Test func whatTheSyncFunctionSaidCountsForTheSameQuestion() {
+        let (anna, red) = (SyncCaller(name: "anna"), SyncCaller(name: "anna", channels: ["red"]))
+        #expect(yes().isAnswer(to: anna, seen: nil, isHidden: false, by: "s", "1"))
+        #expect(!yes().isAnswer(to: anna, seen: nil, isHidden: false, by: "s", "2"))
+        #expect(!yes().isAnswer(to: anna, seen: rev("1-a"), isHidden: false, by: "s", "1"))
+        #expect(!yes().isAnswer(to: anna, seen: nil, isHidden: true, by: "s", "1"))
+        #expect(!yes().isAnswer(to: red, seen: nil, isHidden: false, by: "s", "1"))
+        #expect(!yes("").isAnswer(to: anna, seen: nil, isHidden: false, by: "s", ""))
+    }
+}
