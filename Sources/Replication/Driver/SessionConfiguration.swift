@@ -99,6 +99,8 @@ public struct ActiveConfiguration: Sendable {
     var asksOnlySince: [RemoteSequence?]?
     /// What was kept back in earlier runs is looked at again.
     var reviewsHeld = true
+    /// Documents that the replicator has counted as held, and asks for once more.
+    var heldBefore: [CollectionName: Set<DocumentID>] = [:]
 
     public init(
         replicator: ReplicatorConfiguration, resets: Bool = false, startsLegacy: Bool = false, picksHere: Bool = false,

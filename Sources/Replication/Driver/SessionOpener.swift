@@ -112,6 +112,7 @@ struct SessionOpener {
             documentIDs: wanted.documentIDs.map(Set.init), skipsDeletions: wanted.skipsDeletions, limits: session.limits)
         settings.asksOnly = active.asksOnlySince != nil
         settings.reviewsHeld = active.reviewsHeld
+        settings.heldBefore = active.heldBefore[collection.name] ?? []
         settings.takesOnlyWhatWasAskedFor = session.couch == nil
         settings.largestBody = session.database.maxBodyBytes
         let link = CollectionLink(

@@ -20,6 +20,8 @@ struct PullSettings: Sendable {
     var keepsLists: Bool
     /// What is on that list is looked at again. Not on a connection that is for chosen documents, which the peer is to give anew.
     var reviewsHeld = true
+    /// These were counted as held when they were looked at again. Held once more, they are not counted twice.
+    var heldBefore: Set<DocumentID> = []
     /// Only these documents are wanted.
     var documentIDs: Set<DocumentID>?
     /// Deletions of documents that are not here are not wanted.

@@ -31,7 +31,7 @@ extension PullMachine {
                 settlement = .refused(error)
                 if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
             case .keptBack(let failure, let reason, let isListed):
-                if failure == nil { counts.rejected += 1 } else { counts.held += 1 }
+                if failure == nil { counts.rejected += 1 } else { countHeld(each.id) }
                 if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }
                 // What is on our list needs no second try of the peer; else it keeps what is held, and gives up what is refused.
                 if isListed {
@@ -42,7 +42,7 @@ extension PullMachine {
                     if settings.isPassive, failure == nil { report(each.id, error, isDeleted: each.isDeleted, &actions) }
                 }
             case .held(let error, let reason):
-                counts.held += 1
+                countHeld(each.id)
                 settlement = .kept(reason)
                 // To ask for what is too large once more would bring it once more.
                 report(each.id, error, isDeleted: each.isDeleted, isHeldAgain: each.wasKeptBack && reason == .blob, &actions)
@@ -68,6 +68,8 @@ extension PullMachine {
         if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
         if !over.isEmpty || !staying.isEmpty { actions.append(.releaseBlobs(over, staying: staying)) }
     }
+
+    private mutating func countHeld(_ id: DocumentID) { if !settings.heldBefore.contains(id) { counts.held += 1 } }
 
     mutating func accept(_ taken: [TakenAway], _ actions: inout [PullAction]) {
         removalsUnderWay -= taken.count

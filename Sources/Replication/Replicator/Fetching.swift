@@ -38,6 +38,7 @@ extension Replicator {
         let counters = ReplicationCounters()
         var active = ActiveConfiguration(replicator: only, resets: true, startsLegacy: speaksLegacy, savesCheckpoint: false)
         active.reviewsHeld = false
+        active.heldBefore = missing.held.mapValues(Set.init)
         let offered = Offers()
         let correlation = transport.correlationID
         let end = await replicate(over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) })

@@ -116,6 +116,19 @@ import Testing
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.counts.pulled == 1)
     }
 
+    /// It was looked at again, and is asked for by name beside that: one document is held.
+    @Test(arguments: [true, false]) func whatIsHeldOnceMoreCountsOnce(_ wasCounted: Bool) {
+        var pull = PullRun(heldBefore: wasCounted ? [doc("a")] : [])
+        pull.offer(row(1, "a"), row(2, "b"))
+        pull.arrive(received(1, "a"), received(2, "b"))
+        var (one, other) = (checked(1, "a"), checked(2, "b"))
+        (one.attachments, other.attachments) = (.failed(http(404)), .failed(http(404)))
+        let words = pull.on(.checked(pull.batch, [.checked(one), .checked(other)]))
+        #expect(words == ["keep a@1-a", "keep b@1-a"])
+        for case .keep(let batch, _) in pull.last { pull.on(.kept(batch)) }
+        #expect(pull.counts.held == (wasCounted ? 1 : 2) && pull.counts.completed == 2 && pull.through == "2")
+    }
+
     @Test func aListenerHasNoListAndRefuses() {
         var pull = PullRun(passive: true)
         pull.on(.arrived(received(1, "a")))

@@ -13,7 +13,7 @@ struct PullRun {
     init(
         passive: Bool = false, filter: Bool = false, sync: Bool = false, resolver: Bool = true, refusesPush: Bool = false,
         documentIDs: Set<DocumentID>? = nil, takesOnlyWhatWasAskedFor: Bool = false, largestBody: Int = StoreLimits.maxBodyBytes,
-        _ change: (inout ReplicationLimits) -> Void = { _ in }
+        heldBefore: Set<DocumentID> = [], _ change: (inout ReplicationLimits) -> Void = { _ in }
     ) {
         var limits = ReplicationLimits()
         change(&limits)
@@ -21,7 +21,7 @@ struct PullRun {
             collection: .default, role: passive ? .passive(refusesPush: refusesPush) : .active,
             hasFilter: filter, hasSyncFunction: sync, hasResolver: resolver, keepsLists: !passive, documentIDs: documentIDs,
             limits: limits)
-        settings.takesOnlyWhatWasAskedFor = takesOnlyWhatWasAskedFor
+        (settings.takesOnlyWhatWasAskedFor, settings.heldBefore) = (takesOnlyWhatWasAskedFor, heldBefore)
         settings.largestBody = largestBody
         machine = PullMachine(settings)
         if !passive { machine.subscribe(since: nil) }
