@@ -33,6 +33,8 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     public var retryAfterSeconds: Int?
     /// In place of what the table of remedies says; of an error that passes by itself: what helps, where its cause is on this side.
     package var ownRemedy: String?
+    /// The document is larger than the settings here allow. Where they allow more, it is asked for once more.
+    package var isOfSizeHere = false
 
     /// Trying again, with growing delays, can help.
     public var isTransient: Bool {

@@ -133,6 +133,31 @@ struct HeldMemoryTests {
         let (status, words) = await pull(8 << 20)
         #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
         #expect(words?.contains("document large has ") == true && words?.contains("this agent's limits.memory (8388608)") == true, "\(words ?? "")")
+        // The checkpoint is past it. It is asked for where there is more, by itself, and once.
+        for (memory, pulled) in [(8 << 20, 0), (4 << 20, 0), (64 << 20, 1), (128 << 20, 0)] as [(Int, UInt64)] {
+            let status = await pull(memory).0
+            #expect(status.error == nil && status.counts.pulled == pulled && status.counts.total == pulled && status.counts.failed == 0, "\(memory): \(status)")
+        }
+        #expect(try await a.contents() == b.contents())
+    }
+
+    /// What the remote does not have any more is not asked for again.
+    @Test func whatWasTooLargeAndIsGone() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        try await b.put("large", "{\"text\":\"\(String(repeating: "x", count: 6 << 20))\"}")
+        func pull(_ memory: Int) async -> (status: ReplicatorStatus, connections: Int) {
+            let hub = Hub(b)
+            let replicator = Replicator(
+                configuration: ReplicatorConfiguration(a, .pull) { $0.retry.maximumAttempts = 1 }, connector: hub, environment: .system,
+                memory: MemoryBudget(limit: memory), logger: quietLogger())
+            return (await replicator.run(), hub.connections)
+        }
+        #expect(await pull(8 << 20).status.counts.failed == 1)
+        let collection = try b.collection()
+        #expect(try await b.database.write { try $0.purge(collection, doc("large")) })
+        let asked = await pull(64 << 20)
+        #expect(asked.status.error == nil && asked.connections == 2)
+        #expect(await pull(128 << 20).connections == 1)
     }
 
     /// The memory is this agent's, and the remedy is here.

@@ -144,7 +144,9 @@ struct ReplicatorWhereabouts: Sendable {
             return WhereaboutsStatement(
                 isTheirs ? "not_given" : "refused_here",
                 isTheirs ? "the remote told of it, and does not give it: \(refused.error)" : "the remote gave it, and it was refused here: \(refused.error)",
-                remedy: "mend the reason there: what changes is given again; \(start) --reset asks for everything again"
+                remedy: refused.error.isOfSizeHere
+                    ? "raise the limit that is named: from the agent's next start on it is asked for again by itself"
+                    : "mend the reason there: what changes is given again; \(start) --reset asks for everything again"
             ).with(["since": .string(Timestamp.format(refused.since)), "error": Agent.report(refused.error)])
         case .blobUnderWay(let blob): return underWay(blob, "from the peer")
         case .inConflict(let conflict): return self.conflict(conflict)

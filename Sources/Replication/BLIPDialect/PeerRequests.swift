@@ -187,5 +187,5 @@ extension MessageError {
     /// The document cannot be had now, which is not to say that it is gone. 501: neither side can change what it speaks.
     fileprivate var isOfTheMoment: Bool { code >= 500 && code != 501 || code == 429 }
 
-    fileprivate var replicationError: ReplicationError { ReplicationError(domain: .http, code: code, message: message) }
+    fileprivate var replicationError: ReplicationError { ReplicationError(self) }
 }

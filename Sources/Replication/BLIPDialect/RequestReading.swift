@@ -40,11 +40,12 @@ extension ReceivedFields {
             throw MessageError(
                 code: 413,
                 message: "document \(id) has \(size) bytes, more than half of this agent's limits.memory (\(memory)); "
-                    + "set limits: { memory } here to \(2 * size) or more, then nightjar replicator NAME start")
+                    + "set limits: { memory } here to \(2 * size) or more: from the agent's next start on it is asked for again by itself",
+                isOfSizeHere: true)
         }
         guard !request.isTruncated, size <= limits.maximumDocumentBytes else {
             throw MessageError(
-                code: 413, message: "document \(id) has \(size) bytes, max_document_bytes is \(limits.maximumDocumentBytes)")
+                code: 413, message: "document \(id) has \(size) bytes, max_document_bytes is \(limits.maximumDocumentBytes)", isOfSizeHere: true)
         }
         if let source = request.properties[Property.deltaSource] {
             // 422 makes the peer send the whole body.

@@ -149,7 +149,8 @@ struct FoundDocument: Sendable {
             let what = history.count > limits.maximumReceivedHistory
                 ? "a history of \(history.count) revisions, max_received_history is \(limits.maximumReceivedHistory)"
                 : "\(body.readableBytes) bytes, max_document_bytes is \(limits.maximumDocumentBytes)"
-            let error = ReplicationError(domain: .http, code: 413, message: "document \(id) has \(what)")
+            var error = ReplicationError(domain: .http, code: 413, message: "document \(id) has \(what)")
+            error.isOfSizeHere = history.count <= limits.maximumReceivedHistory
             return .arrivalRefused(sequence, id, error, isFinal: true)
         }
         var received = ReceivedRevision(

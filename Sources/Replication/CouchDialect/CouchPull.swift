@@ -139,19 +139,24 @@ extension CouchDialect {
     }
 
     private func tooLarge(_ wanted: WantedRevision) -> ReplicationError {
-        ReplicationError(
+        var error = ReplicationError(
             domain: .http, code: 413,
             message: "document \(wanted.row.id) has more than \(Portions.answerBytes) bytes (couch_answer_bytes), or values of more than \(AnswerBounds.tree) (couch_tree_bytes), or is more than limits.memory (\(memory.limit) bytes) leaves for one answer")
+        error.isOfSizeHere = true
+        return error
     }
 
     /// - Parameter length: of the answer, if the peer said it.
     private func tooLong(_ wanted: WantedRevision, _ length: Int?) -> ReplicationError {
         guard documentBytes < Portions.answerBytes, length ?? 0 <= Portions.answerBytes else { return tooLarge(wanted) }
         let needed = Self.memoryBytes(forDocument: length ?? limits.maximumDocumentBytes)
-        return ReplicationError(
+        var error = ReplicationError(
             domain: .http, code: 413,
             message: "document \(wanted.row.id) has \(length.map { "\($0) bytes, " } ?? "")more than the \(documentBytes) bytes that this agent's limits.memory (\(memory.limit)) "
-                + "leaves for one document; set limits: { memory } here to \(needed)\(length == nil ? ", which is enough for any," : "") or more, then nightjar replicator NAME start")
+                + "leaves for one document; set limits: { memory } here to \(needed)\(length == nil ? ", which is enough for any," : "") or more: "
+                + "from the agent's next start on it is asked for again by itself")
+        error.isOfSizeHere = true
+        return error
     }
 
     private func unreadable(_ wanted: WantedRevision, _ flaw: JSONError) -> ReplicationError {

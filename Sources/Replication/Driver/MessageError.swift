@@ -5,6 +5,8 @@ struct MessageError: Error, Sendable {
     var domain = "HTTP"
     var code: Int
     var message: String
+    /// The document is larger than the settings here allow.
+    var isOfSizeHere = false
 
     static func bad(_ message: String) -> MessageError { MessageError(code: 400, message: message) }
 
@@ -17,5 +19,8 @@ struct MessageError: Error, Sendable {
 
 extension ReplicationError {
     /// The same for those who decide what becomes of the document or the connection.
-    init(_ error: MessageError) { self.init(domain: .http, code: error.code, message: error.message) }
+    init(_ error: MessageError) {
+        self.init(domain: .http, code: error.code, message: error.message)
+        isOfSizeHere = error.isOfSizeHere
+    }
 }

@@ -44,7 +44,10 @@ extension Replicator {
         let end = await replicate(over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) })
         shared.withLock { $0.counters.add(counters.snapshot) }
         // Else nobody knows what would have been offered.
-        if end.error == nil, end.ending == .complete { await forgetWithdrawn(missing.held, offered, correlation) }
+        if end.error == nil, end.ending == .complete {
+            await forgetWithdrawn(missing.held, offered, correlation)
+            await forgetTooLarge(missing.tooLarge)
+        }
         return end.error == nil && missing.concernsPushes
     }
 

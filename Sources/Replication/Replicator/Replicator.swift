@@ -14,7 +14,7 @@ public actor Replicator {
     public nonisolated let configuration: ReplicatorConfiguration
     let connector: any TransportConnector
     nonisolated let environment: Environment
-    private let memory: MemoryBudget
+    let memory: MemoryBudget
     nonisolated let logger: Logger
     nonisolated let shared: Mutex<Shared>
 
@@ -236,6 +236,7 @@ public actor Replicator {
                 ($0.retryInSeconds, $0.correlationID) = (nil, nil)
             }
             wasSuspended = false
+            await noteTooLarge()
             let end = await runOnce(resets: resets)
             comebacks = end.comesBack ? comebacks + 1 : 0
             if end.ending == .wantsLegacy, !speaksLegacy {
@@ -313,12 +314,8 @@ public actor Replicator {
     private func runOnce(resets: Bool) async -> SessionEnd {
         let transport: any MessageTransport
         shared.withLock { $0.setback.count = 0 }
-        do {
-            transport = try await connector.connect()
-        } catch let error as ReplicationError {
-            return SessionEnd(error: error)
-        } catch {
-            return SessionEnd(error: ReplicationError(network: .notConnected, message: "\(error)"))
+        do { transport = try await connector.connect() } catch {
+            return SessionEnd(error: error as? ReplicationError ?? ReplicationError(network: .notConnected, message: "\(error)"))
         }
         guard !isStopping, !isSuspended else {
             transport.drop()
@@ -345,6 +342,7 @@ public actor Replicator {
             if level == .idle {
                 self?.noteFlow()
                 self?.noteInStep()
+                self?.fetchMissing()
             }
             self?.update {
                 $0.activity = level

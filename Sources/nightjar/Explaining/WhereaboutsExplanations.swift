@@ -59,7 +59,8 @@ extension Explanation {
             "Mend the reason there, or change the document; then nightjar replicator NAME retry-refused. A peer of a listener has to connect anew."),
         Explanation(
             "refused_here", "The remote gave the document, and this database did not take it.",
-            "Mend the reason in the text: what changes is given again; nightjar replicator NAME start --reset asks for everything again."),
+            "Mend the reason in the text: what changes is given again, and what was too large when the agent starts with a larger limit; nightjar replicator NAME "
+                + "start --reset asks for everything again."),
         Explanation(
             "not_given", "The remote has not given the document: it does not have it, does not let this login read it, or has not come to it.",
             "Look whether it is there, whether this login may read it, and whether channels, document_ids or a source_filter leave it out; nightjar replicator NAME "

@@ -48,6 +48,12 @@ struct CouchLargeDocumentTests {
             #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
             #expect(words?.contains("document large has ") == true && words?.contains("this agent's limits.memory (4194304)") == true, "\(words ?? "")")
             let needed = words?.number(after: "limits: { memory } here to ")
+            // With that much it comes by itself; not before.
+            let asked = server.count("POST /_bulk_get")
+            #expect(try await pull(a, target, MemoryBudget(limit: 4 << 20)).0.counts.total == 0 && server.count("POST /_bulk_get") == asked)
+            let mended = try await pull(a, target, MemoryBudget(limit: try #require(needed))).0
+            #expect(mended.error == nil && mended.counts.pulled == 1 && mended.counts.failed == 0, "\(mended)")
+            #expect(try await a.get("large") != nil)
             let again = try TestDatabase()
             let second = try await pull(again, target, MemoryBudget(limit: try #require(needed)))
             #expect(second.0.error == nil && second.0.counts.pulled == 3, "\(second)")

@@ -103,10 +103,19 @@ struct PullActions {
         case .comeBackLater: session.reconnecting.comeBackLater()
         case .lookForRoom(let bytes): session.reconnecting.lookForRoom(bytes, link)
         case .comeBackNow: session.reconnecting.comeBack("reconnecting: there is room again for documents that did not fit")
-        case .report(let event): session.reports.report(event)
+        case .report(let event):
+            if event.error?.isOfSizeHere == true { noteTooLarge(event.id, link) }
+            session.reports.report(event)
         case .warn(let message): session.logger.warning("\(message)", metadata: ["peer": "\(session.transport.peerDescription)"])
         case .fail(let error): session.fail(error)
         }
+    }
+
+    /// Before a checkpoint passes it: the writer works in order.
+    private func noteTooLarge(_ id: DocumentID, _ link: CollectionLink) {
+        guard let remote = link.remote else { return }
+        let (bounds, collection) = (TooLargeDocuments.Bounds(session.memory, session.limits), link.collection)
+        session.write { try TooLargeDocuments.note(id, bounds, remote, collection, $0) } then: { _, _ in }
     }
 
     /// What the version in force has said of a revision before its blobs were fetched counts; about the others it is asked.

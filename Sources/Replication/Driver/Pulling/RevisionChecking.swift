@@ -69,12 +69,12 @@ enum RevisionChecking {
             return withExtendedLifetime(reservation) { check(revision, unusualKeys: unusualKeys) }
         }
         let isTooLarge = bytes > memory.workLimit
-        return .refused(
-            revision,
-            ReplicationError(
-                domain: .http, code: isTooLarge ? 413 : 503,
-                message: "document \(revision.id) has reserved keys, for which \(bytes) bytes of memory are needed; "
-                    + (isTooLarge ? "half of limits.memory (\(memory.limit)) is less" : "limits.memory (\(memory.limit)) has no room now")))
+        var error = ReplicationError(
+            domain: .http, code: isTooLarge ? 413 : 503,
+            message: "document \(revision.id) has reserved keys, for which \(bytes) bytes of memory are needed; "
+                + (isTooLarge ? "half of limits.memory (\(memory.limit)) is less" : "limits.memory (\(memory.limit)) has no room now"))
+        error.isOfSizeHere = isTooLarge
+        return .refused(revision, error)
     }
 
     private static func check(_ revision: ReceivedRevision, unusualKeys: Bool) -> CheckOutcome {
