@@ -194,8 +194,8 @@ public struct ReplicationLimitValues: Sendable {
     /// `refused_retry`: seconds until a continuous push offers again what the peer refused; doubles for each document with each refusal of the same
     /// version, up to `longest_refused_retry`. 0: only when the document changes, on another connection, or when it is asked for.
     public var refusedRetrySeconds = 60
-    /// `room_look`: seconds until a pull that had no room here looks whether there is some; doubles where it finds some that does not last,
-    /// up to `max_room_look`.
+    /// `room_look`: seconds between two looks of a pull that has no room here whether there is some. So long its wait lasts at least; twice as long where
+    /// what it found did not last, up to `max_room_look`.
     public var roomLookSeconds = 3
     /// `max_room_look`: the longest such time, in seconds.
     public var maximumRoomLookSeconds = 60

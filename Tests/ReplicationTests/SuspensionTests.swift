@@ -45,6 +45,29 @@ struct SuspensionTests {
         await replicator.stop()
     }
 
+    @Test("the wait for room is one of a connection, and ends with it")
+    func waitsForNoRoom() async throws {
+        let isFull = Mutex(true)
+        let a = try TestDatabase("a") { options in
+            options.refusal = { write, _ in if case .peers = write { isFull.withLock { $0 } ? "it is full" : nil } else { nil } }
+        }
+        let b = try TestDatabase("b")
+        try await b.put("x", "{}")
+        let replicator = Replicator(ReplicatorConfiguration(a, .pull, continuous: true), Hub(b))
+        await replicator.start()
+        #expect(await replicator.wait { $0.activity == .idle && $0.refusals.room?.code == 507 } != nil)
+        #expect(await replicator.suspend())
+        #expect(await replicator.wait { $0.activity == .offline && $0.refusals.room == nil } != nil)
+        #expect(await replicator.resume())
+        #expect(await replicator.wait { $0.activity == .idle && $0.refusals.room != nil } != nil)
+        await replicator.stop()
+        #expect(replicator.status.refusals.room == nil)
+        isFull.withLock { $0 = false }
+        await replicator.start()
+        try await a.wait { try await $0.count() == 1 }
+        await replicator.stop()
+    }
+
     @Test("started as one that is suspended, it connects only when it is resumed")
     func startedSuspended() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))

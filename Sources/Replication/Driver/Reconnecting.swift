@@ -10,6 +10,9 @@ final class Reconnecting {
     /// Of one of our own, that is spoken to by ids.
     private var mayGetVersions = false
 
+    /// Of pulls that wait for room.
+    private var roomLooks: [Int: RoomLooks] = [:]
+
     init(_ session: SessionDriver) { self.session = session }
 
     func start() {
@@ -52,16 +55,23 @@ final class Reconnecting {
         session.finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
 
-    /// Sees after a while whether there is room for so much. Where room comes and goes, ever more seldom.
+    /// Sees in a few seconds whether there is room for so much.
     func lookForRoom(_ bytes: Int, _ link: CollectionLink) {
         guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
-        let (slot, delay) = (link.slot, RetryDelay(first: session.limits.roomLookSeconds, longest: session.limits.maximumRoomLookSeconds))
-        session.later(milliseconds: delay.seconds(after: active.comebacks) * 1_000) { session in
+        let slot = link.slot
+        let looks = roomLooks[slot] ?? RoomLooks(session.limits, comebacks: active.comebacks)
+        roomLooks[slot] = looks
+        session.later(milliseconds: looks.pause * 1_000) { session in
             session.write { try $0.tryWriting(.peers, bytes: bytes) } then: { session, _ in
-                session.tell(session.links[slot], pull: .roomLooked(isThere: true))
+                session.reconnecting.lookedForRoom(isThere: true, slot)
             } failed: { session, _ in
-                session.tell(session.links[slot], pull: .roomLooked(isThere: false))
+                session.reconnecting.lookedForRoom(isThere: false, slot)
             }
         }
+    }
+
+    private func lookedForRoom(isThere: Bool, _ slot: Int) {
+        let isOver = roomLooks[slot]?.looked(isThere: isThere) ?? isThere
+        session.tell(session.links[slot], pull: .roomLooked(isThere: isOver))
     }
 }

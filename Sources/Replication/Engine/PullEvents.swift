@@ -113,7 +113,7 @@ enum PullAction: Sendable {
     case tellPushOfDecision([DocumentID])
     /// A document could not be had or stored: the peer has to offer it again, on another connection after a while.
     case comeBackLater
-    /// Sees, after a while, whether there is room for so much.
+    /// Sees, after a few seconds, whether there is room for so much.
     case lookForRoom(bytes: Int)
     /// There is room again: the peer offers on another connection what did not fit.
     case comeBackNow

@@ -19,6 +19,28 @@ struct RoomWait: Sendable {
     }
 }
 
+/// When room is looked for. A pull goes for it within seconds, but where it came and went before, not until the wait has lasted for as long as it is to.
+struct RoomLooks: Sendable {
+    /// Seconds between two looks.
+    let pause: Int
+    private let least: Int
+    private var lasted = 0
+
+    /// - Parameter comebacks: connections, one after the other, that ended to ask once more for what did not fit.
+    init(_ limits: ReplicationLimits, comebacks: Int) {
+        pause = limits.roomLookSeconds
+        least = RetryDelay(first: limits.roomLookSeconds, longest: limits.maximumRoomLookSeconds).seconds(after: comebacks)
+    }
+
+    /// A pause is over, and there is room or not.
+    ///
+    /// - Returns: whether the wait is over.
+    mutating func looked(isThere: Bool) -> Bool {
+        lasted += pause
+        return isThere && lasted >= least
+    }
+}
+
 extension PullMachine {
     /// A document cannot be had or stored now.
     mutating func postpone(

@@ -67,6 +67,22 @@ import Testing
         #expect(pull.on(.roomLooked(isThere: true)) == ["come back now"])
     }
 
+    /// Whoever has made room need not wait for a minute more; where it came and went, connections become seldom.
+    @Test func roomIsGoneForWithinSecondsOnceTheWaitHasLasted() {
+        var limits = ReplicationLimits()
+        (limits.roomLookSeconds, limits.maximumRoomLookSeconds) = (3, 60)
+        var first = RoomLooks(limits, comebacks: 0)
+        #expect(first.pause == 3)
+        #expect(first.looked(isThere: true))
+        var later = RoomLooks(limits, comebacks: 3)
+        #expect(later.pause == 3)
+        for _ in 0..<7 { #expect(!later.looked(isThere: true)) }
+        #expect([false, false, true].map { later.looked(isThere: $0) } == [false, false, true])
+        var last = RoomLooks(limits, comebacks: 40)
+        for _ in 0..<19 { #expect(!last.looked(isThere: true)) }
+        #expect(last.looked(isThere: true))
+    }
+
     /// They make the room.
     @Test func deletionsAndRemovalsAreTakenMeanwhile() {
         var pull = waiting()
