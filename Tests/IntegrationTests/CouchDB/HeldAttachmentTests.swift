@@ -33,4 +33,29 @@ struct HeldAttachmentTests {
         try await agent.waits("held", is: 0)
         for each in [agent, hub] { #expect(try await each.stop().status == 0) }
     }
+
+    @Test("a pull filter keeps large attachments off the line, over HTTP as over WebSocket, and another version has them come", arguments: ["http", "ws"])
+    func filtered(_ scheme: String) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
+        let couch = try CouchHTTP(hub)
+        for (name, text) in [("film", String(repeating: "reel ", count: 2_000)), ("note", "short")] {
+            let attachments = "{\"data\":{\"content_type\":\"text/plain\",\"data\":\"\(Base64.encode(Array(text.utf8)))\"}}"
+            try await couch.ok("PUT", "/main/\(name)", "{\"_attachments\":\(attachments)}", status: 201)
+        }
+        let folder = try TemporaryFolder()
+        func plugin(_ most: Int) -> String {
+            "return { pull_filter = function(doc) return doc._attachments.data.length <= \(most) end }\n"
+        }
+        try folder.write("plugins/small.lua", plugin(100))
+        let configuration = Configuration.edge(
+            to: try hub.port("edge"), type: "pull", collection: "{ pull_filter: small }", plugins: true, scheme: scheme)
+        let agent = try await AgentProcess.start(configuration, in: folder)
+        try await eventually("the small one is here") { try await agent.has("note") }
+        try await agent.waits("the other is rejected") { $0["rejected"]?.asInt64 == 1 && $0["activity"] == "idle" }
+        #expect(try await agent.replicator("hub")["blob_bytes_received"]?.asInt64 == 5)
+        try await agent.plugin("small", becomes: plugin(100_000))
+        try await eventually("it comes") { try await agent.has("film") }
+        try await agent.waits("all of it") { $0["blob_bytes_received"]?.asInt64 == 10_005 }
+        for each in [agent, hub] { #expect(try await each.stop().status == 0) }
+    }
 }
