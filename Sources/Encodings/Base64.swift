@@ -81,3 +81,34 @@ public enum Base64 {
         return bytes
     }
 }
+
+/// Base64url without padding (RFC 4648 section 5), as JSON Web Tokens have it.
+extension Base64 {
+    public static func encodeURL(_ bytes: [UInt8]) -> String {
+        let text = encode(bytes).utf8.prefix { $0 != 0x3D }.map { byte in
+            switch byte {
+            case UInt8(ascii: "+"): UInt8(ascii: "-")
+            case UInt8(ascii: "/"): UInt8(ascii: "_")
+            default: byte
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// The bytes; nil for anything that ``encodeURL(_:)`` does not make.
+    public static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
+        var standard: [UInt8] = []
+        standard.reserveCapacity(text.utf8.count + 2)
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "-"): standard.append(UInt8(ascii: "+"))
+            case UInt8(ascii: "_"): standard.append(UInt8(ascii: "/"))
+            case UInt8(ascii: "+"), UInt8(ascii: "/"), 0x3D: return nil
+            default: standard.append(byte)
+            }
+        }
+        guard standard.count % 4 != 1 else { return nil }
+        while standard.count % 4 != 0 { standard.append(0x3D) }
+        return standard.withUnsafeBufferPointer { decode($0) }
+    }
+}

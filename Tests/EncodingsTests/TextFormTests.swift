@@ -19,7 +19,17 @@ import Encodings
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count &* 11) }
             #expect(Base64.decode(Base64.encode(bytes)) == bytes)
             #expect(Hex.decode(Hex.encode(bytes)) == bytes)
+            #expect(Base64.decodeURL(Base64.encodeURL(bytes)) == bytes)
         }
+    }
+
+    @Test(arguments: ["A", "Zg==", "Zh", "Zm9=", "Zm+_", "Zm/-", "Zm9v\n", "Zm 9", "Zé"])
+    func badBase64URLIsRefused(text: String) { #expect(Base64.decodeURL(text) == nil) }
+
+    @Test func base64URLHasNoPaddingAndTwoOtherCharacters() {
+        #expect(Base64.encodeURL([0xFB, 0xFF, 0xFE, 0x66]) == "-__-Zg")
+        #expect(Base64.decodeURL("-__-Zg") == [0xFB, 0xFF, 0xFE, 0x66])
+        #expect(Base64.decodeURL("") == [])
     }
 
     @Test func hexTakesPairsOnly() {
