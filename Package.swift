@@ -252,7 +252,7 @@ let package = Package(
 
         .testTarget(
             name: "AgentTests",
-            dependencies: ["Agent", "AgentConfiguration", "Documents", "DocumentStore", "Environment", "Encodings", "Interfaces", "PluginHost", "Replication", "TLS", "TestSupport", .product(name: "Logging", package: "swift-log")],
+            dependencies: ["Agent", "AgentConfiguration", "Digests", "Documents", "DocumentStore", "Environment", "Encodings", "Interfaces", "PluginHost", "Replication", "TLS", "TestSupport", .product(name: "Logging", package: "swift-log")],
             swiftSettings: strict),
         .testTarget(name: "HouseTests", dependencies: ["nightjar", "Documents", "TestSupport"], swiftSettings: strict),
 
@@ -273,7 +273,7 @@ let package = Package(
 
         // The product as its users meet it: processes, sockets and files.
         .target(
-            name: "TestSupport", dependencies: ["BLIP", "Digests", "Documents", "Encodings", .product(name: "NIOCore", package: "swift-nio")],
+            name: "TestSupport", dependencies: ["BLIP", "COpenSSL", "Digests", "Documents", "Encodings", .product(name: "NIOCore", package: "swift-nio")],
             path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(name: "CommandLineTests", dependencies: ["nightjar", "TestSupport", "Digests", "Documents"], swiftSettings: strict),
         .testTarget(

@@ -318,6 +318,7 @@ package actor Agent {
             policies: ListenerPolicies(
                 authenticator: try password.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
                 certificateAuthenticator: try certificate.map { try source.certificateAuthenticator($0, usedBy: "\(name) authenticator") },
+                tokens: try settings.tokens.map { try TokenAuthenticator.make($0, listener: settings.name.value, time: environment.time) },
                 pushFilter: try settings.pushFilter.map { try source.pushFilter($0, usedBy: "\(name) push_filter") },
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },

@@ -21,7 +21,7 @@ extension AgentSettings {
             advice.append(
                 ConfigurationProblem(
                     at: listener.disableTLS.position,
-                    "listener \(ValueQuoting.quoted(listener.name.value)): peers send their passwords in clear text, and everybody on the way can read them: leave "
+                    "listener \(ValueQuoting.quoted(listener.name.value)): peers send their \(listener.authenticator == nil ? "tokens" : "passwords") in clear text, and everybody on the way can read them: leave "
                         + "disable_tls out, or bind it to 127.0.0.1 behind a proxy with TLS"))
         }
         for replicator in replicators {
@@ -118,8 +118,8 @@ extension ReplicatorSettings {
 }
 
 extension ListenerSettings {
-    /// Whether names and passwords come in over a network that others may listen to.
-    fileprivate var takesLoginsInClearText: Bool { endpoint == nil && disableTLS.value && authenticator != nil && !isLoopback }
+    /// Whether passwords or tokens come in over a network that others may listen to.
+    fileprivate var takesLoginsInClearText: Bool { endpoint == nil && disableTLS.value && (authenticator != nil || tokens != nil) && !isLoopback }
 
     /// On this machine, as far as the configuration tells.
     fileprivate func isReached(by target: ReplicatorTarget) -> Bool {

@@ -4,6 +4,7 @@ extension AgentSettings {
         var secrets: [Secret?] = [admin?.token?.value] + (admin?.tokens.map(\.token.value) ?? [])
         for listener in listeners {
             if case .files(_, _, let passphrase)? = listener.identity { secrets.append(passphrase) }
+            secrets.append(listener.tokens?.secret?.value)
         }
         for replicator in replicators {
             secrets.append(replicator.proxy?.password?.value)

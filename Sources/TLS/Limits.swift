@@ -19,6 +19,10 @@ package enum TLSLimits {
     package static let derivationIterations: Int64 = 10_000_000
     /// Objects that one provider URI may bring in.
     package static let storeObjects = 100
+    /// Bits of RSA keys that verify signatures: weaker ones are refused everywhere, larger ones only cost time.
+    package static let rsaBits = 2048...8192
+    /// Bytes of a secret that verifies signatures (HS256), at least: as many as its digest has.
+    package static let sharedSecretBytes = 32
     /// Characters of a name or reason that stand in an error.
     package static let quotedCharacters = 200
 }

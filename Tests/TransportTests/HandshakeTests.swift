@@ -59,6 +59,14 @@ import Testing
     }
 
     @Test(arguments: [
+        ("Bearer a.b.c", "a.b.c"), ("bearer  a.b.c ", "a.b.c"), ("Basic dXNlcjpwYXNz", nil), ("Bearer", nil), ("Bearera.b.c", nil), ("", nil),
+    ] as [(String, String?)])
+    func bearerToken(value: String, expected: String?) {
+        #expect(WebSocketHandshake.bearerToken(["Authorization": value]) == expected)
+        #expect(WebSocketHandshake.bearerToken([:]) == nil)
+    }
+
+    @Test(arguments: [
         ("/db/_blipsync", "db"), ("/base/path/my%20db/_blipsync", "my db"), ("/db/_blipsync/", nil), ("/_blipsync", nil), ("/db/x_blipsync", nil), ("/db/doc", nil),
     ] as [(String, String?)])
     func databaseOfThePath(path: String, database: String?) {

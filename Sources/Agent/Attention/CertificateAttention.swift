@@ -6,9 +6,10 @@ import TLS
 /// Certificates that end: those in use, their authorities, pins, and the server met last.
 extension Agent {
     nonisolated func certificateAttention(of listener: PeerListener, now: Int64) -> [Attention] {
-        guard let security = listener.security else { return [] }
         let subject = "listener \(listener.settings.name.value)"
-        var list = Self.attention(of: security.identity, subject, now: now)
+        let tokens = listener.policies.tokens?.failure.map { [Self.refused(subject, "authenticator.jwt", "\($0)")] } ?? []
+        guard let security = listener.security else { return tokens }
+        var list = tokens + Self.attention(of: security.identity, subject, now: now)
         if let failure = security.rootsFailure { list.append(Self.refused(subject, "roots", "\(failure)")) }
         if let failure = security.revokedFailure { list.append(Self.refused(subject, "crl", "\(failure)")) }
         for root in security.rootCertificates { list += Self.ending(root, "the authority \(root.subject)", subject, now: now, gravely: true) }

@@ -127,12 +127,14 @@ extension PeerListener {
             var way = ""
             if let found = sessions.find(cookies, ""), let session = await admitted(by: found, remote: request.connection.remoteAddress) {
                 (name, way) = (session.principal.name, ",\"authenticated\":\"cookie\"")
+            } else if policies.tokens != nil, request.bearerToken != nil {
+                (name, way) = (try await caller(request, "").principal.name, ",\"authenticated\":\"jwt\"")
             } else if request.basicCredentials != nil {
                 (name, way) = (try await caller(request, "").principal.name, ",\"authenticated\":\"default\"")
             }
             let user = name.map { JSONValue.string($0).text } ?? "null"
-            return .json(
-                "{\"ok\":true,\"userCtx\":{\"name\":\(user),\"roles\":[]},\"info\":{\"authentication_handlers\":[\"cookie\",\"default\"]\(way)}}\n")
+            let handlers = policies.tokens == nil ? "[\"cookie\",\"default\"]" : "[\"cookie\",\"jwt\",\"default\"]"
+            return .json("{\"ok\":true,\"userCtx\":{\"name\":\(user),\"roles\":[]},\"info\":{\"authentication_handlers\":\(handlers)\(way)}}\n")
         }
     }
 
@@ -145,7 +147,7 @@ extension PeerListener {
         case .refused(.accept): throw HTTPError(500, "the login was not decided")
         case .accepted(let principal, let proof):
             // CouchDB's replicator takes it that there are none, and goes on with what it has.
-            guard case .password = proof else { throw HTTPError(404, "this listener asks for no password, so there are no sessions") }
+            guard case .password = proof else { throw HTTPError(404, noSession(for: proof)) }
             let id = sessions.open("", principal, proof, generation: generation)
             let name = principal.name.map { JSONValue.string($0).text } ?? "null"
             return .couchSession(

@@ -16,6 +16,7 @@ struct JudgingRound {
         case .nothing: return true
         case .password(let credentials): shown = [credentials.username, credentials.password]
         case .certificate(let chain): shown = chain.map(\.sha256)
+        case .token(let token): shown = [token.text]
         }
         let login = (shown + [PeerListener.host(of: remote)]).map { Array($0.utf8) }
         if let known = verdicts[login] { return PeerAuthentication.isSame(known, principal) }

@@ -7,6 +7,8 @@ package struct ListenerPolicies: Sendable {
     package var authenticator: (any PasswordAuthenticator)?
     /// Asked instead of ``authenticator`` about peers that show a certificate.
     package var certificateAuthenticator: (any CertificateAuthenticator)?
+    /// Asked instead of both about peers that show a bearer token.
+    var tokens: TokenAuthenticator?
     /// What peers may pull.
     package var pushFilter: (any DocumentFilter)?
     /// What peers may push.

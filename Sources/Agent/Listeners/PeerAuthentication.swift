@@ -1,4 +1,7 @@
+import Digests
+import Encodings
 import Environment
+import HTTPServer
 import Interfaces
 import Logging
 import Replication
@@ -6,7 +9,7 @@ import Synchronization
 import TLS
 import Transport
 
-/// Finds out who a peer is, by what the listener asks for: nothing, a certificate, or a name and a password.
+/// Finds out who a peer is, by what the listener asks for: nothing, a certificate, a name and a password, or a token.
 ///
 /// The TLS handshake has proved by then that the peer holds the key of its certificate and, where the listener has `roots`, that
 /// one of them vouches for it.
@@ -21,6 +24,15 @@ final class PeerAuthentication: Sendable {
         case nothing
         case password(BasicCredentials)
         case certificate([PeerCertificate])
+        case token(PeerToken)
+    }
+
+    /// What was found out about a login.
+    private struct Finding: Sendable {
+        var verdict: AuthenticationVerdict
+        var proof: Proof
+        /// For the log, where it is known why it was refused.
+        var why = ""
     }
 
     private let listener: String
@@ -47,6 +59,7 @@ final class PeerAuthentication: Sendable {
     }
 
     func authenticate(_ request: UpgradeRequest) async -> Outcome {
+        if let tokens = policies.tokens, let token = request.bearerToken { return await judge(token, tokens, request) }
         let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
         if let authenticator = policies.certificateAuthenticator {
             guard !chain.isEmpty else {
@@ -54,23 +67,36 @@ final class PeerAuthentication: Sendable {
                 return .refused(.refuse(status: 401, reason: "a client certificate is needed"))
             }
             let shown = chain.map { PeerCertificate($0) }
-            return await guarded(request, user: chain[0].commonName ?? chain[0].subject, .certificate(shown)) {
-                await authenticator.authenticate(chain: shown, listener: listener, remote: request.remoteAddress)
+            return await guarded(request, user: chain[0].commonName ?? chain[0].subject) {
+                Finding(verdict: await authenticator.authenticate(chain: shown, listener: listener, remote: request.remoteAddress), proof: .certificate(shown))
             }
         }
         if let authenticator = policies.authenticator {
-            guard let credentials = request.basicCredentials else { return .refused(Self.loginRequired) }
-            return await guarded(request, user: credentials.username, .password(credentials)) {
-                await authenticator.authenticate(
+            guard let credentials = request.basicCredentials else { return .refused(loginRequired) }
+            return await guarded(request, user: credentials.username) {
+                let verdict = await authenticator.authenticate(
                     username: credentials.username, password: credentials.password, listener: listener, remote: request.remoteAddress)
+                return Finding(verdict: verdict, proof: .password(credentials))
             }
         }
+        if policies.tokens != nil { return .refused(loginRequired) }
         if let user = request.endpointUser { return .accepted(Principal(name: user), .nothing) }
         if checksCertificates, let leaf = chain.first { return .accepted(Principal(name: leaf.commonName ?? leaf.subject), .nothing) }
         return .accepted(.anonymous, .nothing)
     }
 
-    /// A value each time that somebody who was let in may not be any more.
+    /// Whom a token names is believed once its signature is right, so that failures are not counted for that user but for the token itself, and for
+    /// the address: nobody keeps another out by tokens with his name, and one who shows a good token waits no longer than a password from there would.
+    private func judge(_ token: String, _ tokens: TokenAuthenticator, _ request: UpgradeRequest) async -> Outcome {
+        await guarded(request, user: "token \(Hex.encode(SHA256.hash(Array(token.utf8)).prefix(16)))", shownAs: "a bearer token") {
+            switch tokens.judge(token) {
+            case .accepted(let principal, let token): Finding(verdict: .accepted(principal), proof: .token(token))
+            case .refused(let problem): Finding(verdict: .refused, proof: .nothing, why: problem.reason)
+            }
+        }
+    }
+
+    /// A value each time that somebody who was let in may not be any more. Keys of tokens are looked at by the listener itself.
     func changes() -> AsyncStream<String>? { policies.certificateAuthenticator?.versionChanges() ?? policies.authenticator?.versionChanges() }
 
     /// Whether a peer that was let in would be let in again, as the same. One about whom the authenticator fails now would not.
@@ -83,7 +109,11 @@ final class PeerAuthentication: Sendable {
         // In one line of the queue: new logins take turns with all that are judged again.
         let login = LoginGuard.Login(user: "", origin: "judged again")
         return try? await queue.run(login, isKnown: true) { () -> AuthenticationVerdict in
-            switch (proof, policies.authenticator, policies.certificateAuthenticator) {
+            if case .token(let shown) = proof, let tokens = policies.tokens {
+                guard case .accepted(let again, _) = tokens.judge(shown.text) else { return .refused }
+                return .accepted(again)
+            }
+            return switch (proof, policies.authenticator, policies.certificateAuthenticator) {
             case (.password(let shown), let authenticator?, _):
                 await authenticator.authenticate(username: shown.username, password: shown.password, listener: listener, remote: remote)
             case (.certificate(let chain), _, let authenticator?):
@@ -102,8 +132,12 @@ final class PeerAuthentication: Sendable {
 
     /// Asks when it is this login's turn, unless too many have failed. The guard is asked twice: a refusal that is certain costs no
     /// place in the queue, and those that ran while this one waited may have been guesses.
+    ///
+    /// - Parameters:
+    ///   - user: for whom failures are counted.
+    ///   - shown: who that is for people; nil: the same.
     private func guarded(
-        _ request: UpgradeRequest, user: String, _ proof: Proof, _ ask: () async -> AuthenticationVerdict
+        _ request: UpgradeRequest, user: String, shownAs shown: String? = nil, _ ask: () async -> Finding
     ) async -> Outcome {
         let login = LoginGuard.Login(user: user, origin: request.origin)
         do throws(LoginQueue.Refusal) {
@@ -111,7 +145,7 @@ final class PeerAuthentication: Sendable {
                 if let wait = wait(login), await !hold(login, for: wait) { return .refused(Self.tooManyFailures(wait)) }
                 let outcome = try await queue.run(login, isKnown: failures.withLock { $0.knows(login) }) { () async -> Outcome? in
                     if wait(login) != nil { return nil }
-                    return judged(await ask(), login, request, user: user, proof)
+                    return judged(await ask(), login, request, user: shown ?? user)
                 }
                 if let outcome { return outcome }
             }
@@ -147,23 +181,21 @@ final class PeerAuthentication: Sendable {
         return true
     }
 
-    private func judged(
-        _ verdict: AuthenticationVerdict, _ login: LoginGuard.Login, _ request: UpgradeRequest, user: String, _ proof: Proof
-    ) -> Outcome {
-        switch verdict {
+    private func judged(_ finding: Finding, _ login: LoginGuard.Login, _ request: UpgradeRequest, user: String) -> Outcome {
+        switch finding.verdict {
         case .accepted(var principal):
             failures.withLock { $0.succeeded(login, at: now) }
             if principal.name == nil { principal.name = user }
-            return .accepted(principal, proof)
+            return .accepted(principal, finding.proof)
         case .refused:
             let wait = failures.withLock { $0.failed(login, at: now) }
             policies.refusedLogin(user, login.origin)
             logger.notice(
-                "login refused\(wait.map { "; its next one is not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
+                "login refused\(finding.why.isEmpty ? "" : ": \(finding.why)")\(wait.map { "; its next one is not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
                 metadata: ["user": "\(user)", "peer": "\(request.remoteAddress)"])
+            if !finding.why.isEmpty { return .refused(Self.tokenRefused) }
             return .refused(
-                policies.certificateAuthenticator == nil
-                    ? Self.loginRequired : .refuse(status: 401, reason: "this client certificate is not let in"))
+                policies.certificateAuthenticator == nil ? loginRequired : .refuse(status: 401, reason: "this client certificate is not let in"))
         case .failed(let failure):
             // Whoever comes while a start still runs the plugin's tests is let in a moment later.
             logger.log(
@@ -181,10 +213,19 @@ final class PeerAuthentication: Sendable {
     /// Monotonic seconds.
     private var now: Double { Double(time.monotonicNanoseconds()) / 1e9 }
 
-    private static var loginRequired: UpgradeDecision {
+    private var loginRequired: UpgradeDecision {
+        let password = "a user name and the right password are needed"
+        var headers: HeaderList = policies.authenticator == nil ? [:] : ["WWW-Authenticate": "Basic realm=\"Nightjar\""]
+        guard policies.tokens != nil else { return .refuse(status: 401, reason: password, headers: headers) }
+        headers.add("WWW-Authenticate", "Bearer realm=\"Nightjar\"")
+        return .refuse(status: 401, reason: policies.authenticator == nil ? "a bearer token is needed" : "\(password), or a bearer token", headers: headers)
+    }
+
+    /// The log says why.
+    private static var tokenRefused: UpgradeDecision {
         .refuse(
-            status: 401, reason: "a user name and the right password are needed",
-            headers: ["WWW-Authenticate": "Basic realm=\"Nightjar\""])
+            status: 401, reason: "the bearer token is not taken: it has ended, or is not for this service",
+            headers: ["WWW-Authenticate": "Bearer realm=\"Nightjar\", error=\"invalid_token\""])
     }
 
     /// 429 is transient for Couchbase Lite: a rightful client behind the same address comes back.

@@ -102,6 +102,37 @@ extension PeerListener {
 
     private static var anotherLogin: String { "its login is not what it was" }
 
+    // MARK: - Tokens
+
+    /// Takes in keys that changed, and puts off those whose tokens have ended or are signed by none of the keys any more. By the clock of the wall, which
+    /// is the one that tokens are dated by.
+    func refreshTokens() async {
+        guard let tokens = policies.tokens else { return }
+        if tokens.refresh(logger) { await judgeTokensAgain() }
+        let now = time.wallSeconds()
+        func isOver(_ proof: PeerAuthentication.Proof) -> Bool {
+            if case .token(let token) = proof { token.end <= now } else { false }
+        }
+        for caller in callers.all where isOver(caller.proof) { end(caller, Self.endedToken) }
+        for connection in state.withLock({ $0.connections.values.filter { isOver($0.proof) } }) { await end(connection, Self.endedToken, "log in again") }
+    }
+
+    /// As ``judgeAgain()``, for those who came by a token: other logins are what they were. One who is on the way in is judged by the new number.
+    private func judgeTokensAgain() async {
+        func isToken(_ proof: PeerAuthentication.Proof) -> Bool { if case .token = proof { true } else { false } }
+        let (generation, peers) = state.withLock { state in
+            state.generation += 1
+            return (state.generation, state.connections.filter { isToken($0.value.proof) }.keys.sorted())
+        }
+        let callers = callers.all.filter { isToken($0.proof) }
+        for caller in callers { caller.admission?.doubt(generation) }
+        var round = JudgingRound(authentication)
+        for caller in callers { await judgeAgain(caller, generation, &round) }
+        for key in peers { await judgeAgain(key, &round) }
+    }
+
+    private static var endedToken: String { "its token has ended" }
+
     // MARK: - Other authorities
 
     /// Takes in TLS files that changed. Whoever none of the authorities vouches for any more has to go.

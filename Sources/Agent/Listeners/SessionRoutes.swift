@@ -78,13 +78,18 @@ extension PeerListener {
         case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
         case .refused(.accept): throw HTTPError(500, "the login was not decided")
         case .accepted(let principal, let proof):
-            guard case .password = proof else { throw HTTPError(400, "this listener asks for no password, so there are no sessions") }
+            guard case .password = proof else { throw HTTPError(400, noSession(for: proof)) }
             guard serves(database) else { throw HTTPError(404, "there is no database \"\(database)\" here") }
             let id = sessions.open(database, principal, proof, generation: generation)
             var answer = Self.answer(principal)
             answer.headers.add("Set-Cookie", setCookie(id, database))
             return answer
         }
+    }
+
+    /// A session would outlive the token that opened it.
+    func noSession(for proof: PeerAuthentication.Proof) -> String {
+        if case .token = proof { "a session is opened by a name and a password; a token is shown with each request" } else { "this listener asks for no password, so there are no sessions" }
     }
 
     /// The session, if its user would be let in still, as the same. Else it ends.

@@ -40,6 +40,12 @@ extension ConfigurationCheck {
             for root in listener.roots { report(TLSFileCheck.roots(root.value, now: now), "\(name) roots", at: root.position) }
             for list in listener.revocationLists { report(TLSFileCheck.revocationLists(list.value), "\(name) crl", at: list.position) }
         }
+        for listener in settings.listeners {
+            guard let keys = listener.tokens?.keys else { continue }
+            do throws(TLSFileError) { _ = try TokenKey.read(keys.value) } catch {
+                report([error], "listener \"\(listener.name.value)\" authenticator.jwt", at: keys.position)
+            }
+        }
         for replicator in settings.replicators {
             let name = "replicator \"\(replicator.name.value)\""
             if let identity = replicator.authenticator?.identity { report(identity, "\(name) authenticator") }

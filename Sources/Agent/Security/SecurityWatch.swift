@@ -2,7 +2,8 @@ import Environment
 import Logging
 import Replication
 
-/// Looks at the files of identities and authorities now and then, so that a renewed certificate needs no restart.
+/// Looks at the files of identities, authorities and keys of tokens now and then, so that a renewed one needs no restart; and at the clock, for tokens
+/// that end.
 struct SecurityWatch: Sendable {
     /// `tls_files_interval`: seconds between two looks. A look costs one call of the system for each file.
     private static let seconds = 5
@@ -31,7 +32,10 @@ struct SecurityWatch: Sendable {
 
     /// Looks now.
     func refresh() async {
-        for listener in listeners() { await listener.refreshSecurity() }
+        for listener in listeners() {
+            await listener.refreshSecurity()
+            await listener.refreshTokens()
+        }
         for (security, logger) in replicators() where security.refresh(logger) { changed(security) }
         for (name, secrets) in secrets().sorted(by: { $0.key < $1.key }) where secrets.refresh() { secretsChanged(name) }
     }

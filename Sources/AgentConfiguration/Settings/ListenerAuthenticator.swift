@@ -3,23 +3,67 @@ package enum ListenerAuthenticator: Sendable, Equatable {
     /// `none`, written out: everybody may.
     case everybody(SourcePosition)
     case plugin(PluginReference)
+    /// Tokens that others sign; the plugin decides about who comes without one.
+    case tokens(TokenSettings, beside: PluginReference?)
 
     package static func == (left: Self, right: Self) -> Bool {
         switch (left, right) {
         case (.everybody, .everybody): true
         case (.plugin(let one), .plugin(let other)): one == other
+        case (.tokens(let one, let beside), .tokens(let other, let otherBeside)): one == other && beside == otherBeside
         default: false
         }
     }
 }
 
+/// The keys of all forms.
+struct ListenerAuthenticatorSection: Sendable, ConfigurationSection {
+    var plugin: Located<String>?
+    var params: ConfigurationNode?
+    var tokens: TokenSettings?
+    var position = SourcePosition.none
+
+    static let sectionName = "listener_authenticator"
+    static let keys: [Key<ListenerAuthenticatorSection>] = [
+        Key("plugin", optional: \.plugin, Form.text(.plugin).located, "Plugin that judges names and passwords, or certificates."),
+        Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
+        Key("jwt", optional: \.tokens, Form<TokenSettings>.section, "JSON Web Tokens that are taken as Authorization: Bearer. With a plugin beside it: who shows none is the plugin's to judge."),
+    ]
+
+    static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    func check(_ reading: inout Reading) {
+        if let params, plugin == nil { reading.report(at: params.position, "\"params\" needs a \"plugin\" beside it") }
+        if plugin == nil, params == nil, tokens == nil { reading.report(at: position, "expected a \"plugin\" or \"jwt\", or both; found nothing") }
+    }
+
+    /// Nil if the check failed; then a problem is reported.
+    var authenticator: ListenerAuthenticator? {
+        let reference = plugin.map { plugin in
+            var reference = PluginReference()
+            (reference.plugin, reference.params, reference.position) = (plugin, params, position)
+            return reference
+        }
+        if let tokens { return .tokens(tokens, beside: reference) }
+        return reference.map { .plugin($0) }
+    }
+}
+
 extension Form where Value == ListenerAuthenticator {
-    private static let expectation = "none, \(Form<PluginReference>.plugin.expected)"
+    private static let expectation =
+        "none, \(TextSyntax.plugin.expected), or a mapping with the keys \(ListenerAuthenticatorSection.keys.map(\.name).joined(separator: ", "))"
 
     /// A plugin of that name is written `{ plugin: none }`.
     static let listenerAuthenticator = Form<ListenerAuthenticator>(
-        shape: Form<PluginReference>.plugin.shape, expected: expectation,
+        shape: .anyOf([.text(pattern: TextSyntax.plugin.pattern), .section(ListenerAuthenticatorSection.shape)]), expected: expectation,
         read: { node, reading in
+            guard node.scalar != nil else {
+                guard node.entries != nil else {
+                    reading.reportMismatch(node, expected: expectation)
+                    return nil
+                }
+                return ListenerAuthenticatorSection.read(node, &reading)?.authenticator
+            }
             if let scalar = node.scalar, !scalar.isUnresolved {
                 if scalar.text == "none" { return .everybody(node.position) }
                 guard TextSyntax.plugin.accepts(scalar.text) else {
@@ -27,7 +71,11 @@ extension Form where Value == ListenerAuthenticator {
                     return nil
                 }
             }
-            return Form<PluginReference>.plugin.read(node, &reading).map { .plugin($0) }
+            return Form<String>.text(.plugin).read(node, &reading).map { name in
+                var reference = PluginReference()
+                (reference.plugin, reference.position) = (Located(name, at: node.position), node.position)
+                return .plugin(reference)
+            }
         })
 }
 

@@ -27,6 +27,7 @@ extension ListenerSettings {
         if clientCertificates.value != .none { reading.report(at: clientCertificates.position, "\"client_certificates\" \(why)") }
         if let root = roots.first { reading.report(at: root.position, "\"roots\" \(why)") }
         if let list = revocationLists.first { reading.report(at: list.position, "\"crl\" \(why)") }
+        if let tokens { reading.report(at: tokens.position, "\"jwt\" \(why), where peers show no token") }
         if let mode, scheme != .unix { reading.report(at: mode.position, "\"mode\" is of Unix domain sockets (unix:)") }
         guard authentication == nil else { return }
         if scheme != .unix, user == nil {

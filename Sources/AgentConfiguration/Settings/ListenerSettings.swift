@@ -66,7 +66,16 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
 
     /// The plugin that decides who may connect, nil where there is none.
     package var authenticator: PluginReference? {
-        if case .plugin(let reference) = authentication { reference } else { nil }
+        switch authentication {
+        case .plugin(let reference): reference
+        case .tokens(_, let beside): beside
+        case .everybody, nil: nil
+        }
+    }
+
+    /// The tokens that are taken as logins, nil where none are.
+    package var tokens: TokenSettings? {
+        if case .tokens(let tokens, _) = authentication { tokens } else { nil }
     }
 
     static let sectionName = "listener"
@@ -87,7 +96,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
         Key("identity", optional: \.identity, .identity,
             "Label in the key store, certificate and key files, or a pkcs11: URI. Absent: anonymous self-signed, kept for the next start."),
         Key("authenticator", optional: \.authentication, .listenerAuthenticator,
-            "Plugin that decides who may connect, or none for everybody; absent only on loopback or with required client certificates."),
+            "Plugin or JSON Web Tokens that decide who may connect, or none for everybody; absent only on loopback or with required client certificates."),
         Key("client_certificates", \.clientCertificates, Form<ClientCertificates>.choice.located, "Whether clients must show a certificate."),
         Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of the authorities of client certificates."),
         Key("crl", \.revocationLists, Form<String>.path.located.list(of: "PEM files"),

@@ -97,4 +97,12 @@ enum WebSocketHandshake {
         else { return nil }
         return BasicCredentials(username: username, password: password)
     }
+
+    /// The token of an `Authorization: Bearer` header (RFC 6750); nil if there is none.
+    static func bearerToken(_ headers: HeaderList) -> String? {
+        guard let value = headers.first("Authorization") else { return nil }
+        let parts = HeaderList.trim(Substring(value).utf8).split(separator: 0x20, maxSplits: 1)
+        guard parts.count == 2, HeaderList.sameName(String(Substring(parts[0])), "Bearer") else { return nil }
+        return String(Substring(HeaderList.trim(parts[1])))
+    }
 }

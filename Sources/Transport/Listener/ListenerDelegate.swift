@@ -43,6 +43,9 @@ public struct UpgradeRequest: Sendable {
     public var securePeer: SecurePeer?
     /// At a message endpoint: who the system says, or the configuration, is on the other side.
     public var endpointUser: String?
+
+    /// From `Authorization: Bearer`.
+    package var bearerToken: String? { WebSocketHandshake.bearerToken(headers) }
 }
 
 /// User name and password of HTTP's Basic scheme (RFC 7617).

@@ -98,6 +98,8 @@ struct UpgradeResponder: Sendable {
 extension HTTPRequest {
     /// User and password of `Authorization: Basic`.
     package var basicCredentials: BasicCredentials? { WebSocketHandshake.basicCredentials(headers) }
+    /// The token of `Authorization: Bearer`.
+    package var bearerToken: String? { WebSocketHandshake.bearerToken(headers) }
     /// Who is behind the secure layer; nil without one.
     package var securePeer: SecurePeer? { connection.identity as? SecurePeer }
 }

@@ -61,6 +61,10 @@ extension Explanation {
         Explanation(
             "login_attempts", "A user or address has shown 20 wrong passwords and waits, up to 300 seconds.",
             "Mend the password in the replicator's configuration; the wait ends by itself."),
+        Explanation(
+            "jwt_bytes", "A JSON Web Token is larger than 8 KiB, which no login needs.",
+            "Have the issuer put fewer claims into it, such as groups of the user that nobody here asks for."),
+        Explanation("jwt_keys", "A file with keys of JSON Web Tokens has more than 64 of them.", "Keep those that tokens are signed with, by the kid in their headers."),
         Explanation("max_event_streams", "64 readers follow /api/events already.", "Close dashboards that nobody looks at."),
         Explanation("connect_time", "No connection within the time for it.", "Look whether a firewall drops packets on the way: nightjar doctor."),
         Explanation("max_collections", "The database has as many collections as it may.", "Use fewer; documents can be told apart by a field."),

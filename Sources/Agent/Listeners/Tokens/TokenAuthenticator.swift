@@ -1,0 +1,92 @@
+import AgentConfiguration
+import Environment
+import Interfaces
+import Logging
+import Synchronization
+import TLS
+
+/// A token that a peer has shown, kept as long as it is connected so that it can be judged again.
+struct PeerToken: Sendable {
+    var text: String
+    /// Seconds since 1970 from which on it is not taken any more.
+    var end: Int64
+}
+
+/// Judges JSON Web Tokens by the keys of a file and a secret, as they are now. It asks nobody: what an issuer revokes before its end is taken until then.
+final class TokenAuthenticator: Sendable {
+    enum Verdict: Sendable {
+        case accepted(Principal, PeerToken)
+        case refused(TokenProblem)
+    }
+
+    private let rules: TokenRules
+    private let algorithms: Set<SignatureAlgorithm>
+    private let files: ReloadableFiles<[TokenKey]>?
+    /// The secret, and the key that it is.
+    private let shared: Mutex<(secret: Secret, key: TokenKey)?>
+    private let time: any TimeSource
+
+    /// - Parameter listener: named in problems.
+    static func make(_ settings: TokenSettings, listener: String, time: any TimeSource) throws(ConfigurationProblem) -> TokenAuthenticator {
+        let files: ReloadableFiles<[TokenKey]>?
+        do throws(TLSFileError) {
+            files = try settings.keys.map { path throws(TLSFileError) in
+                try .reading([path.value]) { () throws(TLSFileError) in try TokenKey.read(path.value) }
+            }
+        } catch { throw ConfigurationProblem(at: settings.keys?.position ?? settings.position, "listener \"\(listener)\" authenticator.jwt: \(error)") }
+        do throws(CertificateError) {
+            let shared = try settings.secret.map { secret throws(CertificateError) in (secret.value, try key(secret.value)) }
+            return TokenAuthenticator(settings, files, shared, time)
+        } catch { throw ConfigurationProblem(at: settings.secret?.position ?? settings.position, "listener \"\(listener)\" authenticator.jwt: \(error)") }
+    }
+
+    /// Does not throw: see ``ReloadableFiles``.
+    private init(_ settings: TokenSettings, _ files: ReloadableFiles<[TokenKey]>?, _ shared: (Secret, TokenKey)?, _ time: any TimeSource) {
+        rules = TokenRules(settings: settings)
+        algorithms = Set(settings.algorithms.compactMap { SignatureAlgorithm(rawValue: $0.value.rawValue) })
+        self.files = files
+        self.shared = Mutex(shared.map { (secret: $0.0, key: $0.1) })
+        self.time = time
+    }
+
+    private static func key(_ secret: Secret) throws(CertificateError) -> TokenKey {
+        let key = try SignatureKey.secret(Array(secret.revealed.utf8))
+        return TokenKey(id: nil, key: key, algorithms: key.algorithms)
+    }
+
+    private var keys: [TokenKey] { (files?.current ?? []) + (shared.withLock { $0.map { [$0.key] } } ?? []) }
+
+    func judge(_ text: String) -> Verdict {
+        do throws(TokenProblem) {
+            let token = try WebToken(verifying: text, by: keys, algorithms: algorithms)
+            let (principal, end) = try rules.bearer(token.claims, now: time.wallSeconds())
+            return .accepted(principal, PeerToken(text: text, end: end))
+        } catch { return .refused(error) }
+    }
+
+    /// What is wrong with the file of keys now, while those from before are in use.
+    var failure: TLSFileError? { files?.failure }
+
+    /// Takes in a file or a secret that has changed. Broken ones are reported, and what was there before stays in force.
+    ///
+    /// - Returns: whether tokens may be judged otherwise than before.
+    func refresh(_ logger: Logger) -> Bool {
+        var hasChanged = false
+        do throws(TLSFileError) { hasChanged = try files?.reload() ?? false } catch { logger.error("tokens are judged by the keys from before: \(error)") }
+        let hasSecret = shared.withLock { shared in
+            guard let known = shared else { return false }
+            let now = known.secret.current
+            guard now != known.secret else { return false }
+            do throws(CertificateError) {
+                shared = (secret: now, key: try Self.key(now))
+                return true
+            } catch {
+                shared?.secret = now
+                logger.error("tokens are judged by the secret from before: \(error)")
+                return false
+            }
+        }
+        if hasChanged || hasSecret { logger.notice("tokens are judged by the keys as they are now") }
+        return hasChanged || hasSecret
+    }
+}

@@ -1,0 +1,148 @@
+import Documents
+import Encodings
+import TLS
+
+/// A key by which a listener verifies tokens, and what its file says of it.
+struct TokenKey: Sendable {
+    enum Limits {
+        /// `jwt_keys`: keys in one file. Issuers have two or three, of which one is on its way out.
+        static let count = 64
+    }
+
+    /// `kid`; nil where the file has none, as PEM does: then it is tried for every token.
+    var id: String?
+    var key: SignatureKey
+    /// Those of the key that its file allows.
+    var algorithms: [SignatureAlgorithm]
+
+    /// Whether it may have signed a token that names such a key and such an algorithm.
+    func fits(id wanted: String?, _ algorithm: SignatureAlgorithm) -> Bool {
+        guard algorithms.contains(algorithm) else { return false }
+        guard let id, let wanted else { return true }
+        return id.utf8.elementsEqual(wanted.utf8)
+    }
+
+    /// The keys of a file: a JSON Web Key Set (RFC 7517), one JSON Web Key, or public keys and certificates in PEM.
+    static func read(_ path: String) throws(TLSFileError) -> [TokenKey] {
+        let bytes = try SignatureKeyFile.read(path)
+        let keys = try bytes.withBytes { raw throws(TLSFileError) in try parse(raw, path) }
+        // Whoever reads a secret can sign with it.
+        if keys.contains(where: \.key.isSecret) { _ = try SecretFile.read(path) }
+        return keys
+    }
+
+    private static func parse(_ bytes: UnsafeRawBufferPointer, _ path: String) throws(TLSFileError) -> [TokenKey] {
+        let keys: [TokenKey]
+        if bytes.first(where: { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }) == UInt8(ascii: "{") {
+            keys = try keySet(bytes, path)
+        } else {
+            keys = try SignatureKey.readPEM(bytes, path: path).map { TokenKey(id: nil, key: $0, algorithms: $0.algorithms) }
+        }
+        try checkCount(keys.count, path)
+        return keys
+    }
+
+    private static func checkCount(_ count: Int, _ path: String) throws(TLSFileError) {
+        guard count <= Limits.count else {
+            throw TLSFileError(.tooLarge, path: path, reason: "has \(Plural.count(count, "key")), more than jwt_keys = \(Limits.count)", advice: "keep those that tokens are signed with")
+        }
+    }
+
+    private static func keySet(_ bytes: UnsafeRawBufferPointer, _ path: String) throws(TLSFileError) -> [TokenKey] {
+        let value: JSONValue
+        do throws(JSONError) { value = try JSONValue(parsing: bytes) } catch {
+            throw TLSFileError(.malformed, path: path, reason: "is no JSON: \(error)", advice: "expected a JSON Web Key Set: {\"keys\": [ … ]}")
+        }
+        guard let entries = value["keys"]?.asArray ?? (value["kty"] == nil ? nil : [value]) else {
+            throw TLSFileError(.malformed, path: path, reason: "is JSON without an array \"keys\"", advice: "expected a JSON Web Key Set: {\"keys\": [ … ]}")
+        }
+        try checkCount(entries.count, path)
+        var keys: [TokenKey] = []
+        for (index, entry) in entries.enumerated() {
+            let id = entry["kid"]?.asString
+            func problem(_ reason: String) -> TLSFileError {
+                let name = id.map { " (kid \(JSONString.quoted(String($0.unicodeScalars.prefix(TLSLimits.quotedCharacters)))))" } ?? ""
+                return TLSFileError(.malformed, path: path, reason: "key \(index + 1)\(name): \(reason)")
+            }
+            do throws(CertificateError) {
+                guard let key = try WebKey(entry)?.tokenKey() else { continue }
+                if let id, keys.contains(where: { $0.fits(id: id, key.algorithms[0]) && $0.id != nil }) {
+                    throw CertificateError("another key of that kind has this kid, too; expected one for each")
+                }
+                keys.append(key)
+            } catch { throw problem(error.reason) }
+        }
+        guard !keys.isEmpty else {
+            throw TLSFileError(
+                .noKey, path: path, reason: "none of its \(Plural.count(entries.count, "key")) is for signatures that are taken here",
+                advice: "expected kty RSA, EC with crv P-256 or P-384, OKP with crv Ed25519, or oct")
+        }
+        return keys
+    }
+}
+
+/// One JSON Web Key (RFC 7517, RFC 7518, RFC 8037).
+private struct WebKey {
+    private let value: JSONValue
+    private let type: String
+    private let algorithm: SignatureAlgorithm?
+
+    /// Nil for one that is no business of ours: for encryption, or of a kind that is not used. Sets of issuers have such as well.
+    init?(_ value: JSONValue) throws(CertificateError) {
+        guard value.asObject != nil, let type = value["kty"]?.asString else { throw CertificateError("expected an object with kty") }
+        if let id = value["kid"], id.asString == nil { throw CertificateError("kid is no text") }
+        (self.value, self.type) = (value, type)
+        if let use = value["use"] {
+            guard let use = use.asString else { throw CertificateError("use is no text; expected sig") }
+            if use != "sig" { return nil }
+        }
+        if let operations = value["key_ops"] {
+            guard let operations = operations.asArray else { throw CertificateError("key_ops is no array; expected [\"verify\"]") }
+            if !operations.contains(where: { $0.asString == "verify" }) { return nil }
+        }
+        if let name = value["alg"] {
+            guard let name = name.asString else { throw CertificateError("alg is no text") }
+            guard let known = SignatureAlgorithm(rawValue: name) else { return nil }
+            algorithm = known
+        } else {
+            algorithm = nil
+        }
+    }
+
+    /// Nil where its kind is not used here.
+    func tokenKey() throws(CertificateError) -> TokenKey? {
+        if type != "oct", value["d"] != nil {
+            throw CertificateError("it has a private part (d), which only the issuer of tokens should have: take the private part out")
+        }
+        let key: SignatureKey
+        switch type {
+        case "RSA": key = try .rsa(modulus: bytes("n"), exponent: bytes("e"))
+        case "EC":
+            guard let curve = try SignatureKey.Curve(rawValue: text("crv")) else { return nil }
+            key = try .ec(curve, x: bytes("x"), y: bytes("y"))
+        case "OKP":
+            guard try text("crv") == "Ed25519" else { return nil }
+            key = try .ed25519(bytes("x"))
+        case "oct": key = try .secret(bytes("k"))
+        default: return nil
+        }
+        guard let algorithm else { return TokenKey(id: value["kid"]?.asString, key: key, algorithms: key.algorithms) }
+        guard key.algorithms.contains(algorithm) else {
+            let expected = key.algorithms.map(\.rawValue).joined(separator: ", ")
+            throw CertificateError("alg is \(algorithm.rawValue), which is not for kty \(type); expected \(expected)")
+        }
+        return TokenKey(id: value["kid"]?.asString, key: key, algorithms: [algorithm])
+    }
+
+    private func text(_ name: String) throws(CertificateError) -> String {
+        guard let text = value[name]?.asString else { throw CertificateError("expected \(name) as a text, for kty \(type)") }
+        return text
+    }
+
+    private func bytes(_ name: String) throws(CertificateError) -> [UInt8] {
+        guard let bytes = Base64.decodeURL(try text(name)), !bytes.isEmpty else {
+            throw CertificateError("\(name) is no base64url; expected it without padding, for kty \(type)")
+        }
+        return bytes
+    }
+}

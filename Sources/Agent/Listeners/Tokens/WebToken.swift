@@ -1,0 +1,74 @@
+import Documents
+import Encodings
+import TLS
+
+/// Why a token is not taken. What it says of itself counts for nothing until its signature is right.
+struct TokenProblem: Error, Sendable, Equatable, CustomStringConvertible {
+    var reason: String
+    /// One of the keys has signed it.
+    var isSigned: Bool
+
+    init(_ reason: String, isSigned: Bool = false) { (self.reason, self.isSigned) = (reason, isSigned) }
+
+    var description: String { reason }
+}
+
+/// A JSON Web Token (RFC 7519) whose signature is right: three parts in base64url with points between them.
+struct WebToken: Sendable {
+    enum Limits {
+        /// `jwt_bytes`: of a whole token. Those of large issuers, with many groups, have 2 to 4 KiB.
+        static let bytes = 8 << 10
+    }
+
+    let claims: JSONObject
+
+    /// - Parameters:
+    ///   - algorithms: that are taken; empty: all that the keys are for.
+    init(verifying text: String, by keys: [TokenKey], algorithms: Set<SignatureAlgorithm>) throws(TokenProblem) {
+        guard text.utf8.count <= Limits.bytes else { throw TokenProblem("it has \(text.utf8.count) bytes, more than jwt_bytes = \(Limits.bytes)") }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3 else { throw TokenProblem("it has \(Plural.count(parts.count, "part")), where a signed token has three") }
+        let header = try Self.object(parts[0], "the header")
+        let algorithm = try Self.algorithm(header)
+        guard let signature = Base64.decodeURL(parts[2]), !signature.isEmpty else { throw TokenProblem("its signature is no base64url") }
+        guard algorithms.isEmpty || algorithms.contains(algorithm) else { throw TokenProblem("its algorithm \(algorithm.rawValue) is none of \"algorithms\"") }
+        var id: String?
+        if let found = header["kid"] {
+            guard let text = found.asString else { throw TokenProblem("its kid is no text") }
+            id = text
+        }
+        let candidates = keys.filter { $0.fits(id: id, algorithm) }
+        guard !candidates.isEmpty else {
+            throw TokenProblem("there is no key for \(algorithm.rawValue)\(id.map { " with the kid \(Self.shown($0))" } ?? "")")
+        }
+        let message = Array(text.utf8.prefix(parts[0].utf8.count + 1 + parts[1].utf8.count))
+        guard candidates.contains(where: { $0.key.accepts(signature, of: message, by: algorithm) }) else { throw TokenProblem("its signature is wrong") }
+        do throws(TokenProblem) { claims = try Self.object(parts[1], "the claims") } catch { throw TokenProblem(error.reason, isSigned: true) }
+    }
+
+    /// What it asks to be verified by; the key decides whether that is so.
+    private static func algorithm(_ header: JSONObject) throws(TokenProblem) -> SignatureAlgorithm {
+        // Extensions that have to be understood, of which none is.
+        guard header["crit"] == nil else { throw TokenProblem("its header has crit, and none of what can stand there is known here") }
+        if let type = header["typ"] {
+            // Others of the same issuer are for other ends, such as logout+jwt.
+            guard let type = type.asString?.lowercased(), ["jwt", "at+jwt", "application/jwt", "application/at+jwt"].contains(type) else {
+                throw TokenProblem("its typ is \(shown(type.asString ?? "no text")); expected JWT or at+jwt")
+            }
+        }
+        guard let name = header["alg"]?.asString else { throw TokenProblem("its header has no alg") }
+        guard let algorithm = SignatureAlgorithm(rawValue: name) else { throw TokenProblem("its algorithm \(shown(name)) is not taken") }
+        return algorithm
+    }
+
+    private static func object(_ part: Substring, _ what: String) throws(TokenProblem) -> JSONObject {
+        guard let bytes = Base64.decodeURL(part) else { throw TokenProblem("\(what) is no base64url") }
+        let value: JSONValue
+        do throws(JSONError) { value = try JSONValue(parsing: bytes) } catch { throw TokenProblem("\(what): \(error)") }
+        guard let object = value.asObject else { throw TokenProblem("\(what): expected a JSON object") }
+        return object
+    }
+
+    /// What a stranger wrote, for a line of the log.
+    static func shown(_ text: String) -> String { JSONString.quoted(String(String.UnicodeScalarView(text.unicodeScalars.prefix(100)))) }
+}

@@ -1,0 +1,92 @@
+/// JSON Web Tokens that a listener takes as logins: who signs them, and what they have to say.
+package struct TokenSettings: Sendable, ConfigurationSection {
+    /// As JSON Web Algorithms name them. Which of them a signature may be made by is the key's.
+    package enum Algorithm: String, Sendable, CaseIterable {
+        case rs256 = "RS256"
+        case rs384 = "RS384"
+        case rs512 = "RS512"
+        case ps256 = "PS256"
+        case es256 = "ES256"
+        case es384 = "ES384"
+        case edDSA = "EdDSA"
+        case hs256 = "HS256"
+    }
+
+    /// A file with public keys, or secrets. Absolute path. Default: nil, there is the secret.
+    package var keys: Located<String>?
+    /// Of HS256. Default: nil, there are keys.
+    package var secret: Located<Secret>?
+    /// Default: empty, all that the keys have.
+    package var algorithms: [Located<Algorithm>] = []
+    /// Default: nil, any.
+    package var issuer: Located<String>?
+    /// Whom the tokens are for. Default: empty, nobody in particular.
+    package var audience: [Located<String>] = []
+    /// Claims that have to be there beside `exp`. Default: empty.
+    package var requiredClaims: [Located<String>] = []
+    /// Default `sub`.
+    package var userClaim = Located("sub")
+    /// Default: nil, the token says nothing of channels.
+    package var channelsClaim: Located<String>?
+    package var rolesClaim: Located<String>?
+    package var collectionsClaim: Located<String>?
+    /// Default `read_only`.
+    package var readOnlyClaim = Located("read_only")
+    package internal(set) var position = SourcePosition.none
+
+    package init() {}
+
+    /// Bytes that the secret has at least: as many as HS256's digest (RFC 7518).
+    private static let secretBytes = 32
+
+    static let sectionName = "listener_tokens"
+    static let keys: [Key<TokenSettings>] = [
+        Key("keys", optional: \.keys, Form<String>.path.located,
+            "File with the issuer's keys: a JSON Web Key Set, or public keys or certificates in PEM. Read again when it changes; never fetched."),
+        Key("secret", optional: \.secret, Form<Secret>.secret.located,
+            "Secret of HS256 that the issuer has too, at least 32 bytes, beside keys or in place of them. Where it comes from a file, that is read again when it changes."),
+        Key("algorithms", \.algorithms, Form<Algorithm>.choice.located.list(atLeast: 1, of: "algorithms"),
+            "Algorithms that are taken. Absent: all that the keys are for. A token never chooses: it is the key that says by which ones it signs."),
+        Key("issuer", optional: \.issuer, Form.text("the name of an issuer").located, "The claim iss has to be this. Absent: it is not looked at."),
+        Key("audience", \.audience, .audience,
+            "The claim aud has to name this one, or one of these. Absent: tokens that have an aud are refused, since they are for others."),
+        Key("required_claims", \.requiredClaims, Form<String>.claim.located.list(of: "claims"), "Claims that have to be there, beside exp, which always has to."),
+        Key("user_claim", \.userClaim, Form<String>.claim.located, "The claim with the user's name. Of all claims here: a.b is b in a where no claim is called a.b."),
+        Key("channels_claim", optional: \.channelsClaim, Form<String>.claim.located,
+            "The claim with the channels that the user may pull: a list, or a text with blanks between them. A token without it has none. Absent: tokens say nothing of channels."),
+        Key("roles_claim", optional: \.rolesClaim, Form<String>.claim.located, "The same with the user's roles. CouchDB has _couchdb.roles."),
+        Key("collections_claim", optional: \.collectionsClaim, Form<String>.claim.located,
+            "The same with the collections that the user may use. A token without it may use none. Absent: all of the listener's."),
+        Key("read_only_claim", \.readOnlyClaim, Form<String>.claim.located, "The claim that, where it is true, lets the user pull and not push."),
+    ]
+
+    package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
+
+    func check(_ reading: inout Reading) {
+        if keys == nil, secret == nil {
+            reading.report(at: position, "nothing verifies the tokens: name \"keys\", a file with the issuer's public keys, or the \"secret\" of HS256")
+        }
+        if let secret, secret.value.revealed.utf8.count < Self.secretBytes {
+            reading.report(
+                at: secret.position,
+                "expected a secret of at least \(Self.secretBytes) bytes (RFC 7518), found one of \(secret.value.revealed.utf8.count): a shorter one can be found out from a single token")
+        }
+        if let first = algorithms.first, secret != nil, keys == nil, !algorithms.contains(where: { $0.value == .hs256 }) {
+            reading.report(at: first.position, "the secret is for HS256, which is not among the algorithms: add it, or name \"keys\"")
+        }
+    }
+}
+
+extension Form where Value == String {
+    fileprivate static let claim = Form<String>.text("the name of a claim")
+}
+
+extension Form where Value == [Located<String>] {
+    fileprivate static let audience: Form<[Located<String>]> = {
+        let element = Form<String>.text("the name of an audience").located
+        let list = element.list(atLeast: 1, of: "audiences")
+        return Form<[Located<String>]>(
+            shape: .anyOf([element.shape, list.shape]), expected: "\(element.expected), or a list of them",
+            read: { node, reading in node.elements == nil ? element.read(node, &reading).map { [$0] } : list.read(node, &reading) })
+    }()
+}

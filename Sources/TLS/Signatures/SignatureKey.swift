@@ -1,0 +1,197 @@
+import COpenSSL
+import Digests
+
+/// What verifies signatures: a public key, or a secret that both sides have. The algorithms that it takes are its own: a signature that says of itself
+/// that it was made by another one is wrong, so that nobody can have a public key taken for a secret.
+public final class SignatureKey: Sendable, CustomStringConvertible, CustomReflectable {
+    private enum Material: Sendable {
+        case key(PublicKey)
+        case secret(SecretBytes)
+    }
+
+    /// The elliptic curves that JSON Web Algorithms have and that are used.
+    public enum Curve: String, Sendable, CaseIterable {
+        case p256 = "P-256"
+        case p384 = "P-384"
+
+        fileprivate var identifier: [UInt8] { self == .p256 ? DER.p256 : DER.p384 }
+        /// Of each coordinate.
+        public var bytes: Int { self == .p256 ? 32 : 48 }
+    }
+
+    private let material: Material
+    public let algorithms: [SignatureAlgorithm]
+    /// `RSA 2048`, `secret`; nothing of the key.
+    public let description: String
+    public var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
+
+    /// Both sides know it.
+    public var isSecret: Bool { if case .secret = material { true } else { false } }
+
+    private init(_ material: Material, _ algorithms: [SignatureAlgorithm], _ description: String) {
+        (self.material, self.algorithms, self.description) = (material, algorithms, description)
+    }
+
+    private convenience init(_ key: PublicKey) throws(CertificateError) {
+        let facts = key.facts
+        let algorithms: [SignatureAlgorithm]
+        switch facts.kind {
+        case .rsa:
+            guard TLSLimits.rsaBits.contains(facts.bits) else {
+                throw CertificateError("an RSA key of \(facts.bits) bits; expected \(TLSLimits.rsaBits.lowerBound) to \(TLSLimits.rsaBits.upperBound)")
+            }
+            algorithms = facts.name == "RSA-PSS" ? [.ps256] : [.rs256, .rs384, .rs512, .ps256]
+        case .ec where facts.name == "prime256v1": algorithms = [.es256]
+        case .ec where facts.name == "secp384r1": algorithms = [.es384]
+        case .ed25519: algorithms = [.edDSA]
+        default: throw CertificateError("a key of \(facts); expected RSA, EC on P-256 or P-384, or Ed25519")
+        }
+        self.init(.key(key), algorithms, facts.description)
+    }
+
+    // MARK: - Making
+
+    /// - Parameters: numbers with the highest byte first.
+    public static func rsa(modulus: [UInt8], exponent: [UInt8]) throws(CertificateError) -> SignatureKey {
+        guard modulus.count <= TLSLimits.rsaBits.upperBound / 8 + 1, exponent.count <= 8 else {
+            throw CertificateError("numbers of \(modulus.count) and \(exponent.count) bytes; expected at most \(TLSLimits.rsaBits.upperBound / 8) and 8")
+        }
+        // With 1 as the exponent every message would be its own signature.
+        guard let last = exponent.last, last & 1 == 1, exponent.drop(while: { $0 == 0 }) != [1] else {
+            throw CertificateError("an exponent that no RSA key has; expected an odd number of at least 3")
+        }
+        let numbers = DER.sequence(DER.unsigned(modulus), DER.unsigned(exponent))
+        return try SignatureKey(PublicKey(der: DER.sequence(DER.sequence(DER.rsaEncryption, DER.null), DER.bitString(numbers))))
+    }
+
+    /// - Throws: also where the point is not on the curve.
+    public static func ec(_ curve: Curve, x: [UInt8], y: [UInt8]) throws(CertificateError) -> SignatureKey {
+        guard x.count == curve.bytes, y.count == curve.bytes else {
+            throw CertificateError("coordinates of \(x.count) and \(y.count) bytes; expected \(curve.bytes) of \(curve.rawValue)")
+        }
+        let point = DER.bitString([0x04] + x + y)
+        return try SignatureKey(PublicKey(der: DER.sequence(DER.sequence(DER.ecPublicKey, curve.identifier), point)))
+    }
+
+    public static func ed25519(_ bytes: [UInt8]) throws(CertificateError) -> SignatureKey {
+        defer { OpenSSLErrors.clear() }
+        guard bytes.count == 32 else { throw CertificateError("\(bytes.count) bytes; expected the 32 of an Ed25519 key") }
+        guard let key = EVP_PKEY_new_raw_public_key(NID_ED25519, nil, bytes, bytes.count) else {
+            throw CertificateError("no Ed25519 key: \(OpenSSLErrors.text(otherwise: "OpenSSL refused it"))")
+        }
+        return try SignatureKey(PublicKey(taking: key))
+    }
+
+    /// For HS256. Shorter ones could be found out from a single token.
+    public static func secret(_ bytes: [UInt8]) throws(CertificateError) -> SignatureKey {
+        guard bytes.count >= TLSLimits.sharedSecretBytes else {
+            throw CertificateError("a secret of \(bytes.count) bytes; expected at least \(TLSLimits.sharedSecretBytes) (RFC 7518)")
+        }
+        return SignatureKey(.secret(bytes.withUnsafeBytes { SecretBytes(copying: $0) }), [.hs256], "secret")
+    }
+
+    /// All public keys of a PEM text, in its order, those of certificates too.
+    ///
+    /// - Parameter path: named in errors.
+    /// - Throws: ``TLSFileError`` also when there is none, or a private key.
+    public static func readPEM(_ bytes: UnsafeRawBufferPointer, path: String) throws(TLSFileError) -> [SignatureKey] {
+        var found: [SignatureKey] = []
+        var reader = PEMReader(bytes, path: path)
+        while let block = try reader.next() {
+            if block.isKey {
+                throw TLSFileError(
+                    .invalid, path: path, reason: "block \(reader.blocks) is a private key, which only the issuer of tokens should have",
+                    advice: "write its public key with \"openssl pkey -pubout\", and take the private one away")
+            }
+            guard block.kind == "PUBLIC KEY" || block.isCertificate else { continue }
+            guard found.count < TLSLimits.certificatesInFile else {
+                throw TLSFileError(.tooLarge, path: path, reason: "more than certificatesInFile = \(TLSLimits.certificatesInFile) keys")
+            }
+            do throws(CertificateError) {
+                found.append(try SignatureKey(block.isCertificate ? PublicKey(of: try block.certificate()) : PublicKey(der: Array(block.bytes))))
+            } catch { throw TLSFileError(.malformed, path: path, reason: "key \(found.count + 1) of the file is \(error.reason)") }
+        }
+        guard !found.isEmpty else {
+            throw TLSFileError(
+                .noKey, path: path, reason: reader.blocks == 0 ? "neither JSON nor PEM text" : "no public key, only \(reader.seen)",
+                advice: "expected a JSON Web Key Set, or at least one block that begins with -----BEGIN PUBLIC KEY-----")
+        }
+        return found
+    }
+
+    // MARK: - Verifying
+
+    /// Whether the holder of the key has signed exactly these bytes, by an algorithm that is the key's.
+    public func accepts(_ signature: [UInt8], of message: [UInt8], by algorithm: SignatureAlgorithm) -> Bool {
+        guard algorithms.contains(algorithm) else { return false }
+        switch material {
+        case .secret(let secret): return constantTimeEquals(hmacSHA256(key: secret.withBytes { Array($0) }, message: message), signature)
+        case .key(let key): return key.accepts(signature, of: message, by: algorithm)
+        }
+    }
+}
+
+/// An `EVP_PKEY` that verifies.
+private final class PublicKey: Sendable {
+    // Unsafe only in name: keys are reference-counted and guarded by OpenSSL, and nothing here changes one.
+    private nonisolated(unsafe) let handle: OpaquePointer
+    let facts: KeyFacts
+
+    /// Takes over an `EVP_PKEY` with its reference.
+    init(taking key: OpaquePointer) { (handle, facts) = (key, KeyFacts(of: key)) }
+
+    deinit { EVP_PKEY_free(handle) }
+
+    /// From a SubjectPublicKeyInfo.
+    convenience init(der: [UInt8]) throws(CertificateError) {
+        OpenSSLErrors.clear()
+        defer { OpenSSLErrors.clear() }
+        let (key, isWhole) = der.withUnsafeBufferPointer { bytes in
+            var at = bytes.baseAddress
+            let key = d2i_PUBKEY(nil, &at, bytes.count)
+            return (key, at == bytes.baseAddress.map { $0 + bytes.count })
+        }
+        guard let key else { throw CertificateError("no public key that this OpenSSL knows (\(OpenSSLErrors.text(otherwise: "damaged")))") }
+        guard isWhole else {
+            EVP_PKEY_free(key)
+            throw CertificateError("no public key: bytes are left behind it")
+        }
+        self.init(taking: key)
+    }
+
+    convenience init(of certificate: Certificate) throws(CertificateError) {
+        defer { OpenSSLErrors.clear() }
+        guard let key = X509_get_pubkey(certificate.handle) else {
+            throw CertificateError("a certificate without a key that this OpenSSL knows (\(OpenSSLErrors.text(otherwise: "damaged")))")
+        }
+        self.init(taking: key)
+    }
+
+    func accepts(_ signature: [UInt8], of message: [UInt8], by algorithm: SignatureAlgorithm) -> Bool {
+        defer { OpenSSLErrors.clear() }
+        var signature = signature
+        if let bytes = algorithm.ecdsaBytes {
+            // OpenSSL has the two numbers in DER.
+            guard signature.count == 2 * bytes else { return false }
+            signature = DER.sequence(DER.unsigned(signature.prefix(bytes)), DER.unsigned(signature.suffix(bytes)))
+        }
+        guard let context = EVP_MD_CTX_new() else { return false }
+        defer { EVP_MD_CTX_free(context) }
+        // The context's own.
+        var parameters: OpaquePointer?
+        guard EVP_DigestVerifyInit(context, &parameters, algorithm.digest, nil, handle) == 1 else { return false }
+        if algorithm == .ps256 {
+            // The salt is as long as the digest (RFC 7518 section 3.5).
+            guard EVP_PKEY_CTX_set_rsa_padding(parameters, RSA_PKCS1_PSS_PADDING) > 0, EVP_PKEY_CTX_set_rsa_pss_saltlen(parameters, 32) > 0 else {
+                return false
+            }
+        }
+        return EVP_DigestVerify(context, signature, signature.count, message, message.count) == 1
+    }
+}
+
+/// Files with keys that verify signatures.
+public enum SignatureKeyFile {
+    /// Anybody may read public keys; a file with a secret is read once more by ``SecretFile``, which looks who else can.
+    public static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .certificates) }
+}
