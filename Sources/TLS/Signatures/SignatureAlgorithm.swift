@@ -1,7 +1,7 @@
 import COpenSSL
 
 /// How a signature is made, by the names of JSON Web Algorithms (RFC 7518, RFC 8037).
-public enum SignatureAlgorithm: String, Sendable, CaseIterable {
+package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
     case rs384 = "RS384"
     case rs512 = "RS512"

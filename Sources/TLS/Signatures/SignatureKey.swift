@@ -3,30 +3,30 @@ import Digests
 
 /// What verifies signatures: a public key, or a secret that both sides have. The algorithms that it takes are its own: a signature that says of itself
 /// that it was made by another one is wrong, so that nobody can have a public key taken for a secret.
-public final class SignatureKey: Sendable, CustomStringConvertible, CustomReflectable {
+package final class SignatureKey: Sendable, CustomStringConvertible, CustomReflectable {
     private enum Material: Sendable {
         case key(PublicKey)
         case secret(SecretBytes)
     }
 
     /// The elliptic curves that JSON Web Algorithms have and that are used.
-    public enum Curve: String, Sendable, CaseIterable {
+    package enum Curve: String, Sendable, CaseIterable {
         case p256 = "P-256"
         case p384 = "P-384"
 
         fileprivate var identifier: [UInt8] { self == .p256 ? DER.p256 : DER.p384 }
         /// Of each coordinate.
-        public var bytes: Int { self == .p256 ? 32 : 48 }
+        package var bytes: Int { self == .p256 ? 32 : 48 }
     }
 
     private let material: Material
-    public let algorithms: [SignatureAlgorithm]
+    package let algorithms: [SignatureAlgorithm]
     /// `RSA 2048`, `secret`; nothing of the key.
-    public let description: String
-    public var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
+    package let description: String
+    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 
     /// Both sides know it.
-    public var isSecret: Bool { if case .secret = material { true } else { false } }
+    package var isSecret: Bool { if case .secret = material { true } else { false } }
 
     private init(_ material: Material, _ algorithms: [SignatureAlgorithm], _ description: String) {
         (self.material, self.algorithms, self.description) = (material, algorithms, description)
@@ -52,7 +52,7 @@ public final class SignatureKey: Sendable, CustomStringConvertible, CustomReflec
     // MARK: - Making
 
     /// - Parameters: numbers with the highest byte first.
-    public static func rsa(modulus: [UInt8], exponent: [UInt8]) throws(CertificateError) -> SignatureKey {
+    package static func rsa(modulus: [UInt8], exponent: [UInt8]) throws(CertificateError) -> SignatureKey {
         guard modulus.count <= TLSLimits.rsaBits.upperBound / 8 + 1, exponent.count <= 8 else {
             throw CertificateError("numbers of \(modulus.count) and \(exponent.count) bytes; expected at most \(TLSLimits.rsaBits.upperBound / 8) and 8")
         }
@@ -65,7 +65,7 @@ public final class SignatureKey: Sendable, CustomStringConvertible, CustomReflec
     }
 
     /// - Throws: also where the point is not on the curve.
-    public static func ec(_ curve: Curve, x: [UInt8], y: [UInt8]) throws(CertificateError) -> SignatureKey {
+    package static func ec(_ curve: Curve, x: [UInt8], y: [UInt8]) throws(CertificateError) -> SignatureKey {
         guard x.count == curve.bytes, y.count == curve.bytes else {
             throw CertificateError("coordinates of \(x.count) and \(y.count) bytes; expected \(curve.bytes) of \(curve.rawValue)")
         }
@@ -73,7 +73,7 @@ public final class SignatureKey: Sendable, CustomStringConvertible, CustomReflec
         return try SignatureKey(PublicKey(der: DER.sequence(DER.sequence(DER.ecPublicKey, curve.identifier), point)))
     }
 
-    public static func ed25519(_ bytes: [UInt8]) throws(CertificateError) -> SignatureKey {
+    package static func ed25519(_ bytes: [UInt8]) throws(CertificateError) -> SignatureKey {
         defer { OpenSSLErrors.clear() }
         guard bytes.count == 32 else { throw CertificateError("\(bytes.count) bytes; expected the 32 of an Ed25519 key") }
         guard let key = EVP_PKEY_new_raw_public_key(NID_ED25519, nil, bytes, bytes.count) else {
@@ -83,7 +83,7 @@ public final class SignatureKey: Sendable, CustomStringConvertible, CustomReflec
     }
 
     /// For HS256. Shorter ones could be found out from a single token.
-    public static func secret(_ bytes: [UInt8]) throws(CertificateError) -> SignatureKey {
+    package static func secret(_ bytes: [UInt8]) throws(CertificateError) -> SignatureKey {
         guard bytes.count >= TLSLimits.sharedSecretBytes else {
             throw CertificateError("a secret of \(bytes.count) bytes; expected at least \(TLSLimits.sharedSecretBytes) (RFC 7518)")
         }
@@ -94,7 +94,7 @@ public final class SignatureKey: Sendable, CustomStringConvertible, CustomReflec
     ///
     /// - Parameter path: named in errors.
     /// - Throws: ``TLSFileError`` also when there is none, or a private key.
-    public static func readPEM(_ bytes: UnsafeRawBufferPointer, path: String) throws(TLSFileError) -> [SignatureKey] {
+    package static func readPEM(_ bytes: UnsafeRawBufferPointer, path: String) throws(TLSFileError) -> [SignatureKey] {
         var found: [SignatureKey] = []
         var reader = PEMReader(bytes, path: path)
         while let block = try reader.next() {
@@ -122,7 +122,7 @@ public final class SignatureKey: Sendable, CustomStringConvertible, CustomReflec
     // MARK: - Verifying
 
     /// Whether the holder of the key has signed exactly these bytes, by an algorithm that is the key's.
-    public func accepts(_ signature: [UInt8], of message: [UInt8], by algorithm: SignatureAlgorithm) -> Bool {
+    package func accepts(_ signature: [UInt8], of message: [UInt8], by algorithm: SignatureAlgorithm) -> Bool {
         guard algorithms.contains(algorithm) else { return false }
         switch material {
         case .secret(let secret): return constantTimeEquals(hmacSHA256(key: secret.withBytes { Array($0) }, message: message), signature)
@@ -191,7 +191,7 @@ private final class PublicKey: Sendable {
 }
 
 /// Files with keys that verify signatures.
-public enum SignatureKeyFile {
+package enum SignatureKeyFile {
     /// Anybody may read public keys; a file with a secret is read once more by ``SecretFile``, which looks who else can.
-    public static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .certificates) }
+    package static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .certificates) }
 }
