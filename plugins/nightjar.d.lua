@@ -96,6 +96,12 @@
 ---@field token string
 ---@field expires_in number? seconds; 600 if absent
 
+---What get_session returns.
+---@class nightjar.Session
+---@field session_id string
+---@field cookie_name string? SyncGatewaySession if absent
+---@field expires (string|number)? ISO 8601, or seconds since 1970; 600 seconds from now if absent
+
 ---What a plugin returns.
 ---@class nightjar.Plugin
 ---@field description string?
@@ -108,6 +114,7 @@
 ---@field authenticate_password (fun(username: string, password: string, ctx: nightjar.Context): boolean|nightjar.Principal)?
 ---@field authenticate_certificate (fun(chain: nightjar.Certificate[], ctx: nightjar.Context): boolean|nightjar.Principal)? the peer's own first
 ---@field token (fun(ctx: nightjar.Context): string|nightjar.Token)? what a replicator logs in with
+---@field get_session (fun(ctx: nightjar.Context): nightjar.Session)? a session that a replicator logs in with
 ---@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))? decides about a peer's write by the functions below
 
 ---Names for the functions of sync: a text, a list, or a field of a document; nil and null are none.
@@ -288,6 +295,7 @@ function nightjar.metrics.gauge(name, value, labels) end
 ---@field authenticate_password fun(username: string, password: string, ctx: table?): any
 ---@field authenticate_certificate fun(chain: table, ctx: table?): any one certificate stands for a chain of one
 ---@field token fun(ctx: table?): any
+---@field get_session fun(ctx: table?): any
 ---@field sync fun(doc: table, old_doc: table?, ctx: table?): table|false, string? what was assigned, or false and the reason
 ---@field accept fun(result: any, text: string?) fails unless truthy
 ---@field reject fun(result: any, text: string?) fails if truthy

@@ -109,7 +109,8 @@ extension ReplicatorSettings {
         switch authenticator {
         case .basic: return "its password"
         case .session: return "its session"
-        case .bearer, .iam, .plugin: return "its token"
+        case .bearer, .iam: return "its token"
+        case .plugin(let plugin): return "what the plugin \(plugin.plugin.value) logs in with"
         default: break
         }
         let secret = headers.first { ["authorization", "cookie", "proxy-authorization"].contains($0.name.value.lowercased()) }

@@ -41,5 +41,6 @@ int nj_test_certificate(lua_State *L);
 int nj_test_sync(lua_State *L);
 int nj_test_transform(lua_State *L);
 int nj_test_token(lua_State *L);
+int nj_test_session(lua_State *L);
 
 #endif

@@ -314,7 +314,8 @@ static int run_test(lua_State *L) {
     static const luaL_Reg functions[] = {
         {"push_filter", push_filter}, {"pull_filter", pull_filter}, {"resolve", resolve},
         {"authenticate_password", authenticate_password}, {"authenticate_certificate", nj_test_certificate},
-        {"sync", nj_test_sync}, {"transform", nj_test_transform}, {"token", nj_test_token}, {"accept", accept}, {"reject", reject}, {"equal", equal}, {"fails", fails}, {NULL, NULL}};
+        {"sync", nj_test_sync}, {"transform", nj_test_transform}, {"token", nj_test_token}, {"get_session", nj_test_session},
+        {"accept", accept}, {"reject", reject}, {"equal", equal}, {"fails", fails}, {NULL, NULL}};
     lua_rawgeti(L, LUA_REGISTRYINDEX, S->tests);
     lua_pushlstring(L, a->first.bytes, a->first.length);
     if (!lua_istable(L, 2) || lua_rawget(L, 2) != LUA_TFUNCTION) return luaL_error(L, "there is no such test case");

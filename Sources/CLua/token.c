@@ -1,4 +1,4 @@
-// Calling token: what a replicator shows to the other side.
+// Calling token and get_session: what a replicator shows to the other side.
 #include "calls.h"
 
 enum { NJ_MAX_TOKEN = 8192 }; // headers of servers end at 16 KiB, often at 8
@@ -10,16 +10,20 @@ static bool is_sendable(const char *text, size_t length) {
     return length > 0;
 }
 
-static void check_text(lua_State *L, int index, const char *what) {
+// refused: characters that would end it where it stands.
+static void check_text(lua_State *L, int index, const char *hook, const char *what, const char *refused) {
     if (lua_type(L, index) != LUA_TSTRING) {
-        nj_fail_result(L, "token returned %s that is a %s; it is a text", what, luaL_typename(L, index));
+        nj_fail_result(L, "%s returned %s that is a %s; it is a text", hook, what, luaL_typename(L, index));
         return;
     }
     size_t length;
     const char *text = lua_tolstring(L, index, &length);
-    if (length > NJ_MAX_TOKEN) nj_fail_result(L, "token returned %s of %d bytes; %d are the most", what, (int)length, NJ_MAX_TOKEN);
-    else if (!is_sendable(text, length)) nj_fail_result(L, "token returned %s that is empty, or has a character that a header cannot carry", what);
+    if (length > NJ_MAX_TOKEN) nj_fail_result(L, "%s returned %s of %d bytes; %d are the most", hook, what, (int)length, NJ_MAX_TOKEN);
+    else if (!is_sendable(text, length) || strpbrk(text, refused) != NULL)
+        nj_fail_result(L, "%s returned %s that is empty, or has a character that a header cannot carry", hook, what);
 }
+
+static const char *key_on_stack(lua_State *L) { return lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : ""; }
 
 // Checks what token gave, and leaves it in the output: a text, or {"expires_in": seconds, "token": text}.
 static void read_token(lua_State *L, nj_state *S, int result, int results) {
@@ -27,7 +31,7 @@ static void read_token(lua_State *L, nj_state *S, int result, int results) {
     if (results == 0) {
         nj_fail_result(L, "token returned no value (a forgotten return?)");
     } else if (lua_type(L, result) == LUA_TSTRING) {
-        check_text(L, result, "a text");
+        check_text(L, result, "token", "a text", "");
     } else if (!lua_istable(L, result)) {
         nj_fail_result(L, "token returned a %s; it returns a text or { token = …, expires_in = seconds }", luaL_typename(L, result));
     } else {
@@ -35,10 +39,10 @@ static void read_token(lua_State *L, nj_state *S, int result, int results) {
         bool has_token = false;
         lua_pushnil(L);
         while (lua_next(L, result)) {
-            const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+            const char *key = key_on_stack(L);
             if (strcmp(key, "token") == 0) {
                 has_token = true;
-                check_text(L, lua_gettop(L), "a table with a token");
+                check_text(L, lua_gettop(L), "token", "a table with a token", "");
             } else if (strcmp(key, "expires_in") == 0) {
                 if (lua_type(L, -1) != LUA_TNUMBER || !(lua_tonumber(L, -1) >= 0))
                     nj_fail_result(L, "token returned an expires_in that is no number of seconds");
@@ -52,37 +56,100 @@ static void read_token(lua_State *L, nj_state *S, int result, int results) {
     nj_encode(L, S, result, &S->output, (size_t)S->limits.block, "the token", NJ_VALUE);
 }
 
-static int run_token(lua_State *L) {
+// The time on top, as seconds since 1970 in its place.
+static void read_time(lua_State *L) {
+    if (lua_type(L, -1) == LUA_TSTRING) {
+        lua_pushcfunction(L, nj_time_parse);
+        lua_insert(L, -2);
+        lua_call(L, 1, 1);
+    }
+    if (lua_type(L, -1) != LUA_TNUMBER || !(lua_tonumber(L, -1) >= 0))
+        nj_fail_result(L, "get_session returned an expires that is no time: an ISO 8601 text, or seconds since 1970 as nightjar.time.now() gives them");
+}
+
+// Checks what get_session gave, and leaves it in the output: {"cookie_name": text, "expires": seconds since 1970, "session_id": text}, of
+// which the second and the first may be missing.
+static void read_session(lua_State *L, nj_state *S, int result, int results) {
+    S->is_result = true;
+    if (results == 0) {
+        nj_fail_result(L, "get_session returned no value (a forgotten return?)");
+        return;
+    }
+    if (!lua_istable(L, result)) {
+        nj_fail_result(L, "get_session returned a %s; it returns { session_id = …, cookie_name = …, expires = … }", luaL_typename(L, result));
+        return;
+    }
+    luaL_checkstack(L, 8, "get_session");
+    bool has_session = false;
+    lua_createtable(L, 0, 3);
+    int session = lua_gettop(L);
+    lua_pushnil(L);
+    while (lua_next(L, result)) {
+        const char *key = key_on_stack(L);
+        if (strcmp(key, "session_id") == 0) {
+            has_session = true;
+            check_text(L, lua_gettop(L), "get_session", "a session_id", ";");
+        } else if (strcmp(key, "cookie_name") == 0) {
+            check_text(L, lua_gettop(L), "get_session", "a cookie_name", "()<>@,;:\\\"/[]?={}");
+        } else if (strcmp(key, "expires") == 0) {
+            read_time(L);
+        } else {
+            nj_fail_result(L, "get_session returned a table with '%s'; it has session_id, cookie_name and expires", key);
+        }
+        lua_setfield(L, session, key);
+    }
+    if (!has_session) nj_fail_result(L, "get_session returned a table without session_id");
+    nj_encode(L, S, session, &S->output, (size_t)S->limits.block, "the session", NJ_VALUE);
+}
+
+static void read_login(lua_State *L, nj_state *S, int hook, int result, int results) {
+    if (hook == NJ_HOOK_TOKEN) read_token(L, S, result, results);
+    else read_session(L, S, result, results);
+}
+
+typedef struct {
+    int hook, context;
+} login_call;
+
+static int run_login(lua_State *L) {
     nj_state *S = nj_of(L);
-    const int *context = lua_touserdata(L, 1);
+    const login_call *call = lua_touserdata(L, 1);
     lua_pushvalue(L, lua_upvalueindex(1));
     nj_note_definition(L, S);
     int base = lua_gettop(L) - 1;
-    lua_rawgeti(L, LUA_REGISTRYINDEX, *context);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, call->context);
     lua_call(L, 1, LUA_MULTRET);
     int results = lua_gettop(L) - base;
     if (results > 1) lua_settop(L, base + 1);
-    read_token(L, S, base + 1, results);
+    read_login(L, S, call->hook, base + 1, results);
     return 0;
 }
 
-int nj_call_token(nj_state *S, int32_t use, const nj_budget *budget) {
-    int failure = nj_check_call(S, NJ_HOOK_TOKEN, use);
+static int call_login(nj_state *S, int hook, int32_t use, const nj_budget *budget) {
+    int failure = nj_check_call(S, hook, use);
     if (failure != NJ_OK) return failure;
     nj_begin(S, budget);
-    int context = S->uses[use].context;
-    return nj_call_hook(S, NJ_HOOK_TOKEN, run_token, &context);
+    login_call call = {hook, S->uses[use].context};
+    return nj_call_hook(S, hook, run_login, &call);
 }
 
-// t.token(ctx?): what it returned.
-int nj_test_token(lua_State *L) {
+int nj_call_token(nj_state *S, int32_t use, const nj_budget *budget) { return call_login(S, NJ_HOOK_TOKEN, use, budget); }
+
+int nj_call_session(nj_state *S, int32_t use, const nj_budget *budget) { return call_login(S, NJ_HOOK_SESSION, use, budget); }
+
+// t.token(ctx?), t.get_session(ctx?): what it returned.
+static int test_login(lua_State *L, int hook) {
     nj_state *S = nj_of(L);
     lua_settop(L, 1);
-    nj_push_test_hook(L, S, NJ_HOOK_TOKEN);
+    nj_push_test_hook(L, S, hook);
     nj_push_test_context(L, S, 1, false);
     lua_call(L, 1, LUA_MULTRET);
-    read_token(L, S, 2, lua_gettop(L) - 1);
+    read_login(L, S, hook, 2, lua_gettop(L) - 1);
     S->is_result = false;
     lua_pushvalue(L, 2);
     return 1;
 }
+
+int nj_test_token(lua_State *L) { return test_login(L, NJ_HOOK_TOKEN); }
+
+int nj_test_session(lua_State *L) { return test_login(L, NJ_HOOK_SESSION); }

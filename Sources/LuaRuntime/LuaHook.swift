@@ -8,6 +8,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
     case sync
     case transform
     case token
+    case getSession = "get_session"
 
     /// Position in the C side's table of hooks (`NJ_HOOK_…`).
     var index: Int32 {
@@ -20,6 +21,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
         case .sync: 5
         case .transform: 6
         case .token: 7
+        case .getSession: 8
         }
     }
 }

@@ -9,6 +9,27 @@ public struct LuaToken: Sendable, Equatable {
     public init(text: String, seconds: Double? = nil) { (self.text, self.seconds) = (text, seconds) }
 }
 
+extension LuaValue {
+    fileprivate var double: Double? {
+        switch self {
+        case .integer(let number): Double(number)
+        case .number(let number): number
+        default: nil
+        }
+    }
+}
+
+/// What `get_session` gave.
+public struct LuaSession: Sendable, Equatable {
+    public var id: String
+    /// The cookie that carries it, where the plugin says it.
+    public var cookie: String?
+    /// When it ends (seconds since 1970), where the plugin says it.
+    public var end: Double?
+
+    public init(id: String, cookie: String? = nil, end: Double? = nil) { (self.id, self.cookie, self.end) = (id, cookie, end) }
+}
+
 extension LuaPluginState {
     /// Asks `token`.
     public func callToken(use: LuaUse, limits: LuaCallLimits = .filter) throws(LuaFailure) -> LuaToken {
@@ -19,10 +40,18 @@ extension LuaPluginState {
         guard let text = value.text ?? value["token"].text else {
             throw LuaFailure(kind: .result, message: "\(hookName(.token)): what it returned cannot be read")
         }
-        switch value["expires_in"] {
-        case .integer(let seconds): return LuaToken(text: text, seconds: Double(seconds))
-        case .number(let seconds): return LuaToken(text: text, seconds: seconds)
-        default: return LuaToken(text: text)
+        return LuaToken(text: text, seconds: value["expires_in"].double)
+    }
+
+    /// Asks `get_session`.
+    public func callSession(use: LuaUse, limits: LuaCallLimits = .filter) throws(LuaFailure) -> LuaSession {
+        let reference = reference(of: use)
+        var budget = limits.budget
+        try check(nj_call_session(state, reference, &budget), state)
+        let value = LuaValue(json: nj_output(state).array) ?? .missing
+        guard let id = value["session_id"].text else {
+            throw LuaFailure(kind: .result, message: "\(hookName(.getSession)): what it returned cannot be read")
         }
+        return LuaSession(id: id, cookie: value["cookie_name"].text, end: value["expires"].double)
     }
 }

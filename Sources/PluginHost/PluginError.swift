@@ -1,3 +1,5 @@
+import LuaRuntime
+
 /// Why a plugin cannot be used in a place.
 package enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     /// No such file. `nearest` is an existing plugin that was probably meant.
@@ -27,7 +29,7 @@ package enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
         case .refused(let plugin, let problem):
             "plugin \"\(plugin)\" could not be loaded: \(problem)"
         case .noHook(let plugin, let file, let hook, let has, let usedBy):
-            "\(usedBy): plugin \"\(plugin)\" (\(file)) has no \(hook); it has \(has.isEmpty ? "no hooks" : has.joined(separator: ", "))"
+            "\(usedBy): plugin \"\(plugin)\" (\(file)) has no \(Self.wanted(hook, has)); it has \(has.isEmpty ? "no hooks" : has.joined(separator: ", "))"
         case .parameters(let plugin, let file, let problems, let usedBy):
             "\(usedBy): plugin \"\(plugin)\" (\(file)): " + problems.map(\.description).joined(separator: "; ")
         case .limit(let name, let limit, let plugin):
@@ -45,6 +47,11 @@ package enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension PluginError {
+    /// What the plugin lacks: a place that takes one of several hooks asks for the first of them.
+    private static func wanted(_ hook: String, _ has: [String]) -> String {
+        hook == LuaHook.token.rawValue && !has.contains(LuaHook.getSession.rawValue) ? "token and no get_session" : hook
+    }
+
     /// What a use lacks in a new version, for the version's refusal.
     var reasonForRefusal: String {
         switch self {

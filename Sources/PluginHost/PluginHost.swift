@@ -111,11 +111,12 @@ package final class PluginHost: Sendable {
         PluginCertificateAuthenticator(use: try use(plugin, .authenticateCertificate, params, usedBy, limits))
     }
 
-    /// One use of a plugin's token; see `pushFilter`.
+    /// One use of a plugin's token, or of its get_session; see `pushFilter`.
     package func tokenSource(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
     ) throws(PluginError) -> any TokenSource {
-        PluginTokens(use: try use(plugin, .token, params, usedBy, limits))
+        let hook = PluginListing(try versionInForce(try known(plugin))).loginHook
+        return PluginTokens(use: try use(plugin, hook, params, usedBy, limits), givesSessions: hook == .getSession)
     }
 
     /// One use of a plugin's sync; see `pushFilter`.

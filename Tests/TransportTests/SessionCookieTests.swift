@@ -37,6 +37,7 @@ private final class Clock: TimeSource {
         let cookies = SessionCookies(time: clock)
         cookies.receive(["Set-Cookie": "s=1; Max-Age=600", "set-cookie": "t=2; Secure"])
         #expect(cookies.header(isSecure: true) == "s=1; t=2")
+        #expect(cookies.header(isSecure: true, without: "s") == "t=2")
         #expect(cookies.header(isSecure: false) == "s=1")
         clock.advance(539)
         #expect(cookies.header(isSecure: false) == "s=1")

@@ -90,7 +90,7 @@ package enum ReplicatorBuilding {
     /// For `ws:`, `wss:`, `http:`, `https:` and `discover:`.
     ///
     /// - Parameters:
-    ///   - tokens: makes those by which it logs in, where a plugin does.
+    ///   - tokens: makes the tokens or sessions by which it logs in, where a plugin does.
     ///   - prefersVersions: whether the database has version vectors by now.
     package static func networkConnector(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger,

@@ -10,7 +10,7 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
     case bearer(Located<Secret>)
     /// Bearer tokens of IBM Cloud's IAM, which gives them for an API key.
     case iam(key: Located<Secret>, url: Located<String>)
-    /// Bearer tokens that a plugin makes.
+    /// Bearer tokens or sessions that a plugin makes.
     case plugin(PluginReference)
 
     package static func == (left: Self, right: Self) -> Bool {
@@ -59,7 +59,7 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
         if case .identity(let identity) = self { identity } else { nil }
     }
 
-    /// The plugin that is asked for tokens, if one is.
+    /// The plugin that is asked for tokens or sessions, if one is.
     package var plugin: PluginReference? {
         if case .plugin(let plugin) = self { plugin } else { nil }
     }
@@ -89,7 +89,7 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
         Key("bearer", optional: \.bearer, Form<Secret>.secret.located, "Bearer token. Where it comes from a file, that is read again when the other side does not take it any more."),
         Key("iam_api_key", optional: \.iamKey, Form<Secret>.secret.located, "API key of IBM Cloud, for Cloudant: its IAM gives bearer tokens for it, which are renewed."),
         Key("iam_url", optional: \.iamURL, Form.text("a URL").located, "Where IAM gives tokens (default \(iamURL))."),
-        Key("plugin", optional: \.plugin, Form.text(.plugin).located, "Plugin whose token hook makes bearer tokens, anew when they end or the other side does not take them."),
+        Key("plugin", optional: \.plugin, Form.text(.plugin).located, "Plugin whose token hook makes bearer tokens, or whose get_session hook makes sessions: anew when they end or the other side does not take them."),
         Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
     ]
 

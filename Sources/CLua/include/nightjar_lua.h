@@ -40,7 +40,10 @@ typedef struct {
     bool is_present;
 } nj_document;
 
-enum { NJ_HOOKS = 8, NJ_HOOK_RESOLVE = 2, NJ_HOOK_PASSWORD = 3, NJ_HOOK_CERTIFICATE = 4, NJ_HOOK_SYNC = 5, NJ_HOOK_TRANSFORM = 6, NJ_HOOK_TOKEN = 7 };
+enum {
+    NJ_HOOKS = 9, NJ_HOOK_RESOLVE = 2, NJ_HOOK_PASSWORD = 3, NJ_HOOK_CERTIFICATE = 4, NJ_HOOK_SYNC = 5, NJ_HOOK_TRANSFORM = 6, NJ_HOOK_TOKEN = 7,
+    NJ_HOOK_SESSION = 8
+};
 enum { NJ_MOST_KEYS = 8192 };       // of a table, besides its sequence
 enum { NJ_DEEPEST_RESULT = 128 }; // conversions recurse in C
 enum { NJ_MAX_LOOKUPS = 56 }; // of 64 document slots in a handle; the rest are the call's own
@@ -141,6 +144,9 @@ int nj_call_transform(nj_state *S, int32_t use, const nj_document *document, con
 
 // nj_output is a JSON text, or an object with token and perhaps expires_in (seconds).
 int nj_call_token(nj_state *S, int32_t use, const nj_budget *budget);
+
+// nj_output is an object with session_id and perhaps cookie_name and expires (seconds since 1970).
+int nj_call_session(nj_state *S, int32_t use, const nj_budget *budget);
 
 // Plugin tests. nj_load_tests leaves a JSON object in nj_output whose keys are the names.
 int nj_load_tests(nj_state *S, nj_bytes chunk_name, nj_bytes source, const nj_budget *budget);

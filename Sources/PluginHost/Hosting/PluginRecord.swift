@@ -89,7 +89,7 @@ final class PluginRecord: Sendable {
 
     func reportBreakerOpened() { breakerOpened() }
     func newBreaker(_ hook: LuaHook) -> Breaker {
-        let opens = hook != .authenticatePassword && hook != .authenticateCertificate && hook != .token
+        let opens = ![.authenticatePassword, .authenticateCertificate, .token, .getSession].contains(hook)
         return Breaker(limits, opens: opens, clock: { [time = environment.time] in time.monotonicNanoseconds() })
     }
 
@@ -99,7 +99,7 @@ final class PluginRecord: Sendable {
             guard let version = fields.inForce, let prepared = fields.prepared[use], let registration = fields.uses[use] else { return nil }
             let usual = switch registration.hook {
             case .resolve, .sync, .transform: version.limits.resolver
-            case .authenticatePassword, .authenticateCertificate, .token: version.limits.authenticator
+            case .authenticatePassword, .authenticateCertificate, .token, .getSession: version.limits.authenticator
             case .pushFilter, .pullFilter: version.limits.filter
             }
             return PluginCall(

@@ -1,9 +1,10 @@
 import Interfaces
 import LuaRuntime
 
-/// A plugin's token of one replicator.
+/// A plugin's tokens or sessions of one replicator.
 struct PluginTokens: TokenSource {
     let use: PluginUse
+    let givesSessions: Bool
 
     func token(replicator: String, remote: String) async -> Result<PeerToken, PolicyFailure> {
         let call: PluginCall
@@ -12,14 +13,32 @@ struct PluginTokens: TokenSource {
     }
 }
 
-/// One token.
+/// One token or session.
 typealias TokenJob = SingleJob<Result<PeerToken, PolicyFailure>>
 
 extension SingleJob where Answer == Result<PeerToken, PolicyFailure> {
     convenience init(_ call: PluginCall, _ continuation: CheckedContinuation<Answer, Never>) {
         self.init(call, continuation, failed: { .failure($0) }) { (call, lua, use, _) throws(LuaFailure) in
-            let token = try lua.callToken(use: use, limits: call.limits)
-            return .success(PeerToken(text: token.text, seconds: token.seconds))
+            guard call.hook == .getSession else {
+                let token = try lua.callToken(use: use, limits: call.limits)
+                return .success(PeerToken(text: token.text, seconds: token.seconds))
+            }
+            let session = try lua.callSession(use: use, limits: call.limits)
+            let now = Double(call.record.environment.time.wallSeconds())
+            return .success(
+                PeerToken(text: session.id, cookie: session.cookie ?? PluginTokens.usualCookie, seconds: session.end.map { max(0, $0 - now) }))
         }
+    }
+}
+
+extension PluginTokens {
+    /// Sync Gateway's.
+    fileprivate static let usualCookie = "SyncGatewaySession"
+}
+
+extension PluginListing {
+    /// The hook that makes what a replicator logs in with: tokens, where it can make both.
+    package var loginHook: LuaHook {
+        hooks.contains(LuaHook.getSession.rawValue) && !hooks.contains(LuaHook.token.rawValue) ? .getSession : .token
     }
 }

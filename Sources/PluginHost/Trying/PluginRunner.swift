@@ -16,7 +16,7 @@ package enum PluginRunner {
         /// JSON text `{ "local_doc": …, "remote_doc": …, "base_doc": … }` for resolve, each optional or null.
         case conflict([UInt8])
         case login(username: String, password: String)
-        /// For token.
+        /// For token and get_session.
         case nothing
     }
 
@@ -77,8 +77,8 @@ package enum PluginRunner {
         package var id: String?
         /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
         /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. transform: the
-        /// document as it would travel. token: it, with `expires_in` where there is one. Nil where the
-        /// call failed.
+        /// document as it would travel. token: it, with `expires_in` where there is one. get_session: it,
+        /// with `cookie_name` and `expires` (seconds since 1970) where they are given. Nil where the call failed.
         package var result: JSONValue?
         /// For resolve: local, remote, merged or delete. For sync: accepted or rejected.
         package var decision: String?
@@ -249,7 +249,7 @@ struct PreparedInput: Sendable {
                 try Self.document(try Self.object(bytes, "the old document"), "the old document", revision: "1-0000")
             }
             caller = LuaCaller(name: request.user, roles: request.roles, channels: request.channels, isAdmin: request.isAdmin)
-        case (.token, .nothing): break
+        case (.token, .nothing), (.getSession, .nothing): break
         case (.authenticateCertificate, .chain(let bytes)):
             switch LuaValue(json: bytes) {
             case .array(let items)? where items.allSatisfy({ $0.typeName == "object" }): chain = .array(items)
@@ -262,7 +262,7 @@ struct PreparedInput: Sendable {
             case .authenticatePassword: "a username and a password"
             case .authenticateCertificate: "a chain of certificates"
             case .pushFilter, .pullFilter, .sync, .transform: "a document"
-            case .token: "no input"
+            case .token, .getSession: "no input"
             }
             throw .init(description: "\(hook.rawValue) needs \(wanted)")
         }

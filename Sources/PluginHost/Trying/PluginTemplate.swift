@@ -20,6 +20,7 @@ package enum PluginTemplate {
         case .authenticateCertificate: (ListenerTemplates.certificates(name), ListenerTemplates.certificateTests)
         case .transform: (TransformTemplate.plugin(name), TransformTemplate.tests)
         case .token: (TokenTemplate.plugin(name), TokenTemplate.tests)
+        case .getSession: (SessionTemplate.plugin(name), SessionTemplate.tests)
         case .sync: (ListenerTemplates.sync(name), ListenerTemplates.syncTests)
         }
     }

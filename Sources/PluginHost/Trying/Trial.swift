@@ -60,7 +60,7 @@ final class Trial {
         switch request.hook {
         case .pushFilter, .transform: (context.direction, context.replicator) = ("push", "trial")
         case .pullFilter, .resolve: (context.direction, context.replicator) = ("pull", "trial")
-        case .token: context.replicator = "trial"
+        case .token, .getSession: context.replicator = "trial"
         default: context.listener = "trial"
         }
         do {
@@ -77,6 +77,13 @@ final class Trial {
             var result = JSONObject()
             result["token"] = .string(token.text)
             result["expires_in"] = token.seconds.flatMap { JSONNumber($0) }.map { JSONValue.number($0) }
+            report.result = .object(result)
+        } else if hook == .getSession {
+            let session = try lua.callSession(use: use, limits: limits.authenticator)
+            var result = JSONObject()
+            result["session_id"] = .string(session.id)
+            result["cookie_name"] = session.cookie.map { JSONValue.string($0) }
+            result["expires"] = session.end.flatMap { JSONNumber($0) }.map { JSONValue.number($0) }
             report.result = .object(result)
         } else if let document = input.document, hook == .sync {
             switch try lua.callSync(document: document, old: input.old, caller: input.caller, use: use, limits: limits.resolver) {

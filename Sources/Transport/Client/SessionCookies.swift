@@ -37,11 +37,13 @@ public final class SessionCookies: Sendable {
     }
 
     /// The value of the `Cookie` header for a connection now; nil if there is nothing to send.
-    public func header(isSecure: Bool) -> String? {
+    ///
+    /// - Parameter name: a cookie that comes from elsewhere.
+    public func header(isSecure: Bool, without name: String? = nil) -> String? {
         let now = time.wallSeconds()
         return cookies.withLock { cookies in
             cookies.removeAll { cookie in cookie.end.map { $0 - Self.margin <= now } ?? false }
-            let sent = cookies.filter { isSecure || !$0.isSecure }
+            let sent = cookies.filter { (isSecure || !$0.isSecure) && $0.name != name }
             return sent.isEmpty ? nil : sent.map { "\($0.name)=\($0.value)" }.joined(separator: "; ")
         }
     }

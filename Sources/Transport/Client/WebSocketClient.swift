@@ -12,7 +12,7 @@ public struct WebSocketClient: TransportConnector {
         case bearer(String)
         /// Bearer tokens of IBM Cloud's IAM, for databases only.
         case iam(IAMTokens)
-        /// Bearer tokens of somebody who makes them.
+        /// Bearer tokens or sessions of somebody who makes them.
         case supplied(SuppliedTokens)
     }
 
@@ -74,14 +74,22 @@ public struct WebSocketClient: TransportConnector {
         configuration.refresh?(&client.configuration)
         guard case .supplied(let tokens)? = client.configuration.credentials else { return try await client.openSafely() }
         let first = try await tokens.current()
-        client.configuration.credentials = .bearer(first)
-        do { return try await client.openSafely() } catch let error as ReplicationError where error.domain == .http && error.code == 401 {
-            tokens.forget(first)
+        do { return try await client.showing(first).openSafely() } catch let error as ReplicationError where error.domain == .http && error.code == 401 {
+            tokens.forget(first.text)
             let next = try await tokens.current()
-            guard next != first else { throw error }
-            client.configuration.credentials = .bearer(next)
-            return try await client.openSafely()
+            guard next.text != first.text || next.cookie != first.cookie else { throw error }
+            return try await client.showing(next).openSafely()
         }
+    }
+
+    private func showing(_ token: TokenKeeper.Token) -> WebSocketClient {
+        var client = self
+        if let cookies = token.cookieHeader {
+            (client.configuration.credentials, client.configuration.cookies) = (nil, cookies)
+        } else {
+            client.configuration.credentials = .bearer(token.text)
+        }
+        return client
     }
 
     private func openSafely() async throws -> any MessageTransport {

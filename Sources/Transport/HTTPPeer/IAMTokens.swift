@@ -49,7 +49,7 @@ public final class IAMTokens: Sendable {
     /// A token that is good now.
     ///
     /// - Throws: ``ReplicationError``: http 401 where the service does not take the key, else what it answered or what lies below.
-    func current() async throws -> String { try await keeper.current { await self.ask() } }
+    func current() async throws -> String { try await keeper.current { await self.ask() }.text }
 
     /// The database did not take this token: it is not used any more.
     func forget(_ token: String) { keeper.forget(token) }

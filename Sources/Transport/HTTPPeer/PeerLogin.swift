@@ -46,7 +46,15 @@ extension DatabasePeer {
             shown.configured.authorization = Self.authorization(basic)
         case .bearer(let token): shown.token = token
         case .iam(let tokens): shown.token = try await tokens.current()
-        case .supplied(let tokens): shown.token = try await tokens.current()
+        case .supplied(let tokens):
+            let token = try await tokens.current()
+            shown.token = token.text
+            if let cookie = token.cookie {
+                // The server may have renewed it for itself, and would see both.
+                shown.session = sessions.header(isSecure: configuration.url.isSecure, without: cookie)
+                shown.configured.cookies = token.cookieHeader
+                return shown
+            }
         case nil: break
         }
         if let token = shown.token { shown.configured.authorization = "Bearer \(token)" }

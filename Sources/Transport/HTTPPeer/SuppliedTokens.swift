@@ -1,7 +1,7 @@
 import Environment
 import Interfaces
 
-/// Bearer tokens that somebody here makes, such as a plugin: asked for when they are needed, kept until they are about to end.
+/// Bearer tokens or sessions that somebody here makes, such as a plugin: asked for when they are needed, kept until they are about to end.
 public final class SuppliedTokens: Sendable {
     private let keeper: TokenKeeper
     private let source: any TokenSource
@@ -19,7 +19,7 @@ public final class SuppliedTokens: Sendable {
     /// A token that is good now.
     ///
     /// - Throws: ``ReplicationError``: http 503 where the source fails.
-    func current() async throws -> String { try await keeper.current { await self.ask() } }
+    func current() async throws -> TokenKeeper.Token { try await keeper.current { await self.ask() } }
 
     /// The other side did not take this token: it is not used any more.
     func forget(_ token: String) { keeper.forget(token) }
@@ -31,10 +31,11 @@ public final class SuppliedTokens: Sendable {
         switch await source.token(replicator: replicator, remote: remote) {
         case .success(let token):
             let life = token.seconds.map { Int64(min(max($0, 0), Double(TokenKeeper.longestLife))) }
-            return .success(keeper.token(token.text, life: life ?? TokenKeeper.usualLife))
+            return .success(keeper.token(token.text, cookie: token.cookie, life: life ?? TokenKeeper.usualLife))
         case .failure(let failure):
-            var error = ReplicationError(domain: .http, code: 503, message: "the plugin \(failure.plugin) gave no token: \(failure.kind): \(failure.message)")
-            error.ownRemedy = "mend the plugin: nightjar plugin run \(failure.plugin) token shows what it returns"
+            let (what, hook) = source.givesSessions ? ("session", "get_session") : ("token", "token")
+            var error = ReplicationError(domain: .http, code: 503, message: "the plugin \(failure.plugin) gave no \(what): \(failure.kind): \(failure.message)")
+            error.ownRemedy = "mend the plugin: nightjar plugin run \(failure.plugin) \(hook) shows what it returns"
             return .failure(error)
         }
     }

@@ -2,17 +2,22 @@ import Environment
 import Interfaces
 import Synchronization
 
-/// Keeps a token until it is about to end. It is asked for when it is needed, one question at a time.
+/// Keeps a token or a session until it is about to end. It is asked for when it is needed, one question at a time.
 final class TokenKeeper: Sendable {
     struct Token: Sendable {
         var text: String
+        /// The cookie that carries it; nil for a bearer token.
+        var cookie: String?
         /// Seconds since 1970 from which it is not used any more.
         var end: Int64
+
+        /// The value of the header `Cookie`; nil for a bearer token.
+        var cookieHeader: String? { cookie.map { "\($0)=\(text)" } }
     }
 
     private struct State {
         var token: Token?
-        var asking: SharedWork<String>?
+        var asking: SharedWork<Token>?
     }
 
     /// `token_life`: seconds that a token lives of which nobody says it.
@@ -27,22 +32,22 @@ final class TokenKeeper: Sendable {
     init(_ environment: Environment) { self.environment = environment }
 
     /// A token that begins to live now. A fifth is left for requests under way, and for clocks that differ.
-    func token(_ text: String, life: Int64) -> Token {
+    func token(_ text: String, cookie: String? = nil, life: Int64) -> Token {
         let life = max(0, min(life, Self.longestLife))
-        return Token(text: text, end: environment.time.wallSeconds() + life - life / 5)
+        return Token(text: text, cookie: cookie, end: environment.time.wallSeconds() + life - life / 5)
     }
 
     /// A token that is good now.
     ///
     /// - Parameter ask: gets another one.
     /// - Throws: ``ReplicationError`` of `ask`, and `CancellationError`.
-    func current(_ ask: @escaping @Sendable () async -> Result<Token, ReplicationError>) async throws -> String {
+    func current(_ ask: @escaping @Sendable () async -> Result<Token, ReplicationError>) async throws -> Token {
         while true {
             let now = environment.time.wallSeconds()
-            let (token, asking) = state.withLock { state -> (String?, SharedWork<String>?) in
-                if let token = state.token, token.end > now { return (token.text, nil) }
+            let (token, asking) = state.withLock { state -> (Token?, SharedWork<Token>?) in
+                if let token = state.token, token.end > now { return (token, nil) }
                 if let asking = state.asking, !asking.isGivenUp { return (nil, asking) }
-                let asking = SharedWork<String>(environment) { [self] work in keep(await ask(), of: work) }
+                let asking = SharedWork<Token>(environment) { [self] work in keep(await ask(), of: work) }
                 state.asking = asking
                 return (nil, asking)
             }
@@ -60,11 +65,11 @@ final class TokenKeeper: Sendable {
     /// What must not be shown.
     var texts: [String] { state.withLock { $0.token.map { [$0.text] } } ?? [] }
 
-    private func keep(_ result: Result<Token, ReplicationError>, of asking: SharedWork<String>) -> Result<String, ReplicationError> {
+    private func keep(_ result: Result<Token, ReplicationError>, of asking: SharedWork<Token>) -> Result<Token, ReplicationError> {
         state.withLock { state in
             if state.asking === asking { state.asking = nil }
             if case .success(let token) = result { state.token = token }
-            return result.map(\.text)
+            return result
         }
     }
 }

@@ -18,7 +18,7 @@ struct PluginRunCommand: AsyncParsableCommand {
 
     @OptionGroup var location: ConfigurationOptions
     @Argument(help: "The plugin's name.") var name: String
-    @Argument(help: "push_filter, pull_filter, transform, resolve, authenticate_password, authenticate_certificate, sync or token.") var hook: LuaHook
+    @Argument(help: "push_filter, pull_filter, transform, resolve, authenticate_password, authenticate_certificate, sync, token or get_session.") var hook: LuaHook
     @Argument(help: "DB, DB.COLLECTION or DB.SCOPE.COLLECTION: for --last, and for nightjar.get.") var database: String?
     @Option(help: ArgumentHelp("For a filter: the last documents of a database.", valueName: "n")) var last: Int?
     @Option(
@@ -53,7 +53,7 @@ struct PluginRunCommand: AsyncParsableCommand {
         case .resolve: if conflict == nil { throw ValidationError("resolve needs --conflict FILE") }
         case .authenticatePassword:
             if username == nil || password == nil { throw ValidationError("authenticate_password needs --username and --password") }
-        case .token: if doc != nil || conflict != nil { throw ValidationError("token is asked without a document") }
+        case .token, .getSession: if doc != nil || conflict != nil { throw ValidationError("\(hook.rawValue) is asked without a document") }
         }
         if hook != .sync, oldDoc != nil || admin || !role.isEmpty || !channel.isEmpty {
             throw ValidationError("--old-doc, --role, --channel and --admin are for sync")
@@ -122,7 +122,7 @@ struct PluginRunCommand: AsyncParsableCommand {
         }
         if hook == .resolve { return .conflict(try bytes(conflict ?? "-")) }
         if hook == .authenticatePassword { return .login(username: username ?? "", password: password ?? "") }
-        if hook == .token { return .nothing }
+        if hook == .token || hook == .getSession { return .nothing }
         if hook == .authenticateCertificate { return .chain(try bytes(doc ?? "-")) }
         return .document(try bytes(doc ?? "-"), old: try oldDoc.map { try bytes($0) })
     }

@@ -16,10 +16,10 @@ struct ConfiguredParameters: Sendable {
     ///
     /// - Parameter database: places of that database come first.
     static func of(_ plugin: String, hook: LuaHook, in settings: AgentSettings, database: String? = nil) -> ConfiguredParameters? {
-        let certificates: Set<LuaHook> = [.authenticatePassword, .authenticateCertificate]
+        // Which of these an authenticator is asked by makes no difference to its parameters.
+        let same: [LuaHook] = [[.authenticatePassword, .authenticateCertificate], [.token, .getSession]].first { $0.contains(hook) } ?? [hook]
         let uses = ConfigurationCheck.uses(settings, []).filter { reference, wanted, _ in
-            // Which of its two hooks an authenticator is asked by makes no difference to its parameters.
-            reference.plugin.value.utf8.elementsEqual(plugin.utf8) && (wanted == hook || certificates.contains(wanted) && certificates.contains(hook))
+            reference.plugin.value.utf8.elementsEqual(plugin.utf8) && same.contains(wanted)
         }.map { (params: LuaValue($0.params), usedBy: $2) }
         let near = database.flatMap { name in uses.first { isOf(name, $0.usedBy, settings) } }
         guard let found = near ?? uses.first else { return nil }

@@ -136,19 +136,53 @@ struct CredentialTests {
         }
     }
 
-    @Test("a plugin that gives no token is told as the reason, and asked again")
-    func pluginFails() async throws {
+    @Test("a plugin's session goes in its cookie with the first request, and another one when it is refused; neither is shown", arguments: ["ws", "http"])
+    func sessionFromPlugin(_ scheme: String) async throws {
+        let server = try ServerSocket()
+        let folder = try TemporaryFolder()
+        try folder.write("plugins/maker.lua", """
+            return {
+              get_session = function(ctx)
+                local expires = nightjar.time.format(nightjar.time.now() + 3600)
+                return { session_id = ctx.replicator .. "-" .. nightjar.uuid(), cookie_name = "Ticket", expires = expires }
+              end,
+            }
+            """)
+        let configuration = "plugins: plugins\n"
+            + Configuration.secureEdge([("hub", "\(scheme)://127.0.0.1:\(server.port)/main", "authenticator: { plugin: maker }")], log: "trace")
+        let edge = try await AgentProcess.start(configuration, in: folder)
+        var sessions: [String] = []
+        for _ in 0..<2 {
+            let request = try await server.serve("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            let line = request.replacing("\r\n", with: "\n").split(separator: "\n").first { $0.hasPrefix("Cookie: Ticket=hub-") }
+            sessions.append(String(try #require(line, "\(request)").dropFirst("Cookie: Ticket=".utf8.count)))
+            #expect(!request.contains("Authorization:"), "\(request)")
+        }
+        #expect(sessions[0] != sessions[1])
+        let error = try await edge.refusal("hub")
+        #expect(error["public_code"]?.asInt64 == 10401 && error["transient"]?.asBool == false, "\(error.text)")
+        let status = try await edge.admin.get("/api/status").text
+        let end = try await edge.stop()
+        #expect(end.status == 0)
+        for text in [status, error.text, end.output, end.errors] {
+            for session in sessions { #expect(!text.contains(session), "\(session) in \(text)") }
+        }
+    }
+
+    @Test("a plugin that gives no token or session is told as the reason, and asked again", arguments: ["token", "session"])
+    func pluginFails(_ what: String) async throws {
         let folder = try TemporaryFolder()
         let server = try ServerSocket()
-        try folder.write("plugins/maker.lua", "return { token = function(ctx) return nil end }")
+        let (hook, answer) = what == "token" ? ("token", "'mended'") : ("get_session", "{ session_id = 'mended' }")
+        try folder.write("plugins/maker.lua", "return { \(hook) = function(ctx) return nil end }")
         let configuration = "plugins: plugins\n" + Configuration.secureEdge([("hub", "ws://127.0.0.1:\(server.port)/main", "authenticator: { plugin: maker }")])
         let edge = try await AgentProcess.start(configuration, in: folder)
         let error = try await edge.refusal("hub")
         #expect(error["transient"]?.asBool == true, "\(error.text)")
-        #expect(error["message"]?.asString?.contains("the plugin maker gave no token: plugin_result: ") == true, "\(error.text)")
-        try folder.write("plugins/maker.lua", "return { token = function(ctx) return 'mended' end }")
+        #expect(error["message"]?.asString?.contains("the plugin maker gave no \(what): plugin_result: ") == true, "\(error.text)")
+        try folder.write("plugins/maker.lua", "return { \(hook) = function(ctx) return \(answer) end }")
         let request = try await server.serve("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
-        #expect(request.contains("Authorization: Bearer mended\r\n"), "\(request)")
+        #expect(request.contains(what == "token" ? "Authorization: Bearer mended\r\n" : "Cookie: SyncGatewaySession=mended\r\n"), "\(request)")
         #expect(try await edge.stop().status == 0)
     }
 

@@ -62,6 +62,7 @@ struct CouchLoginTests {
     /// Counts what it makes.
     private final class Maker: TokenSource {
         let made = Mutex(0)
+        let givesSessions = false
 
         func token(replicator: String, remote: String) async -> Result<PeerToken, PolicyFailure> {
             let number = made.withLock { made in
