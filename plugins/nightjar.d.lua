@@ -102,6 +102,44 @@
 ---@field cookie_name string? SyncGatewaySession if absent
 ---@field expires (string|number)? ISO 8601, or seconds since 1970; 600 seconds from now if absent
 
+---Why a replicator, or a document, does not get on.
+---@class nightjar.ReplicationError
+---@field domain string http, websocket, network, tls, blip, litecore, plugin or store
+---@field code integer
+---@field public_code integer
+---@field message string
+---@field is_transient boolean it passes by itself
+---@field remedy string?
+
+---How a replicator is. Times are seconds since 1970.
+---@class nightjar.Status
+---@field activity "stopped"|"offline"|"connecting"|"idle"|"busy"
+---@field since integer
+---@field is_suspended boolean
+---@field progress { completed: integer, total: integer }
+---@field pushed integer
+---@field pulled integer
+---@field rejected integer
+---@field failed integer
+---@field access_removed integer
+---@field conflicts_resolved integer
+---@field attempt integer
+---@field next_retry_at integer?
+---@field last_success_at integer?
+---@field protocol string?
+---@field correlation_id string?
+---@field error nightjar.ReplicationError?
+
+---What became of a document.
+---@class nightjar.DocumentEvent
+---@field id string
+---@field collection string
+---@field is_push boolean
+---@field flags nightjar.Flags
+---@field time integer? seconds since 1970
+---@field correlation_id string?
+---@field error nightjar.ReplicationError? nil: it was replicated
+
 ---What a plugin returns.
 ---@class nightjar.Plugin
 ---@field description string?
@@ -115,6 +153,8 @@
 ---@field authenticate_certificate (fun(chain: nightjar.Certificate[], ctx: nightjar.Context): boolean|nightjar.Principal)? the peer's own first
 ---@field token (fun(ctx: nightjar.Context): string|nightjar.Token)? what a replicator logs in with
 ---@field get_session (fun(ctx: nightjar.Context): nightjar.Session)? a session that a replicator logs in with
+---@field on_status (fun(status: nightjar.Status, ctx: nightjar.Context))? is told how a replicator is
+---@field on_documents (fun(documents: nightjar.DocumentEvent[], ctx: nightjar.Context))? is told what became of documents
 ---@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))? decides about a peer's write by the functions below
 
 ---Names for the functions of sync: a text, a list, or a field of a document; nil and null are none.
@@ -296,6 +336,8 @@ function nightjar.metrics.gauge(name, value, labels) end
 ---@field authenticate_certificate fun(chain: table, ctx: table?): any one certificate stands for a chain of one
 ---@field token fun(ctx: table?): any
 ---@field get_session fun(ctx: table?): any
+---@field on_status fun(status: table, ctx: table?): any
+---@field on_documents fun(documents: table[], ctx: table?): any
 ---@field sync fun(doc: table, old_doc: table?, ctx: table?): table|false, string? what was assigned, or false and the reason
 ---@field accept fun(result: any, text: string?) fails unless truthy
 ---@field reject fun(result: any, text: string?) fails if truthy

@@ -56,6 +56,7 @@ package actor Agent {
 
     nonisolated let conflicts = EventHub<ConflictEvent>(kept: EventBuffer.maximumWaiting)
     nonisolated let roster = ReplicatorRoster()
+    nonisolated let observers = ReplicatorObservers()
     nonisolated let leaving = LeavingListeners()
 
     nonisolated let log: Logger
@@ -215,6 +216,7 @@ package actor Agent {
             }
         }
         stopProgress.begin("plugins")
+        observers.end(state.replicators)
         remember(state.replicators)
         for shadow in state.conflictPolicies.values.map(\.shadow) + state.replicators.flatMap({ $0.configuration.collections.map(\.shadow) }) {
             shadow?.stop()

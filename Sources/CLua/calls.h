@@ -42,5 +42,7 @@ int nj_test_sync(lua_State *L);
 int nj_test_transform(lua_State *L);
 int nj_test_token(lua_State *L);
 int nj_test_session(lua_State *L);
+int nj_test_status(lua_State *L);
+int nj_test_documents(lua_State *L);
 
 #endif

@@ -286,7 +286,8 @@ nj_state *nj_open(const nj_limits *limits, nj_host_function host, void *context)
     lua_pushcfunction(L, note_error);
     for (int i = 1; i < NJ_BASE; i++) lua_pushnil(L);
     S->use_in_slot = -1;
-    if (nj_protected(S, set_up, NULL) != LUA_OK) {
+    // The hooks took most of the places that C functions have without asking; a load gives them once more.
+    if (!lua_checkstack(L, LUA_MINSTACK) || nj_protected(S, set_up, NULL) != LUA_OK) {
         nj_close(S);
         return NULL;
     }

@@ -9,6 +9,8 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
     case transform
     case token
     case getSession = "get_session"
+    case onStatus = "on_status"
+    case onDocuments = "on_documents"
 
     /// Position in the C side's table of hooks (`NJ_HOOK_…`).
     var index: Int32 {
@@ -22,6 +24,8 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
         case .transform: 6
         case .token: 7
         case .getSession: 8
+        case .onStatus: 9
+        case .onDocuments: 10
         }
     }
 }

@@ -49,7 +49,11 @@ package enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
 extension PluginError {
     /// What the plugin lacks: a place that takes one of several hooks asks for the first of them.
     private static func wanted(_ hook: String, _ has: [String]) -> String {
-        hook == LuaHook.token.rawValue && !has.contains(LuaHook.getSession.rawValue) ? "token and no get_session" : hook
+        let eitherOf: [(LuaHook, LuaHook)] = [(.token, .getSession), (.onStatus, .onDocuments)]
+        for (first, second) in eitherOf where first.rawValue == hook {
+            if !has.contains(second.rawValue) { return "\(hook) and no \(second.rawValue)" }
+        }
+        return hook
     }
 
     /// What a use lacks in a new version, for the version's refusal.

@@ -119,6 +119,14 @@ package final class PluginHost: Sendable {
         return PluginTokens(use: try use(plugin, hook, params, usedBy, limits), givesSessions: hook == .getSession)
     }
 
+    /// A plugin's on_status and on_documents; see `pushFilter`.
+    package func observer(plugin: String, params: LuaValue = .missing, usedBy: String) throws(PluginError) -> PluginObserver {
+        let hook = PluginListing(try versionInForce(try known(plugin))).observerHook
+        return try PluginObserver(plugin, hears: hook) { hook throws(PluginError) in
+            try self.use(plugin, hook, params, "\(usedBy) \(hook.rawValue)", nil)
+        }
+    }
+
     /// One use of a plugin's sync; see `pushFilter`.
     package func syncFunction(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil

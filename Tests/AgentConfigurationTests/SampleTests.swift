@@ -93,6 +93,13 @@ struct SampleTests {
         #expect(settings.databases.first?.name.position.description == "nightjar.yaml:1:14")
     }
 
+    @Test(arguments: ["watch", "{ plugin: watch, params: { level: 3 } }"])
+    func anObserverIsAPlugin(_ text: String) throws {
+        let settings = try settings("databases: { main: {} }\nreplicators: [ { name: r, database: main, target: 'ws://h/main', observer: \(text) } ]")
+        let observer = try #require(settings.replicators.first?.observer)
+        #expect(observer.plugin.value == "watch" && (observer.params != nil) == text.hasPrefix("{"))
+    }
+
     @Test func everyFormOfAuthenticator() throws {
         func authenticator(_ text: String, target: String = "wss://h/main") throws -> ReplicatorAuthenticator? {
             try settings(

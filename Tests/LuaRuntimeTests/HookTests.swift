@@ -183,6 +183,22 @@ struct HookTests {
         }
     }
 
+    @Test("observers hear plain values, what is absent is nil, and what they return is nobody's business")
+    func observers() throws {
+        func tell(_ hook: LuaHook, _ news: String, _ body: String) throws {
+            try onPluginThread {
+                let state = try makeState("return { \(hook.rawValue) = function(news, ctx)\n\(body)\nend }")
+                try state.callObserver(hook, Array(news.utf8), use: state.makeUse(makeContext()))
+            }
+        }
+        let status = #"{"activity":"idle","progress":{"completed":1,"total":2}}"#
+        try tell(.onStatus, status, "assert(news.activity == 'idle' and news.progress.total == 2 and news.error == nil and ctx.replicator == 'up')")
+        try tell(.onDocuments, #"[{"id":"a"},{"id":"b"}]"#, "assert(#news == 2 and news[2].id == 'b')\nreturn false, {}")
+        for (body, kind) in [("error('no')", LuaFailureKind.error), ("while true do end", .timeout)] {
+            #expect { try tell(.onStatus, status, body) } throws: { ($0 as? LuaFailure)?.kind == kind }
+        }
+    }
+
     static func session(_ body: String) throws -> LuaSession {
         try onPluginThread {
             let state = try makeState("return { get_session = function(ctx)\n\(body)\nend }")

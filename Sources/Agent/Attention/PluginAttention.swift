@@ -26,7 +26,7 @@ extension Agent {
                     Attention(
                         .breakerOpen, subject, since: now - Int64(failing.seconds),
                         "\(failing.usedBy) keeps failing and is called only now and then: \(failing.error)",
-                        remedy: "mend the plugin; what it should judge is held until then"))
+                        remedy: "mend the plugin; what it should judge is held until then, and what it should be told is lost"))
             }
             if plugin.state == .missing {
                 list.append(

@@ -199,7 +199,7 @@ extension Agent {
             text.add(.counter, "nightjar_plugin_calls_total", "Calls of a hook.", labels, hook.calls)
             text.add(.counter, "nightjar_plugin_rejected_total", "Calls that said no.", labels, hook.rejected)
             text.add(
-                .counter, "nightjar_plugin_not_asked_total", "What was held without a call while the plugin kept failing.", labels,
+                .counter, "nightjar_plugin_not_asked_total", "What was held, or not told, without a call: while the plugin kept failing, or what came too fast for an observer.", labels,
                 hook.notAsked)
             for (kind, count) in hook.errors {
                 text.add(.counter, "nightjar_plugin_errors_total", "Calls that failed.", labels + [("kind", kind)], count)

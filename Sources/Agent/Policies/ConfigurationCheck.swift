@@ -143,7 +143,8 @@ package enum ConfigurationCheck {
         }
         for replicator in settings.replicators {
             let name = "replicator \(replicator.name.value)"
-            if let reference = replicator.authenticator?.plugin { uses.append((reference, replicator.authenticatorHook(plugins), "\(name) authenticator")) }
+            if let reference = replicator.authenticator?.plugin { uses.append((reference, reference.listing(plugins)?.loginHook ?? .token, "\(name) authenticator")) }
+            if let reference = replicator.observer { uses.append((reference, reference.listing(plugins)?.observerHook ?? .onStatus, "\(name) observer")) }
             for collection in replicator.collections {
                 if let reference = collection.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
                 if let reference = collection.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }
@@ -214,12 +215,8 @@ extension AgentSettings {
     var pluginVersionsFolder: String { "\(data.value)/plugin-versions" }
 }
 
-extension ReplicatorSettings {
-    /// What the plugin of the authenticator is asked for.
-    fileprivate func authenticatorHook(_ plugins: [PluginListing]) -> LuaHook {
-        guard let name = authenticator?.plugin?.plugin.value else { return .token }
-        return plugins.first { $0.name.utf8.elementsEqual(name.utf8) }?.loginHook ?? .token
-    }
+extension PluginReference {
+    fileprivate func listing(_ plugins: [PluginListing]) -> PluginListing? { plugins.first { $0.name.utf8.elementsEqual(plugin.value.utf8) } }
 }
 
 extension ListenerSettings {

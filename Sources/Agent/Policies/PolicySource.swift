@@ -76,6 +76,12 @@ package struct PolicySource: Sendable {
         }
     }
 
+    func observer(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> PluginObserver {
+        try at(reference) { host, params throws(PluginError) in
+            try host.observer(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
     package func syncFunction(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any SyncFunction {
         try at(reference) { host, params throws(PluginError) in
             try host.syncFunction(plugin: reference.plugin.value, params: params, usedBy: usedBy)

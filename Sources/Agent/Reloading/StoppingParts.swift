@@ -30,6 +30,7 @@ extension Agent {
             for replicator in gone { tasks.addTask { await replicator.stop() } }
         }
         remember(gone)
+        observers.end(gone)
         return told.map { "replicator \($0.configuration.name) stopped" }
     }
 

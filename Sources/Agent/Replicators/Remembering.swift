@@ -17,6 +17,7 @@ extension Agent {
         }
         guard !isStopping else { return "not started: the agent stops" }
         let (replicator, security) = try makeReplicator(settings, database: database, policies(), logger: logs.logger(.replicator))
+        try observe(replicator, settings)
         shared.withLock {
             $0.replicators.append(replicator)
             $0.replicatorSecurity[settings.name.value] = security

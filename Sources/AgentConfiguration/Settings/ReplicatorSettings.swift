@@ -69,6 +69,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var compression = Located(3)
     /// How much of the line its connections take. Default: nil, as much as there is.
     package var bandwidth: BandwidthSettings?
+    /// The plugin that is told what it does. Default: nil, none.
+    package var observer: PluginReference?
     package internal(set) var position = SourcePosition.none
 
     package init() {}
@@ -131,6 +133,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
         Key("bandwidth", optional: \.bandwidth, Form<BandwidthSettings>.section,
             "Bytes a second that its connections take of the line. Absent: as many as there are."),
+        Key("observer", optional: \.observer, .plugin, "Plugin whose on_status and on_documents hooks are told what it does."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -98,7 +98,7 @@ final class PluginRecord: Sendable {
         fields.withLock { fields in
             guard let version = fields.inForce, let prepared = fields.prepared[use], let registration = fields.uses[use] else { return nil }
             let usual = switch registration.hook {
-            case .resolve, .sync, .transform: version.limits.resolver
+            case .resolve, .sync, .transform, .onStatus, .onDocuments: version.limits.resolver
             case .authenticatePassword, .authenticateCertificate, .token, .getSession: version.limits.authenticator
             case .pushFilter, .pullFilter: version.limits.filter
             }

@@ -16,6 +16,8 @@ package enum PluginRunner {
         /// JSON text `{ "local_doc": …, "remote_doc": …, "base_doc": … }` for resolve, each optional or null.
         case conflict([UInt8])
         case login(username: String, password: String)
+        /// JSON text of an object for on_status; for on_documents of an array of objects, or of one.
+        case news([UInt8])
         /// For token and get_session.
         case nothing
     }
@@ -78,7 +80,8 @@ package enum PluginRunner {
         /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
         /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. transform: the
         /// document as it would travel. token: it, with `expires_in` where there is one. get_session: it,
-        /// with `cookie_name` and `expires` (seconds since 1970) where they are given. Nil where the call failed.
+        /// with `cookie_name` and `expires` (seconds since 1970) where they are given. on_status and on_documents: null. Nil where
+        /// the call failed.
         package var result: JSONValue?
         /// For resolve: local, remote, merged or delete. For sync: accepted or rejected.
         package var decision: String?
@@ -201,6 +204,8 @@ struct PreparedInput: Sendable {
     var chain: LuaValue?
     var conflict: LuaConflict?
     var login: (username: [UInt8], password: [UInt8])?
+    /// For on_status and on_documents.
+    var news: [UInt8]?
     /// The sides of a conflict as they were given.
     var sides: [String: JSONValue] = [:]
 
@@ -250,6 +255,13 @@ struct PreparedInput: Sendable {
             }
             caller = LuaCaller(name: request.user, roles: request.roles, channels: request.channels, isAdmin: request.isAdmin)
         case (.token, .nothing), (.getSession, .nothing): break
+        case (.onStatus, .news(let bytes)): news = JSONValue.object(try Self.object(bytes, "the status")).serialize()
+        case (.onDocuments, .news(let bytes)):
+            switch LuaValue(json: bytes) {
+            case .array(let items)? where items.allSatisfy({ $0.typeName == "object" }): news = bytes
+            case .object(let members)?: news = LuaValue.array([.object(members)]).jsonBytes
+            default: throw .init(description: "what happened is not a JSON array of documents")
+            }
         case (.authenticateCertificate, .chain(let bytes)):
             switch LuaValue(json: bytes) {
             case .array(let items)? where items.allSatisfy({ $0.typeName == "object" }): chain = .array(items)
@@ -263,6 +275,8 @@ struct PreparedInput: Sendable {
             case .authenticateCertificate: "a chain of certificates"
             case .pushFilter, .pullFilter, .sync, .transform: "a document"
             case .token, .getSession: "no input"
+            case .onStatus: "a status"
+            case .onDocuments: "documents"
             }
             throw .init(description: "\(hook.rawValue) needs \(wanted)")
         }

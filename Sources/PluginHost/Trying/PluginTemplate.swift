@@ -21,6 +21,8 @@ package enum PluginTemplate {
         case .transform: (TransformTemplate.plugin(name), TransformTemplate.tests)
         case .token: (TokenTemplate.plugin(name), TokenTemplate.tests)
         case .getSession: (SessionTemplate.plugin(name), SessionTemplate.tests)
+        case .onStatus: (ObserverTemplates.status(name), ObserverTemplates.statusTests)
+        case .onDocuments: (ObserverTemplates.documents(name), ObserverTemplates.documentTests)
         case .sync: (ListenerTemplates.sync(name), ListenerTemplates.syncTests)
         }
     }

@@ -60,7 +60,7 @@ final class Trial {
         switch request.hook {
         case .pushFilter, .transform: (context.direction, context.replicator) = ("push", "trial")
         case .pullFilter, .resolve: (context.direction, context.replicator) = ("pull", "trial")
-        case .token, .getSession: context.replicator = "trial"
+        case .token, .getSession, .onStatus, .onDocuments: context.replicator = "trial"
         default: context.listener = "trial"
         }
         do {
@@ -85,6 +85,9 @@ final class Trial {
             result["cookie_name"] = session.cookie.map { JSONValue.string($0) }
             result["expires"] = session.end.flatMap { JSONNumber($0) }.map { JSONValue.number($0) }
             report.result = .object(result)
+        } else if let news = input.news {
+            try lua.callObserver(hook, news, use: use, limits: limits.resolver)
+            report.result = .null
         } else if let document = input.document, hook == .sync {
             switch try lua.callSync(document: document, old: input.old, caller: input.caller, use: use, limits: limits.resolver) {
             case .accepted(let assignment): (report.decision, report.result) = ("accepted", JSONValue(assignment))

@@ -4,8 +4,10 @@ import Synchronization
 /// What a replicator tells those who listen.
 extension Replicator {
     /// The status after each change, beginning with the present one.
-    public nonisolated func statusChanges() -> AsyncStream<ReplicatorStatus> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(16)) { continuation in
+    ///
+    /// - Parameter kept: as many as a slow reader still gets, the newest.
+    public nonisolated func statusChanges(kept: Int = 16) -> AsyncStream<ReplicatorStatus> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(kept)) { continuation in
             let (key, now) = shared.withLock { shared in
                 shared.nextListener += 1
                 shared.statusListeners[shared.nextListener] = continuation

@@ -66,6 +66,9 @@ extension Explanation {
             "Have the issuer put fewer claims into it, such as groups of the user that nobody here asks for."),
         Explanation("jwt_keys", "A file with keys of JSON Web Tokens has more than 64 of them.", "Keep those that tokens are signed with, by the kid in their headers."),
         Explanation("max_event_streams", "64 readers follow /api/events already.", "Close dashboards that nobody looks at."),
+        Explanation(
+            "observed_documents", "The on_documents hook of an observer is slower than its replicator, and 5,000 documents wait for it already: it is not told of further ones.",
+            "Do less in the hook, such as counting what it is told of and looking at errors only; replication itself goes on."),
         Explanation("connect_time", "No connection within the time for it.", "Look whether a firewall drops packets on the way: nightjar doctor."),
         Explanation("max_collections", "The database has as many collections as it may.", "Use fewer; documents can be told apart by a field."),
         Explanation("proof_bytes", "A peer had to prove more of a blob than 128 MiB on one connection.", "It connects anew and goes on."),

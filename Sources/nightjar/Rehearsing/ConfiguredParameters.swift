@@ -16,8 +16,8 @@ struct ConfiguredParameters: Sendable {
     ///
     /// - Parameter database: places of that database come first.
     static func of(_ plugin: String, hook: LuaHook, in settings: AgentSettings, database: String? = nil) -> ConfiguredParameters? {
-        // Which of these an authenticator is asked by makes no difference to its parameters.
-        let same: [LuaHook] = [[.authenticatePassword, .authenticateCertificate], [.token, .getSession]].first { $0.contains(hook) } ?? [hook]
+        // Which of these an authenticator is asked by, or an observer is told by, makes no difference to its parameters.
+        let same: [LuaHook] = [[.authenticatePassword, .authenticateCertificate], [.token, .getSession], [.onStatus, .onDocuments]].first { $0.contains(hook) } ?? [hook]
         let uses = ConfigurationCheck.uses(settings, []).filter { reference, wanted, _ in
             reference.plugin.value.utf8.elementsEqual(plugin.utf8) && same.contains(wanted)
         }.map { (params: LuaValue($0.params), usedBy: $2) }

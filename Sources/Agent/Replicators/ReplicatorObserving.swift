@@ -1,0 +1,138 @@
+import AgentConfiguration
+import Encodings
+import Environment
+import Logging
+import LuaRuntime
+import PluginHost
+import Replication
+import Synchronization
+
+/// Plugins that are told what replicators do.
+extension Agent {
+    /// From now on, and until ``ReplicatorObservers/end(_:)``.
+    func observe(_ replicator: Replicator, _ settings: ReplicatorSettings) throws {
+        guard let reference = settings.observer else { return }
+        let name = settings.name.value
+        let observer = try policies().observer(reference, usedBy: "replicator \(name) observer")
+        observers.add(ReplicatorObserving(replicator, observer, environment.time, logs.logger(.replicator).with("replicator", name)), of: replicator)
+    }
+}
+
+/// Those that there are.
+final class ReplicatorObservers: Sendable {
+    private let all = Mutex([ObjectIdentifier: ReplicatorObserving]())
+
+    func add(_ observing: ReplicatorObserving, of replicator: Replicator) { all.withLock { $0[ObjectIdentifier(replicator)] = observing } }
+
+    /// Nobody is told any more of what these do.
+    func end(_ replicators: [Replicator]) {
+        for replicator in replicators { all.withLock { $0.removeValue(forKey: ObjectIdentifier(replicator)) }?.end() }
+    }
+}
+
+/// Tells a plugin what a replicator does, from the streams that `/api/events` has, and never keeps the replicator waiting: of statuses the newest
+/// counts, and of documents as many wait as there is room for.
+final class ReplicatorObserving: Sendable {
+    private enum Limits {
+        /// Between two statuses.
+        static let pause: UInt64 = 200_000_000
+        /// Documents that are told of at once.
+        static let batch = 100
+        /// How often it is looked whether so many are there, and for how many times.
+        static let look: UInt64 = 20_000_000
+        static let looks = 10
+    }
+
+    private let tasks: [Task<Void, Never>]
+
+    init(_ replicator: Replicator, _ observer: PluginObserver, _ time: any TimeSource, _ logger: Logger) {
+        let configuration = replicator.configuration
+        let (database, name, remote) = (configuration.database.name, configuration.name, configuration.shownTarget)
+        let tell: @Sendable (LuaHook, [UInt8]) async -> Void = { hook, news in
+            await observer.tell(hook, news, database: database, replicator: name, remote: remote)
+        }
+        let (statuses, batches) = (replicator.statusChanges(kept: 1), replicator.documentEvents())
+        let untold = UntoldDocuments()
+        tasks = [
+            Task {
+                var told: [UInt8] = []
+                for await status in statuses {
+                    let news = ReplicatorNews.status(status)
+                    guard news != told else { continue }
+                    told = news
+                    await tell(.onStatus, news)
+                    do { try await time.sleep(nanoseconds: Limits.pause) } catch { return }
+                }
+            },
+            Task { for await batch in batches { untold.add(batch) } },
+            Task {
+                var isSaid = false
+                for await _ in untold.signal {
+                    while untold.count > 0 {
+                        var looks = 0
+                        while untold.count < Limits.batch, looks < Limits.looks {
+                            do { try await time.sleep(nanoseconds: Limits.look) } catch { return }
+                            looks += 1
+                        }
+                        let (events, missed) = untold.take(Limits.batch)
+                        if missed > 0 {
+                            observer.missed(missed)
+                            if !isSaid { logger.warning("\(Self.words(observer.plugin, missed))") }
+                            isSaid = true
+                        }
+                        await tell(.onDocuments, ReplicatorNews.documents(events))
+                        if Task.isCancelled { return }
+                    }
+                }
+            },
+        ]
+    }
+
+    deinit { end() }
+
+    func end() { for task in tasks { task.cancel() } }
+
+    private static func words(_ plugin: String, _ missed: Int) -> String {
+        "the plugin \(plugin) is slower than the replicator, and was not told of \(Plural.count(missed, "document")), since observed_documents is \(UntoldDocuments.most); "
+            + "replication goes on; this is said once, and nightjar status --json and /metrics count them as not asked"
+    }
+}
+
+/// What became of documents, until a plugin is told.
+final class UntoldDocuments: Sendable {
+    /// `observed_documents`: further ones are left out, and counted.
+    static let most = 5_000
+
+    private struct State {
+        var events: [DocumentEvent] = []
+        var missed = 0
+    }
+
+    private let state = Mutex(State())
+    /// Gives a value when there is something to take.
+    let signal: AsyncStream<Void>
+    private let wake: AsyncStream<Void>.Continuation
+
+    init() { (signal, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1)) }
+
+    var count: Int { state.withLock { $0.events.count } }
+
+    func add(_ batch: [DocumentEvent]) {
+        state.withLock { state in
+            let room = Self.most - state.events.count
+            state.events += batch.prefix(room)
+            state.missed += max(0, batch.count - room)
+        }
+        wake.yield()
+    }
+
+    /// The oldest, and how many were left out since the last time.
+    func take(_ most: Int) -> (events: [DocumentEvent], missed: Int) {
+        state.withLock { state in
+            let events = Array(state.events.prefix(most))
+            state.events.removeFirst(events.count)
+            defer { state.missed = 0 }
+            return (events, state.missed)
+        }
+    }
+}

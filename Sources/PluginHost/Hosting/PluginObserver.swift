@@ -1,0 +1,54 @@
+import Interfaces
+import LuaRuntime
+import Synchronization
+
+/// A plugin that is told what a replicator does, by those of its hooks on_status and on_documents that the version in force has.
+package final class PluginObserver: Sendable {
+    package let plugin: String
+    private let uses = Mutex([LuaHook: PluginUse]())
+    private let make: @Sendable (LuaHook) throws(PluginError) -> PluginUse
+
+    /// - Parameter make: a use of one hook; called again for one that the plugin did not have.
+    init(_ plugin: String, hears hook: LuaHook, make: @escaping @Sendable (LuaHook) throws(PluginError) -> PluginUse) throws(PluginError) {
+        (self.plugin, self.make) = (plugin, make)
+        let use = try make(hook)
+        uses.withLock { $0[hook] = use }
+    }
+
+    private func use(_ hook: LuaHook) -> PluginUse? {
+        if let use = uses.withLock({ $0[hook] }) { return use }
+        // A new version may have brought it.
+        guard let use = try? make(hook) else { return nil }
+        uses.withLock { $0[hook] = use }
+        return use
+    }
+
+    /// Tells it, where it has the hook, and returns when it has heard. What it makes of it, and whether it fails, is no matter for anybody else.
+    ///
+    /// - Parameter news: JSON text.
+    package func tell(_ hook: LuaHook, _ news: [UInt8], database: String, replicator: String, remote: String) async {
+        guard let use = use(hook), let call = try? await use.call(CallContext(database: database, replicator: replicator, remote: remote)) else { return }
+        await withCheckedContinuation { use.pool.submit(ObserverJob(call, news, $0)) }
+    }
+
+    /// Counts documents that it is not told of, since it is too slow.
+    package func missed(_ documents: Int) { use(.onDocuments)?.record.statistics.notAsked(documents, .onDocuments) }
+}
+
+/// One thing to tell.
+private typealias ObserverJob = SingleJob<Void>
+
+extension SingleJob where Answer == Void {
+    fileprivate convenience init(_ call: PluginCall, _ news: [UInt8], _ continuation: CheckedContinuation<Void, Never>) {
+        self.init(call, continuation, failed: { _ in }) { (call, lua, use, _) throws(LuaFailure) in
+            try lua.callObserver(call.hook, news, use: use, limits: call.limits)
+        }
+    }
+}
+
+extension PluginListing {
+    /// A hook by which it is told what a replicator does, or the one that it lacks.
+    package var observerHook: LuaHook {
+        hooks.contains(LuaHook.onDocuments.rawValue) && !hooks.contains(LuaHook.onStatus.rawValue) ? .onDocuments : .onStatus
+    }
+}

@@ -1,0 +1,44 @@
+import Documents
+import Interfaces
+import Replication
+import Testing
+
+@testable import Agent
+
+/// What a plugin is told of a replicator.
+@Suite struct ObservingTests {
+    private func events(_ numbers: Range<Int>) throws -> [DocumentEvent] {
+        try numbers.map { try DocumentEvent(id: DocumentID("doc-\($0)"), collection: .default, direction: .push) }
+    }
+
+    @Test("documents wait in their order, as many as there is room for; the others are counted")
+    func room() throws {
+        let untold = UntoldDocuments()
+        untold.add(try events(0..<UntoldDocuments.most - 10))
+        untold.add(try events(UntoldDocuments.most - 10..<UntoldDocuments.most + 5))
+        untold.add(try events(0..<3))
+        #expect(untold.count == UntoldDocuments.most)
+        let first = untold.take(100)
+        #expect(first.events.map(\.id.text) == (0..<100).map { "doc-\($0)" } && first.missed == 8)
+        let rest = untold.take(.max)
+        #expect(rest.events.last?.id.text == "doc-\(UntoldDocuments.most - 1)" && rest.missed == 0)
+        #expect(untold.count == 0 && untold.take(1).events.isEmpty)
+    }
+
+    @Test("what there is not is left out")
+    func texts() throws {
+        let error = ReplicationError(domain: .http, code: 403, message: "no")
+        let event = DocumentEvent(id: try DocumentID("a"), collection: .default, direction: .push, isDeleted: true, error: error)
+        let documents = try JSONValue(parsing: ReplicatorNews.documents([event, DocumentEvent(id: try DocumentID("b"), collection: .default, direction: .pull)]))
+        let first = try #require(documents.asArray?.first)
+        #expect(first["id"] == "a" && first["collection"] == "_default._default" && first["is_push"] == true)
+        #expect(first["flags"]?["deleted"] == true && first["flags"]?["access_removed"] == false)
+        #expect(first["error"]?["code"]?.asInt64 == 403 && first["error"]?["public_code"]?.asInt64 == 10403 && first["error"]?["is_transient"] == false)
+        let second = try #require(documents.asArray?.last)
+        #expect(second["is_push"] == false)
+        #expect(second.asObject?.members.map(\.key) == ["id", "collection", "is_push", "flags"])
+        let status = try JSONValue(parsing: ReplicatorNews.status(ReplicatorStatus(activity: .idle, since: 5)))
+        #expect(status["activity"] == "idle" && status["since"]?.asInt64 == 5)
+        #expect(status.asObject?.members.map(\.key).contains { ["error", "last_success_at", "next_retry_at"].contains($0) } == false)
+    }
+}
