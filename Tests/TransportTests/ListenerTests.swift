@@ -288,7 +288,14 @@ import Testing
         let byName = try await WebSocketListener.bind(.init(interface: loopback, port: 0), delegate: delegate, group: testGroup, logger: logger)
         #expect(byName.boundDescriptions.contains("127.0.0.1:\(byName.port)"))
         #expect(Set(byName.boundAddresses.map(\.port)).count == 1)
+        let chosen = byName.port
         await byName.stop()
+        let resolved = try await ListenAddresses.resolve(interface: loopback, port: chosen)
+        #expect(resolved.allSatisfy { $0.address.port == chosen })
+        let byNameAndPort = try await WebSocketListener.bind(
+            .init(interface: loopback, port: chosen), delegate: delegate, group: testGroup, logger: logger)
+        #expect(byNameAndPort.port == chosen)
+        await byNameAndPort.stop()
         let everywhere = try await WebSocketListener.bind(.init(port: 0), delegate: delegate, group: testGroup, logger: logger)
         #expect(everywhere.boundDescriptions.first == "0.0.0.0:\(everywhere.port)")
         let taken = await bindError(.init(interface: "127.0.0.1", port: everywhere.port), delegate)

@@ -23,7 +23,11 @@ package enum ListenAddresses {
             guard !addresses.isEmpty else {
                 throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
             }
-            return addresses.map { HTTPListener.Address($0) }
+            return addresses.map { address in
+                var address = address
+                address.port = port
+                return HTTPListener.Address(address)
+            }
         }
         do {
             let addresses = try await NIOThreadPool.singleton.runIfActive { try SystemResolver.resolve(host: interface, port: port) }
