@@ -105,4 +105,43 @@ import Testing
         for client in greedy + [other] { await client.close() }
         await listener.drain(within: .milliseconds(100))
     }
+
+    @Test func otherAddressesAreListenedOnAndWhatIsConnectedGoesOn() async throws {
+        try await withServer({ _ in .json("{}") }) { listener, port in
+            func address(_ host: String) throws -> SocketAddress { try SocketAddress(ipAddress: host, port: 0) }
+            func bound() -> [String] { listener.boundAddresses.map(\.shown).sorted() }
+            let request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+            let client = try await RawClient.connect(port)
+            try await client.send(request)
+            #expect(await client.readHeader().contains(" 200 "))
+            _ = await client.read(2)
+
+            let moved = await listener.listen(on: [try address("127.0.0.2")])
+            #expect(moved.bound.map(\.shown) == ["127.0.0.2:\(port)"] && moved.closed.map(\.shown) == ["127.0.0.1:\(port)"] && moved.failures.isEmpty)
+            #expect(bound() == ["127.0.0.2:\(port)"])
+            await #expect(throws: (any Error).self) { _ = try await RawClient.connect(port) }
+            try await client.send(request)
+            #expect(await client.readHeader().contains(" 200 "))
+            await client.close()
+
+            // One of them is another program's.
+            let taken = try await HTTPListener.bind(
+                [.init(try SocketAddress(ipAddress: "127.0.0.3", port: port))], .init(), group: testGroup, logger: quietLogger()
+            ) { _ in .json("{}") }
+            let partly = await listener.listen(on: [try address("127.0.0.3"), try address("127.0.0.2"), try address("127.0.0.1")])
+            #expect(partly.failures.map(\.address.shown) == ["127.0.0.3:\(port)"] && partly.closed.isEmpty)
+            #expect(bound() == ["127.0.0.1:\(port)", "127.0.0.2:\(port)"])
+            await taken.drain(within: .milliseconds(10))
+            #expect(try await exchange(port, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").contains(" 200 "))
+
+            let none = await listener.listen(on: [])
+            #expect(none.closed.count == 2 && bound().isEmpty)
+            // The port stays its own.
+            let home = try address("127.0.0.1")
+            #expect(await listener.listen(on: [home]).bound.map(\.shown) == ["127.0.0.1:\(port)"])
+            await listener.stopAccepting()
+            let away = try address("127.0.0.2")
+            #expect(await listener.listen(on: [home, away]).bound.isEmpty)
+        }
+    }
 }

@@ -18,7 +18,7 @@ struct NetworkWatchTests {
 
     @Test func newsAreWhatLetsAConnectionSucceed() {
         var links = NetlinkMessage.Links()
-        func isNews(_ bytes: [UInt8]) -> Bool { links.isNews(bytes) }
+        func isNews(_ bytes: [UInt8]) -> Bool { links.news(bytes) == .gain }
         #expect(!isNews(link(2, running: false)))
         #expect(isNews(link(2, running: true)))
         // Wireless interfaces are told of at every scan.
@@ -32,9 +32,21 @@ struct NetworkWatchTests {
         #expect(!isNews(route(table: 255, type: 1)) && !isNews(route(table: 254, type: 6)))
     }
 
+    /// They are nothing to try again for; a listener has to leave what its interface has lost.
+    @Test func lossesAreToldApart() {
+        var links = NetlinkMessage.Links()
+        func news(_ bytes: [UInt8]) -> NetlinkMessage.News { links.news(bytes) }
+        let deletedAddress = message(21, [2, 8, 0, 0, 1, 0, 0, 0])
+        #expect(news(deletedAddress) == .loss)
+        #expect(news(link(2, running: false)) == .loss)
+        #expect(news(deletedAddress + link(2, running: true)) == .gain)
+        #expect(news(message(17, [0, 0, 1, 0, 2, 0, 0, 0, 0x43, 0, 1, 0, 0, 0, 0, 0])) == .loss)
+        #expect(news(route(table: 255, type: 1)) == .nothing)
+    }
+
     @Test func bytesThatAreNoMessagesAreNoNews() {
         var links = NetlinkMessage.Links()
-        func isNews(_ bytes: [UInt8]) -> Bool { links.isNews(bytes) }
+        func isNews(_ bytes: [UInt8]) -> Bool { links.news(bytes) != .nothing }
         let whole = link(2, running: true)
         for count in 0..<16 { #expect(!isNews(Array(whole.prefix(count)))) }
         #expect(!isNews([UInt8](repeating: 0xFF, count: 1_000)) && !isNews([UInt8](repeating: 0, count: 1_000)))

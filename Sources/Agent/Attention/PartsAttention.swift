@@ -254,7 +254,7 @@ extension Agent {
                 remedy: "mend the cause that is named; the peers keep them and offer them again")
         }
         list += Self.tooLargePushes(of: listener, subject, now: now)
-        if case .waiting(let error, let since, _) = listener.binding.condition {
+        if let (error, since, _) = listener.binding.condition.obstacle {
             list.append(
                 Attention(
                     .listenerWaiting, subject, since: since, error.message,

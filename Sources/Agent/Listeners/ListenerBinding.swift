@@ -3,10 +3,12 @@ import Interfaces
 import Replication
 import Synchronization
 
-/// Whether a listener has its port; and if not, why.
+/// Whether a listener has its port on each of its addresses; and if not, why.
 final class ListenerBinding: Sendable {
     enum Condition: Sendable {
         case listening
+        /// It listens, and one of the addresses of its interface it cannot have: it is tried again.
+        case partly(ReplicationError, since: Int64, nextAttempt: Int64)
         /// The port is taken, or the interface is not there: it is tried again.
         case waiting(ReplicationError, since: Int64, nextAttempt: Int64)
         /// An operator stopped it.
@@ -15,14 +17,22 @@ final class ListenerBinding: Sendable {
         /// For status.
         var word: String {
             switch self {
-            case .listening: "listening"
+            case .listening, .partly: "listening"
             case .waiting: "waiting"
             case .stopped: "stopped"
             }
         }
 
-        var error: ReplicationError? { if case .waiting(let error, _, _) = self { error } else { nil } }
-        var nextAttempt: Int64? { if case .waiting(_, _, let next) = self { next } else { nil } }
+        /// What it waits for, since when, and when it is tried again.
+        var obstacle: (error: ReplicationError, since: Int64, nextAttempt: Int64)? {
+            switch self {
+            case .partly(let error, let since, let next), .waiting(let error, let since, let next): (error, since, next)
+            case .listening, .stopped: nil
+            }
+        }
+
+        var error: ReplicationError? { obstacle?.error }
+        var nextAttempt: Int64? { obstacle?.nextAttempt }
     }
 
     private struct State {
@@ -57,12 +67,14 @@ final class ListenerBinding: Sendable {
         for continuation in answered { continuation.resume() }
     }
 
-    /// It failed once more; since when it waits is kept.
-    func noteWaiting(for error: ReplicationError, now: Int64, next seconds: Int) {
+    /// It failed once more; what it waits for since when is kept.
+    ///
+    /// - Parameter isListening: on another address.
+    func noteWaiting(for error: ReplicationError, isListening: Bool = false, now: Int64, next seconds: Int) {
         let answered = state.withLock { state in
-            var since = now
-            if case .waiting(_, let first, _) = state.condition { since = first }
-            state.condition = .waiting(error, since: since, nextAttempt: now + Int64(seconds))
+            let since = state.condition.obstacle?.since ?? now
+            let next = now + Int64(seconds)
+            state.condition = isListening ? .partly(error, since: since, nextAttempt: next) : .waiting(error, since: since, nextAttempt: next)
             let begun = state.begun
             return state.answered { $0 < begun }
         }
@@ -78,13 +90,17 @@ final class ListenerBinding: Sendable {
     }
 
     /// Has the next attempt made at once, after one that is under way and may not have seen what changed.
-    func retryNow() { if case .waiting = condition { pause.end() } }
+    func retryNow() {
+        // One that listens may have to look at its interface.
+        if case .stopped = condition { return }
+        pause.end()
+    }
 
     /// The same; returns when an attempt that begins from now on has its outcome, or nobody waits for the port any more.
     func retry() async {
         await withCheckedContinuation { continuation in
             let isWaiting = state.withLock { state in
-                guard case .waiting = state.condition, state.attempts?.isCancelled == false else { return false }
+                guard state.condition.obstacle != nil, state.attempts?.isCancelled == false else { return false }
                 state.asking.append((state.begun, continuation))
                 return true
             }

@@ -2,10 +2,15 @@ import AgentConfiguration
 import Interfaces
 import Logging
 
-/// Listeners one by one: an operator stops and starts them, and one that cannot have its port yet gets it later.
+/// Listeners one by one: an operator stops and starts them, one that cannot have its port yet gets it later, and one that is bound by the name of a
+/// network interface goes where its addresses go.
 extension Agent {
-    /// `listener_wait`: the longest pause between two attempts to have a port, in seconds. The first is one second, and each doubles.
+    /// `listener_wait`: the longest pause between two attempts to have a port, in seconds. The first is one second, and each doubles. After as long a
+    /// listener looks at its interface too, in case the system does not tell of changes.
     private static let longestPause = 60
+    /// As many attempts to have one more address have failed when that is told: for a second or two after it has come, an IPv6 address cannot be had,
+    /// while the machine asks whether somebody else has it.
+    private static let partlyTold = 3
 
     func startListener(_ settings: ListenerSettings) async throws {
         let listener = try makeListener(settings, policies())
@@ -32,7 +37,10 @@ extension Agent {
             }
         }
         listener.open()
-        guard let obstacle else { return "listener \(name) started" }
+        guard let obstacle else {
+            if listener.followsInterface { keepTrying(listener, failures: 0) }
+            return "listener \(name) started"
+        }
         wait(for: obstacle, listener)
         return "listener \(name) waits for its port: \(obstacle.message)"
     }
@@ -56,26 +64,44 @@ extension Agent {
     private func wait(for obstacle: ReplicationError, _ listener: PeerListener) {
         listener.logger.error("it does not listen yet, and goes on trying: \(obstacle.message)")
         listener.binding.noteWaiting(for: obstacle, now: environment.time.wallSeconds(), next: 1)
+        keepTrying(listener, failures: 1)
+    }
+
+    private func keepTrying(_ listener: PeerListener, failures: Int) {
         listener.binding.begin(environment.task { [weak self, weak listener] in
             guard let listener else { return }
-            await self?.keepTrying(listener)
+            await self?.attempts(listener, failures: failures)
         })
     }
 
-    private func keepTrying(_ listener: PeerListener) async {
-        var seconds = 1
+    /// Until it has its port; where that is on the addresses of an interface, as long as it listens.
+    ///
+    /// - Parameter failures: attempts that failed, one after the other.
+    private func attempts(_ listener: PeerListener, failures: Int) async {
+        var failures = failures
+        func pause() -> Int { failures == 0 ? Self.longestPause : min(1 << min(failures - 1, 10), Self.longestPause) }
         while !Task.isCancelled {
-            await listener.binding.nextAttempt(seconds: seconds, environment)
+            await listener.binding.nextAttempt(seconds: pause(), environment)
             guard !Task.isCancelled, !isStopping else { return }
-            do { try await listener.start(group: group) } catch {
-                seconds = min(seconds * 2, Self.longestPause)
+            let wasBound = listener.isBound
+            do { try await listener.startOrFollow(group: group) } catch {
+                // One that has lost all addresses, or has got one, begins anew.
+                failures = listener.isBound == wasBound ? failures + 1 : 1
+                if listener.isBound, failures < Self.partlyTold {
+                    if !Task.isCancelled { listener.binding.markListening() }
+                    continue
+                }
                 let obstacle = error as? ReplicationError ?? ReplicationError(network: .aborted, message: "\(error)")
-                listener.binding.noteWaiting(for: obstacle, now: environment.time.wallSeconds(), next: seconds)
+                if failures == (listener.isBound ? Self.partlyTold : 1) {
+                    listener.logger.error("it does not listen\(listener.isBound ? " everywhere" : " any more"), and goes on trying: \(obstacle.message)")
+                }
+                listener.binding.noteWaiting(for: obstacle, isListening: listener.isBound, now: environment.time.wallSeconds(), next: pause())
                 continue
             }
+            failures = 0
             // Whoever stopped it meanwhile waits for this, and closes what is bound.
             if !Task.isCancelled { listener.binding.markListening() }
-            return
+            guard listener.followsInterface else { return }
         }
     }
 
@@ -102,14 +128,14 @@ extension Agent {
         listener.logger.notice("stopped by an operator")
     }
 
-    /// No effect on one that listens; one that waits for its port tries now, and this returns when it has.
+    /// No effect on one that listens everywhere; one that waits for its port tries now, and this returns when it has.
     func startListener(named name: String) async throws {
         await reloads.enter()
         defer { reloads.leave() }
         let listener = try listener(name)
         switch listener.binding.condition {
         case .listening: break
-        case .waiting: await listener.binding.retry()
+        case .partly, .waiting: await listener.binding.retry()
         case .stopped:
             guard !isStopping else { return }
             // What was stopped is over: another one takes its place.

@@ -145,6 +145,22 @@ package final class PeerListener: ListenerDelegate {
         }
     }
 
+    /// Once it is bound: listens where the addresses of its interface have gone. Before that: ``start(group:)``.
+    ///
+    /// - Throws: why it does not listen, or not on all of them.
+    func startOrFollow(group: any EventLoopGroup) async throws {
+        guard let bound = socket.withLock({ $0 }) else { return try await start(group: group) }
+        let change = await bound.followInterface()
+        if !change.bound.isEmpty { logger.notice("its interface has other addresses: listening on \(change.bound.joined(separator: ", "))") }
+        if !change.closed.isEmpty { logger.notice("its interface has other addresses: no longer listening on \(change.closed.joined(separator: ", "))") }
+        if let obstacle = change.obstacle { throw obstacle }
+    }
+
+    /// Goes by the addresses of an interface, which change.
+    var followsInterface: Bool { socket.withLock { $0?.followsInterface ?? false } }
+    /// On one address at least.
+    var isBound: Bool { socket.withLock { $0?.boundAddresses.isEmpty == false } }
+
     private func start(at address: EndpointAddress, _ group: any EventLoopGroup) async throws {
         var configuration = EndpointListener.Configuration(address)
         configuration.user = settings.user?.value

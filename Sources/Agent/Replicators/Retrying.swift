@@ -4,19 +4,30 @@ import Transport
 
 /// What has replicators, and listeners that wait for their port, try again before their time.
 extension Agent {
-    /// Replicators that wait for their next attempt make it when the machine gets a network, or another one.
+    /// Replicators that wait for their next attempt make it when the machine gets a network, or another one. Listeners look whether the addresses of
+    /// their interface are still those that they listen on.
     func watchNetwork() -> NetworkWatch? {
         let logger = logs.logger(.network)
         do {
-            return try NetworkWatch.start(group: group, time: environment.time) { [weak self] in self?.retryAllNow("the network changed") }
+            return try NetworkWatch.start(group: group, time: environment.time) { [weak self] change in
+                switch change {
+                case .gain: self?.retryAllNow("the network changed")
+                case .loss: self?.lookAtInterfaces()
+                }
+            }
         } catch {
-            logger.notice("changes of the network are not noticed, replicators only try again at their times: \(error)")
+            logger.notice("changes of the network are not noticed, replicators and listeners only try again at their times: \(error)")
             return nil
         }
     }
 
     nonisolated func retryAllNow(_ reason: String) {
         for replicator in replicators { replicator.retryNow(reason) }
+        lookAtInterfaces()
+    }
+
+    /// Listeners compare the addresses of their interface with those that they have.
+    private nonisolated func lookAtInterfaces() {
         for listener in listeners { listener.binding.retryNow() }
     }
 

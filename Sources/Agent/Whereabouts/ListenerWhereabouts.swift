@@ -18,7 +18,7 @@ struct ListenerWhereabouts: Sendable {
             return WhereaboutsStatement("other_database", "it serves other databases", remedy: "name \(database) in its databases")
         }
         switch listener.binding.condition {
-        case .listening: return nil
+        case .listening, .partly: return nil
         case .stopped: return WhereaboutsStatement("stopped", "stopped by an operator", remedy: "nightjar listener \(name) start")
         case .waiting(let error, _, let next):
             return WhereaboutsStatement(

@@ -91,7 +91,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
         Key("user", optional: \.user, Form.text("a user name").located,
             "Who the peer at the endpoint is. Absent: at a Unix domain socket the user that runs it, elsewhere nobody."),
         Key("mode", optional: \.mode, Form<Int>.fileMode.located, "File mode of the endpoint's Unix domain socket. Absent: 0600."),
-        Key("interface", optional: \.interface, Form.text(.interface).located, "Network interface by name or address. Absent: all."),
+        Key("interface", optional: \.interface, Form.text(.interface).located, "Network interface by name or address. A name stands for the addresses that the interface has at the time: the listener follows them, and waits while there are none. Absent: all."),
         Key("disable_tls", \.disableTLS, Form<Bool>.boolean.located, "Clear text (ws) instead of TLS (wss)."),
         Key("identity", optional: \.identity, .identity,
             "Label in the key store, certificate and key files, or a pkcs11: URI. Absent: anonymous self-signed, kept for the next start."),

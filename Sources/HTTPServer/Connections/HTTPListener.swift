@@ -110,12 +110,27 @@ package final class HTTPListener: Sendable {
         }
     }
 
+    private struct Server: Sendable {
+        var address: SocketAddress
+        var channel: any Channel
+    }
+
+    /// What ``listen(on:)`` has come to.
+    package struct Rebinding: Sendable {
+        package var bound: [SocketAddress] = []
+        package var closed: [SocketAddress] = []
+        /// What cannot be had, and why.
+        package var failures: [(address: SocketAddress, error: any Error)] = []
+    }
+
     private let core: Core
     private let group: any EventLoopGroup
-    private let serverChannels: Mutex<[any Channel]>
+    /// Of all addresses, those that come later too.
+    private let port: Int?
+    private let servers: Mutex<[Server]>
 
     /// Every address that is listened on, with the real port.
-    package let boundAddresses: [SocketAddress]
+    package var boundAddresses: [SocketAddress] { servers.withLock { $0.map(\.address) } }
 
     /// Open sockets of any kind.
     package var socketCount: Int { core.table.socketCount }
@@ -123,11 +138,11 @@ package final class HTTPListener: Sendable {
     package var bodyBytes: Int { core.table.bodyBytes }
     package var isStopping: Bool { core.table.isStopping }
 
-    private init(core: Core, group: any EventLoopGroup, channels: [any Channel]) {
+    private init(core: Core, group: any EventLoopGroup, servers: [Server]) {
         self.core = core
         self.group = group
-        boundAddresses = channels.compactMap(\.localAddress)
-        serverChannels = Mutex(channels)
+        port = servers.first?.address.port
+        self.servers = Mutex(servers)
     }
 
     /// Binds all addresses, on one port if the first says 0, and begins to accept.
@@ -141,7 +156,7 @@ package final class HTTPListener: Sendable {
         while true {
             attempt += 1
             do {
-                return HTTPListener(core: core, group: group, channels: try await bindAll(addresses, core, group))
+                return HTTPListener(core: core, group: group, servers: try await bindAll(addresses, core, group))
             } catch let error as IOError where error.errnoCode == EADDRINUSE && addresses.first?.address.port == 0 && attempt < 10 {
                 // The port that the system chose for one address was taken on another.
                 continue
@@ -149,26 +164,70 @@ package final class HTTPListener: Sendable {
         }
     }
 
-    private static func bindAll(_ addresses: [Address], _ core: Core, _ group: any EventLoopGroup) async throws -> [any Channel] {
-        var channels: [any Channel] = []
+    private static func bindAll(_ addresses: [Address], _ core: Core, _ group: any EventLoopGroup) async throws -> [Server] {
+        var servers: [Server] = []
         var port = addresses.first?.address.port
         do {
             for entry in addresses {
                 var address = entry.address
                 if address.port != nil { address.port = port }
                 do {
-                    let channel = try await bootstrap(core, group, address.protocol).bind(to: address).get()
-                    channels.append(channel)
-                    port = channel.localAddress?.port ?? port
+                    let server = try await bind(address, core, group)
+                    servers.append(server)
+                    port = server.address.port ?? port
                 } catch let error as IOError where entry.isOptional && error.errnoCode != EADDRINUSE {
                     core.logger.debug("not listening on \(address.shown)", metadata: ["error": "\(error)"])
                 }
             }
         } catch {
-            for channel in channels { try? await channel.close() }
+            for server in servers { try? await server.channel.close() }
             throw error
         }
-        return channels
+        return servers
+    }
+
+    private static func bind(_ address: SocketAddress, _ core: Core, _ group: any EventLoopGroup) async throws -> Server {
+        let channel = try await bootstrap(core, group, address.protocol).bind(to: address).get()
+        return Server(address: channel.localAddress ?? address, channel: channel)
+    }
+
+    /// Listens on these addresses from here on, with the port that it has: those that are bound stay as they are, the others are bound, and what
+    /// is bound beyond them is closed. What is connected goes on. One call at a time.
+    package func listen(on wanted: [SocketAddress]) async -> Rebinding {
+        let wanted = wanted.map { address in
+            var address = address
+            if address.port != nil { address.port = port }
+            return address
+        }
+        let gone = servers.withLock { servers in
+            let gone = servers.filter { !wanted.contains($0.address) }
+            servers.removeAll { !wanted.contains($0.address) }
+            return gone
+        }
+        for server in gone { try? await server.channel.close() }
+        var outcome = Rebinding(closed: gone.map(\.address))
+        for address in wanted where !boundAddresses.contains(address) {
+            do {
+                let server = try await Self.bind(address, core, group)
+                guard keep(server) else {
+                    try? await server.channel.close()
+                    break
+                }
+                outcome.bound.append(server.address)
+            } catch {
+                outcome.failures.append((address, error))
+            }
+        }
+        return outcome
+    }
+
+    /// False when the listener stops, which must not miss it.
+    private func keep(_ server: Server) -> Bool {
+        servers.withLock { servers in
+            guard !core.table.isStopping else { return false }
+            servers.append(server)
+            return true
+        }
     }
 
     private static func bootstrap(_ core: Core, _ group: any EventLoopGroup, _ family: NIOBSDSocket.ProtocolFamily) -> ServerBootstrap {
@@ -226,11 +285,7 @@ package final class HTTPListener: Sendable {
     /// Stops accepting; what is connected goes on.
     package func stopAccepting() async {
         core.table.beginStopping()
-        let servers = serverChannels.withLock { channels in
-            defer { channels = [] }
-            return channels
-        }
-        for server in servers { try? await server.close() }
+        for server in servers.withLock({ $0 }) { try? await server.channel.close() }
     }
 
     /// Stops accepting, ends idle connections and incomplete requests now and others after their response, and returns when all are gone:

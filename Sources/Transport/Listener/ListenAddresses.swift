@@ -7,31 +7,39 @@ import NIOPosix
 package enum ListenAddresses {
     /// - Throws: ``ReplicationError`` of the network domain, or what the resolver says.
     package static func resolve(interface: String?, port: Int) async throws -> [HTTPListener.Address] {
+        try await find(interface: interface, port: port).addresses
+    }
+
+    /// The same, and whether they are those that a network interface has for the moment.
+    ///
+    /// - Throws: ``ReplicationError`` of the network domain, or what the resolver says.
+    static func find(interface: String?, port: Int) async throws -> (addresses: [HTTPListener.Address], areOfInterface: Bool) {
         guard (0...65535).contains(port) else {
             throw ReplicationError(network: .addressNotAvailable, message: "port \(port) is not between 0 and 65535")
         }
         guard let interface else {
-            return [
+            let all = [
                 HTTPListener.Address(try SocketAddress(ipAddress: "0.0.0.0", port: port)),
                 HTTPListener.Address(try SocketAddress(ipAddress: "::", port: port), isOptional: true),
             ]
+            return (all, false)
         }
         let bare = interface.hasPrefix("[") && interface.hasSuffix("]") ? String(interface.dropFirst().dropLast()) : interface
-        if let address = try? SocketAddress(ipAddress: bare, port: port) { return [HTTPListener.Address(address)] }
+        if let address = try? SocketAddress(ipAddress: bare, port: port) { return ([HTTPListener.Address(address)], false) }
         if NetworkInterfaces.exists(interface) {
-            let addresses = NetworkInterfaces.addresses(of: interface)
-            guard !addresses.isEmpty else {
-                throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
+            guard let addresses = try current(of: interface) else {
+                throw untold(interface)
             }
-            return addresses.map { address in
+            let withPort = addresses.map { address in
                 var address = address
                 address.port = port
                 return HTTPListener.Address(address)
             }
+            return (withPort, true)
         }
         do {
             let addresses = try await NIOThreadPool.singleton.runIfActive { try SystemResolver.resolve(host: interface, port: port) }
-            return addresses.enumerated().map { HTTPListener.Address($1, isOptional: $0 > 0) }
+            return (addresses.enumerated().map { HTTPListener.Address($1, isOptional: $0 > 0) }, false)
         } catch let error as ResolverError where !error.isTemporary {
             let known = NetworkInterfaces.all().map(\.interface).reduce(into: [String]()) { if !$0.contains($1) { $0.append($1) } }
             throw ReplicationError(
@@ -39,6 +47,22 @@ package enum ListenAddresses {
                 message: "\(interface) is no address, host name or network interface; interfaces are \(known.joined(separator: ", "))"
             )
         }
+    }
+
+    static func untold(_ interface: String) -> ReplicationError {
+        ReplicationError(network: .addressNotAvailable, message: "the system does not say which addresses the network interface \(interface) has")
+    }
+
+    /// The addresses that a network interface has now, at least one; nil where the system does not say.
+    ///
+    /// - Throws: ``ReplicationError`` 27 where there is no such interface, 25 where it has no address.
+    static func current(of interface: String) throws(ReplicationError) -> [SocketAddress]? {
+        guard let addresses = NetworkInterfaces.listedAddresses(of: interface) else { return nil }
+        guard addresses.isEmpty else { return addresses }
+        guard NetworkInterfaces.exists(interface) else {
+            throw ReplicationError(network: .unknownInterface, message: "the network interface \(interface) is not there")
+        }
+        throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
     }
 
     /// Where peers can reach what is bound: an address that stands for all of them (0.0.0.0, ::) is replaced by those of the machine.

@@ -35,7 +35,18 @@ public final class WebSocketListener: Sendable {
         }
     }
 
+    /// What ``followInterface()`` has come to.
+    public struct Following: Sendable {
+        /// `host:port` that it listens on since then, and those that it no longer does.
+        public var bound: [String] = []
+        public var closed: [String] = []
+        /// Why it listens on none of the interface's addresses, or not on all.
+        public var obstacle: ReplicationError?
+    }
+
     private let http: HTTPListener
+    /// By whose name it was bound; nil where that was an address or a host.
+    private let interface: String?
     private let places: WebSocketPlaces
     private let closeTime: TimeAmount
 
@@ -58,8 +69,12 @@ public final class WebSocketListener: Sendable {
     /// Open sockets of any kind.
     public var socketCount: Int { http.socketCount }
 
-    private init(http: HTTPListener, places: WebSocketPlaces, closeTime: TimeAmount) {
+    /// Its addresses are those of a network interface, which may get others.
+    public var followsInterface: Bool { interface != nil }
+
+    private init(http: HTTPListener, interface: String?, places: WebSocketPlaces, closeTime: TimeAmount) {
         self.http = http
+        self.interface = interface
         self.places = places
         self.closeTime = closeTime
     }
@@ -89,15 +104,42 @@ public final class WebSocketListener: Sendable {
         http.refused = configuration.refused
         http.explain = { explain($0, isSecure: secureLayer != nil) }
         do {
-            let addresses = try await ListenAddresses.resolve(interface: configuration.interface, port: configuration.port)
-            let bound = try await HTTPListener.bind(addresses, http, group: group, logger: logger) { try await responder.respond(to: $0) }
-            return WebSocketListener(http: bound, places: places, closeTime: limits.closeTime)
+            let found = try await ListenAddresses.find(interface: configuration.interface, port: configuration.port)
+            let bound = try await HTTPListener.bind(found.addresses, http, group: group, logger: logger) { try await responder.respond(to: $0) }
+            return WebSocketListener(http: bound, interface: found.areOfInterface ? configuration.interface : nil, places: places, closeTime: limits.closeTime)
         } catch {
-            let target = "\(configuration.interface ?? "all addresses"), port \(configuration.port)"
-            var failure = NetworkErrors.replicationError(error, target: "cannot listen on \(target)")
-            if (error as? IOError)?.errnoCode == EADDRINUSE { failure.message += "; \(PortHolder.advice(port: configuration.port))" }
-            throw failure
+            throw obstacle(error, at: "\(configuration.interface ?? "all addresses"), port \(configuration.port)", port: configuration.port)
         }
+    }
+
+    private static func obstacle(_ error: any Error, at target: String, port: Int) -> ReplicationError {
+        var failure = NetworkErrors.replicationError(error, target: "cannot listen on \(target)")
+        if (error as? IOError)?.errnoCode == EADDRINUSE { failure.message += "; \(PortHolder.advice(port: port))" }
+        return failure
+    }
+
+    /// Where it was bound by the name of a network interface: listens on the addresses that the interface has by now, on the port that it has.
+    /// What is connected goes on, and an address that the interface has kept is not touched. One call at a time.
+    public func followInterface() async -> Following {
+        guard let interface else { return Following() }
+        var following = Following()
+        var current: [SocketAddress] = []
+        do throws(ReplicationError) {
+            guard let listed = try ListenAddresses.current(of: interface) else {
+                if boundAddresses.isEmpty { following.obstacle = ListenAddresses.untold(interface) }
+                return following
+            }
+            current = listed
+        } catch {
+            following.obstacle = error
+        }
+        let outcome = await http.listen(on: current)
+        following.bound = outcome.bound.map(\.shown)
+        following.closed = outcome.closed.map(\.shown)
+        if let (address, error) = outcome.failures.first {
+            following.obstacle = Self.obstacle(error, at: address.shown, port: address.port ?? 0)
+        }
+        return following
     }
 
     private static func explain(_ error: any Error, isSecure: Bool) -> HTTPListener.ConnectionFailure {

@@ -1,4 +1,4 @@
-/// The messages of Linux' routing socket, as far as they say that there is a network.
+/// The messages of Linux' routing socket, as far as they say that there is a network, or another one.
 enum NetlinkMessage {
     /// Of one read: more than one message of the kernel has.
     static let bufferSize = 32 << 10
@@ -15,7 +15,19 @@ enum NetlinkMessage {
     private static let newLink: UInt16 = 16
     private static let deletedLink: UInt16 = 17
     private static let newAddress: UInt16 = 20
+    private static let deletedAddress: UInt16 = 21
     private static let newRoute: UInt16 = 24
+
+    /// What messages bring.
+    enum News: Int, Comparable {
+        case nothing
+        /// An interface no longer runs, or has an address less.
+        case loss
+        /// What lets a connection succeed that failed before: a link that came up, an address or a route.
+        case gain
+
+        static func < (one: News, other: News) -> Bool { one.rawValue < other.rawValue }
+    }
 
     /// The interfaces that run, as far as the kernel has told.
     struct Links {
@@ -23,40 +35,40 @@ enum NetlinkMessage {
         private static let limit = 1_024
         private var running: Set<UInt32> = []
 
-        /// Whether one read brought what lets a connection succeed that failed before: a link that came up, an address or a route. Bytes
-        /// that are no messages bring nothing.
-        mutating func isNews(_ bytes: some RandomAccessCollection<UInt8>) -> Bool {
-            var isNews = false
+        /// The best that one read brought. Bytes that are no messages bring nothing.
+        mutating func news(_ bytes: some RandomAccessCollection<UInt8>) -> News {
+            var news = News.nothing
             var rest = bytes[...]
             // Length, type, flags, sequence number, process; then the body.
             while rest.count >= 16 {
                 let length = Int(integer(rest, 0, 4))
                 guard length >= 16, length <= rest.count else { break }
                 let message = rest.prefix(length)
-                isNews = note(UInt16(integer(message, 4, 2)), message.dropFirst(16)) || isNews
+                news = max(news, note(UInt16(integer(message, 4, 2)), message.dropFirst(16)))
                 rest = rest.dropFirst((length + 3) & ~3)
             }
-            return isNews
+            return news
         }
 
-        private mutating func note(_ type: UInt16, _ body: some RandomAccessCollection<UInt8>) -> Bool {
+        private mutating func note(_ type: UInt16, _ body: some RandomAccessCollection<UInt8>) -> News {
             switch type {
-            case NetlinkMessage.newAddress: return true
+            case NetlinkMessage.newAddress: return .gain
+            case NetlinkMessage.deletedAddress: return .loss
             case NetlinkMessage.newRoute:
                 // struct rtmsg: the main table, and a route for one destination's packets.
-                return body.count >= 12 && integer(body, 4, 1) == 254 && integer(body, 7, 1) == 1
+                return body.count >= 12 && integer(body, 4, 1) == 254 && integer(body, 7, 1) == 1 ? .gain : .nothing
             case NetlinkMessage.newLink, NetlinkMessage.deletedLink:
                 // struct ifinfomsg: the index at 4, the flags at 8. Wireless links are told of at every scan.
-                guard body.count >= 16 else { return false }
+                guard body.count >= 16 else { return .nothing }
                 let index = UInt32(integer(body, 4, 4))
                 let isRunning = type == NetlinkMessage.newLink && integer(body, 8, 4) & 0x41 == 0x41
                 guard isRunning else {
                     running.remove(index)
-                    return false
+                    return .loss
                 }
                 if running.count >= Self.limit { running = [] }
-                return running.insert(index).inserted
-            default: return false
+                return running.insert(index).inserted ? .gain : .nothing
+            default: return .nothing
             }
         }
 

@@ -13,9 +13,12 @@ public enum NetworkInterfaces {
     }
 
     /// All addresses of the interfaces that are up; empty if the system does not say.
-    public static func all() -> [Entry] {
+    public static func all() -> [Entry] { listed() ?? [] }
+
+    /// All addresses of the interfaces that are up; nil if the system does not say, for want of a descriptor for instance.
+    private static func listed() -> [Entry]? {
         var list: UnsafeMutablePointer<ifaddrs>?
-        guard getifaddrs(&list) == 0 else { return [] }
+        guard getifaddrs(&list) == 0 else { return nil }
         defer { freeifaddrs(list) }
         var entries: [Entry] = []
         var next = list
@@ -38,8 +41,11 @@ public enum NetworkInterfaces {
 
     /// The addresses of the interface of that name, IPv4 first; link-local ones only if there are no others. Empty if there
     /// is no such interface.
-    public static func addresses(of interface: String) -> [SocketAddress] {
-        let entries = all().filter { $0.interface.utf8.elementsEqual(interface.utf8) }
+    public static func addresses(of interface: String) -> [SocketAddress] { listedAddresses(of: interface) ?? [] }
+
+    /// The same; nil if the system does not say.
+    static func listedAddresses(of interface: String) -> [SocketAddress]? {
+        guard let entries = listed()?.filter({ $0.interface.utf8.elementsEqual(interface.utf8) }) else { return nil }
         let general = entries.filter { !$0.isLinkLocal }
         let addresses = (general.isEmpty ? entries : general).map(\.address)
         return addresses.filter { $0.protocol == .inet } + addresses.filter { $0.protocol == .inet6 }

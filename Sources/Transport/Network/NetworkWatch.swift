@@ -3,7 +3,8 @@ import Glibc
 import NIOCore
 import NIOPosix
 
-/// Tells when the machine gets a network or another one: an interface comes up, gets an address, or a route is added (netlink).
+/// Tells when the machine gets a network or another one, or loses one: an interface comes up or goes down, gets or loses an address, or a route is
+/// added (netlink).
 public final class NetworkWatch: Sendable {
     /// `network_change_gathering`: changes within so many milliseconds are one, since an interface that comes up brings many.
     static let gatheringMilliseconds = 1_000
@@ -14,10 +15,17 @@ public final class NetworkWatch: Sendable {
         self.channel = channel
     }
 
+    /// What happened within a second.
+    public enum Change: Sendable {
+        /// What lets a connection succeed that failed before, and perhaps a loss too.
+        case gain
+        case loss
+    }
+
     /// - Parameter changed: called on an event loop, at most once in a second.
     /// - Throws: why the system does not tell, for instance in a sandbox.
     public static func start(
-        group: any EventLoopGroup, time: any TimeSource, changed: @escaping @Sendable () -> Void
+        group: any EventLoopGroup, time: any TimeSource, changed: @escaping @Sendable (Change) -> Void
     ) throws -> NetworkWatch {
         let descriptor = try socket()
         let handler = NetworkChangeHandler(changed: changed)
@@ -54,29 +62,32 @@ public final class NetworkWatch: Sendable {
 private final class NetworkChangeHandler: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
 
-    private let changed: @Sendable () -> Void
+    private let changed: @Sendable (NetworkWatch.Change) -> Void
     private var links = NetlinkMessage.Links()
-    private var isGathering = false
+    /// What has come since it was last told.
+    private var gathered = NetlinkMessage.News.nothing
 
-    init(changed: @escaping @Sendable () -> Void) {
+    init(changed: @escaping @Sendable (NetworkWatch.Change) -> Void) {
         self.changed = changed
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        if links.isNews(unwrapInboundIn(data).readableBytesView) { gather(context) }
+        gather(links.news(unwrapInboundIn(data).readableBytesView), context)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         // More happened at once than the socket holds: something changed.
-        gather(context)
+        gather(.gain, context)
     }
 
-    private func gather(_ context: ChannelHandlerContext) {
-        guard !isGathering else { return }
-        isGathering = true
+    private func gather(_ news: NetlinkMessage.News, _ context: ChannelHandlerContext) {
+        let isFirst = gathered == .nothing
+        gathered = max(gathered, news)
+        guard isFirst, gathered != .nothing else { return }
         context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(Int64(NetworkWatch.gatheringMilliseconds))) { [self] in
-            isGathering = false
-            changed()
+            let change: NetworkWatch.Change = gathered == .gain ? .gain : .loss
+            gathered = .nothing
+            changed(change)
         }
     }
 }

@@ -93,8 +93,8 @@ extension Explanation {
             "conflicts_pending", "Two versions of a document wait, because the resolver failed.",
             "nightjar conflicts list --pending says why. Mend the resolver and save it: they are decided by themselves."),
         Explanation(
-            "listener_waiting", "The port of a listener is taken by another program, or its interface is not there or has no address.",
-            "A port that is in use: free it (as root, ss -ltnp 'sport = :PORT' says which program has it). An interface: bring it up and give it an address, or correct its name. It is tried again by itself, at once with: nightjar listener NAME start."),
+            "listener_waiting", "The port of a listener is taken by another program, or its interface is not there or has no address, or has lost it.",
+            "A port that is in use: free it (as root, ss -ltnp 'sport = :PORT' says which program has it). An interface: bring it up and give it an address, or correct its name. A listener that goes by the name of an interface follows its addresses: it listens on the new ones within seconds, and the URLs of nightjar status are those that are bound. It is tried again by itself, at once with: nightjar listener NAME start."),
         Explanation(
             "connections_refused", "A listener has refused connections in the last ten minutes, because the limit that is named is reached. They were answered 503, and peers come again.",
             "max_connections_per_address counts all sockets of one address: behind a proxy, or a router with address translation, all peers have the same one, and it has to be as "
