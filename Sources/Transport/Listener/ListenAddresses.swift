@@ -65,18 +65,21 @@ package enum ListenAddresses {
         throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
     }
 
-    /// Where peers can reach what is bound: an address that stands for all of them (0.0.0.0, ::) is replaced by those of the machine.
+    /// Where peers can reach what is bound: an address that stands for all of them (0.0.0.0, ::) is replaced by those of the machine, and by its
+    /// loopback where there is nothing else.
     static func reachable(_ bound: [SocketAddress], at interfaces: [NetworkInterfaces.Entry]) -> [SocketAddress] {
+        let outside = reachable(bound, through: interfaces.filter { !$0.isLoopback })
+        return outside.isEmpty ? reachable(bound, through: interfaces) : outside
+    }
+
+    private static func reachable(_ bound: [SocketAddress], through interfaces: [NetworkInterfaces.Entry]) -> [SocketAddress] {
         var found: [SocketAddress] = []
         for address in bound {
             guard ["0.0.0.0", "::"].contains(address.ipAddress), let port = address.port else {
                 found.append(address)
                 continue
             }
-            let own = interfaces.filter { $0.address.protocol == address.protocol && !$0.isLinkLocal }
-            // Another machine's way in, or, where there is none, this machine's.
-            let outside = own.filter { !$0.isLoopback }
-            for entry in outside.isEmpty ? own : outside {
+            for entry in interfaces where entry.address.protocol == address.protocol && !entry.isLinkLocal {
                 guard let ip = entry.address.ipAddress, let reachable = try? SocketAddress(ipAddress: ip, port: port) else { continue }
                 if !found.contains(reachable) { found.append(reachable) }
             }
