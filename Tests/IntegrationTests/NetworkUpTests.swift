@@ -45,6 +45,10 @@ struct NetworkUpTests {
             Configuration.hub(listener: "authenticator: none").replacing("interface: 127.0.0.1", with: "interface: test0"),
             through: LateInterface.namespace)
         #expect(try await hub.listener("edge")["activity"]?.asString == "waiting")
+        // There is no name server either, and it is not that which is missing.
+        #expect(try await hub.listener("edge")["error"]?["code"]?.asInt64 == 27)
+        let remedy = try await hub.admin.get("/health").json["attention"]?.asArray?.first?["remedy"]?.asString ?? ""
+        #expect(remedy.hasPrefix("plug the interface in") && !remedy.contains("name server"), "\(remedy)")
         try await change(LateInterface.commands + " && ip addr add 10.99.2.1/24 dev test0", around: hub)
         let first = try await listening(hub, on: ["10.99.1.1", "10.99.2.1"])
         let toHub = Configuration.edge(to: first).replacing("127.0.0.1", with: "10.99.1.1")

@@ -1,3 +1,4 @@
+import Glibc
 import HTTPServer
 import Interfaces
 import NIOCore
@@ -40,14 +41,19 @@ package enum ListenAddresses {
         do {
             let addresses = try await NIOThreadPool.singleton.runIfActive { try SystemResolver.resolve(host: interface, port: port) }
             return (addresses.enumerated().map { HTTPListener.Address($1, isOptional: $0 > 0) }, false)
-        } catch let error as ResolverError where !error.isTemporary {
+        } catch let error as ResolverError where !error.isTemporary || isPerhapsInterface(interface) {
             let known = NetworkInterfaces.all().map(\.interface).reduce(into: [String]()) { if !$0.contains($1) { $0.append($1) } }
+            let others = "interfaces with an address are \(known.isEmpty ? "none" : known.joined(separator: ", "))"
             throw ReplicationError(
                 network: .unknownInterface,
-                message: "\(interface) is no address, host name or network interface; interfaces are \(known.joined(separator: ", "))"
-            )
+                message: error.isTemporary
+                    ? "\(interface) is no network interface for the moment, and whether it is a host name cannot be looked up (\(error.text)); \(others)"
+                    : "\(interface) is no address, host name or network interface; \(others)")
         }
     }
+
+    /// Rather one that is not there than a host that a name server knows.
+    static func isPerhapsInterface(_ word: String) -> Bool { word.utf8.count < Int(IF_NAMESIZE) && !word.utf8.contains(UInt8(ascii: ".")) }
 
     static func untold(_ interface: String) -> ReplicationError {
         ReplicationError(network: .addressNotAvailable, message: "the system does not say which addresses the network interface \(interface) has")
