@@ -66,7 +66,7 @@ package struct AdminServer: Sendable {
             } else if made != nil {
                 logger.info("the admin port asks for the token in \(AdminTokenFile.path(data: settings.data.value)); admin.token sets another")
             }
-            await onReady("\(address?.ipAddress ?? admin.address.value):\(address?.port ?? admin.port.value)")
+            await onReady(address?.shown ?? "\(admin.address.value):\(admin.port.value)")
         }
         return [history, local, AdminPort(listener: tcp, settings: admin)]
     }

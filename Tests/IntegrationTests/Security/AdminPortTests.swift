@@ -17,6 +17,14 @@ struct AdminPortTests {
         #expect(try await answer("GET /api/status", ["Host: \(host.replacing("PORT", with: "\(port)"))"]).status == 200)
     }
 
+    @Test("the ready line has an IPv6 address in brackets, as it is typed", .enabled(if: access("/proc/net/if_inet6", F_OK) == 0))
+    func addressInBrackets() async throws {
+        let agent = try await AgentProcess.start("data: data\nadmin: { address: '::1', port: 0, open: true }\nlisteners: []\ndatabases: { main: {} }\n")
+        let port = try agent.port("admin")
+        #expect(agent.ready.contains("admin=[::1]:\(port)"), "\(agent.ready)")
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("a request by another name is 403, so that no page can let a name of its own point here", arguments: [
         "evil.example", "evil.example:4985", "localhost.evil.example", "127.0.0.1.evil.example", "192.0.2.1", "[::2]", "", "[", "[::1", "localhos",
     ])
