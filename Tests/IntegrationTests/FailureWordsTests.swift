@@ -40,6 +40,17 @@ struct FailureWordsTests {
         #expect(entry?["remedy"]?.asString?.contains("add them to collections of that database there") == true, "\(entry?.text ?? "none")")
     }
 
+    @Test("what a continuous replicator tries again is not called permanent")
+    func triedAgain() async throws {
+        let hub = try await AgentProcess.start(Configuration.secureHub([("edge", "couchdb: true")]))
+        let edge = try await AgentProcess.start(Configuration.secureEdge([("hub", try hub.target("edge", scheme: "http"), "")]))
+        try await edge.waits("clear text is refused") { $0["error"]?["kind"] == "permanent" && $0["next_retry_at"]?.isNull == false }
+        let text = try await edge.command("status").output
+        #expect(text.contains("(does not pass by itself), attempt ") && !text.contains("(permanent)"), "\(text)")
+        #expect(try await edge.stop().status == 0)
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("where a CouchDB has no such database, the remedy names create_target")
     func createTarget() async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))

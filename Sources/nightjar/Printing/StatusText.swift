@@ -135,8 +135,9 @@ enum StatusText {
                 string(replicator["refused"]), protocolName(replicator), string(replicator["target"]),
             ])
             if let error = replicator["error"], !error.isNull {
-                notes += "\(string(replicator["name"])): \(self.error(error))"
-                if let next = replicator["next_retry_at"]?.asString {
+                let next = replicator["next_retry_at"]?.asString
+                notes += "\(string(replicator["name"])): \(self.error(error, isTriedAgain: next != nil))"
+                if let next {
                     notes += ", attempt \(string(replicator["attempt"])) at \(TextTable.printable(next)), or now: "
                     notes += "nightjar replicator \(string(replicator["name"])) start"
                 }
@@ -202,9 +203,12 @@ enum StatusText {
 
     // MARK: - Cells
 
-    /// `http/401: the words (permanent)`.
-    static func error(_ error: JSONValue) -> String {
-        let kind = string(error["kind"]).with("_", replacedBy: " ")
+    /// `http/401: the words (needs action)`.
+    ///
+    /// - Parameter isTriedAgain: by itself, as a continuous replicator does with every error: then none is called permanent.
+    static func error(_ error: JSONValue, isTriedAgain: Bool) -> String {
+        let word = string(error["kind"])
+        let kind = isTriedAgain && word == "permanent" ? "does not pass by itself" : word.with("_", replacedBy: " ")
         let remedy = error["remedy"]?.asString.map { "; \(TextTable.printable($0))" } ?? ""
         var message = string(error["message"])
         // It may end with the remedy.
