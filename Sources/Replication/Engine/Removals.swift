@@ -40,7 +40,10 @@ struct TakenAway: Sendable {
         case .edited:
             event.error = .conflict("the remote took access away, and the document stays: an edit made here has not reached it")
         case .rejected(let plugin):
-            event.error = .forbidden("the removal was rejected by the pull filter \(plugin): the document stays, without access")
+            // Not the peer's no: ours.
+            event.error = ReplicationError(
+                domain: .http, code: 403, message: "the removal was rejected by the pull filter \(plugin): the document stays, without access",
+                remedy: "nothing, where it is to stay; else let \(plugin) pass what has ctx.flags.access_removed, and remove this document: nightjar doc purge")
         case .failed(let failure): event.error = ReplicationError(failure)
         }
         return event
