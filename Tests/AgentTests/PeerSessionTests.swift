@@ -57,6 +57,27 @@ import Testing
         #expect(sessions.all.map(\.session.principal.name) == ["eve"])
     }
 
+    @Test("a user's further session ends the one that nobody has used for longest, not one in use, and that is told")
+    func room() throws {
+        let told = Mutex<[String]>([])
+        let sessions = PeerSessions(Environment(time: clock, random: SystemRandom())) { session, limit in
+            told.withLock { $0.append("\(session.principal.name ?? "") \(limit.name) \(limit.value)") }
+        }
+        func open(_ name: String) -> String { "\(PeerSessions.cookie)=\(sessions.open("main", Principal(name: name), .nothing, generation: 1))" }
+        func use(_ cookie: String) throws { sessions.use(try #require(sessions.find(cookie, "main")).key, generation: 1) }
+        let (inUse, unused, another) = (open("bob"), open("bob"), open("eve"))
+        for _ in 2..<PeerSessions.Limits.perUser { _ = open("bob") }
+        try use(inUse)
+        #expect(told.withLock { $0 }.isEmpty)
+        for _ in 0..<PeerSessions.Limits.perUser * 2 {
+            _ = open("bob")
+            try use(inUse)
+        }
+        #expect(sessions.find(inUse, "main") != nil && sessions.find(another, "main") != nil && sessions.find(unused, "main") == nil)
+        #expect(told.withLock { $0 } == Array(repeating: "bob sessions_per_user \(PeerSessions.Limits.perUser)", count: 2 * PeerSessions.Limits.perUser))
+        #expect(sessions.count == PeerSessions.Limits.perUser + 1)
+    }
+
     @Test("its client is given the cookie again after each tenth of its time, as long as it is there", arguments: ["main", ""])
     func renewal(_ database: String) throws {
         let cookie = open("ada", database: database)

@@ -92,7 +92,6 @@ package final class PeerListener: ListenerDelegate {
         self.settings = settings
         self.share = share
         loginCache = policies.authenticator.map { LoginCache($0, environment: environment) }
-        sessions = PeerSessions(environment)
         var policies = policies
         policies.authenticator = loginCache
         self.policies = policies
@@ -104,6 +103,7 @@ package final class PeerListener: ListenerDelegate {
         var logger = logger
         logger[metadataKey: "listener"] = "\(settings.name.value)"
         self.logger = logger
+        sessions = PeerSessions(environment) { [logger] in logger.warning("\(PeerListener.outnumbered($1))", metadata: ["user": "\($0.principal.name ?? "")"]) }
         hiddenConflicts = HiddenConflicts(environment.time) { [logger] in logger.warning("\(PeerListener.guessing($0))") }
         reviews = PushFilterReviews(listener: settings.name.value, logger)
         authentication = PeerAuthentication(

@@ -1,6 +1,7 @@
 import Digests
 import Encodings
 import Environment
+import HTTPServer
 import Interfaces
 import Synchronization
 
@@ -11,9 +12,9 @@ final class PeerSessions: Sendable {
     enum Limits {
         /// `session_seconds`: without a connection by it a session ends. Sync Gateway's default.
         static let seconds: UInt64 = 86_400
-        /// `sessions_per_user`: a further one ends the user's oldest.
+        /// `sessions_per_user`: a further one ends that of the user which nobody has used for longest.
         static let perUser = 100
-        /// `sessions`: of one listener; a further one ends the oldest of all.
+        /// `sessions`: of one listener; a further one ends that which nobody has used for longest.
         static let count = 10_000
     }
 
@@ -38,19 +39,31 @@ final class PeerSessions: Sendable {
         /// When its client heard last how long it lives.
         fileprivate var told: UInt64
         fileprivate var number: UInt64
+        /// Counts on with each use of any session, so that it tells which was used before which.
+        fileprivate var lastUse: UInt64
     }
 
     private struct State {
         var sessions: [Key: Session] = [:]
         var next: UInt64 = 0
+
+        /// Ends the one that nobody has used for longest.
+        mutating func makeRoom(among chosen: [Key: Session]) -> Session? {
+            guard let (key, session) = chosen.min(by: { $0.value.lastUse < $1.value.lastUse }) else { return nil }
+            sessions[key] = nil
+            return session
+        }
     }
 
     private let state = Mutex(State())
     private let time: any TimeSource
     private let random: any RandomSource
     private let secret: [UInt8]
+    private let ended: @Sendable (Session, NamedLimit) -> Void
 
-    init(_ environment: Environment) {
+    /// - Parameter ended: told of each session that makes room for another, and of the limit.
+    init(_ environment: Environment, ended: @escaping @Sendable (Session, NamedLimit) -> Void = { _, _ in }) {
+        self.ended = ended
         time = environment.time
         random = environment.random
         secret = environment.random.bytes(32)
@@ -62,19 +75,23 @@ final class PeerSessions: Sendable {
     func open(_ database: String, _ principal: Principal, _ proof: PeerAuthentication.Proof, generation: Int) -> String {
         let id = Hex.encode(random.bytes(32))
         let now = time.monotonicNanoseconds()
-        state.withLock { state in
+        let gone = state.withLock { state in
             Self.removeEnded(&state, now)
+            var gone: [(Session, NamedLimit)] = []
             let own = state.sessions.filter { Self.isSame($0.value.principal.name, principal.name) }
-            if own.count >= Limits.perUser, let oldest = own.min(by: { $0.value.number < $1.value.number }) {
-                state.sessions[oldest.key] = nil
+            if own.count >= Limits.perUser, let session = state.makeRoom(among: own) {
+                gone.append((session, NamedLimit("sessions_per_user", Limits.perUser)))
             }
-            if state.sessions.count >= Limits.count, let oldest = state.sessions.min(by: { $0.value.number < $1.value.number }) {
-                state.sessions[oldest.key] = nil
+            if state.sessions.count >= Limits.count, let session = state.makeRoom(among: state.sessions) {
+                gone.append((session, NamedLimit("sessions", Limits.count)))
             }
             state.next += 1
             state.sessions[key(id)] = Session(
-                database: database, principal: principal, proof: proof, generation: generation, end: Self.end(now), told: now, number: state.next)
+                database: database, principal: principal, proof: proof, generation: generation, end: Self.end(now), told: now, number: state.next,
+                lastUse: state.next)
+            return gone
         }
+        for (session, limit) in gone { ended(session, limit) }
         return id
     }
 
@@ -96,6 +113,8 @@ final class PeerSessions: Sendable {
         state.withLock { state in
             state.sessions[key]?.end = end
             state.sessions[key]?.generation = generation
+            state.next += 1
+            state.sessions[key]?.lastUse = state.next
         }
     }
 

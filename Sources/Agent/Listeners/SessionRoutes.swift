@@ -92,6 +92,11 @@ extension PeerListener {
         if case .token = proof { "a session is opened by a name and a password; a token is shown with each request" } else { "this listener asks for no password, so there are no sessions" }
     }
 
+    /// What the log says of a session that made room for another.
+    static func outnumbered(_ limit: NamedLimit) -> String {
+        "the session that was not used for longest ends for a new one: \(limit.name) (\(limit.value)) is reached"
+    }
+
     /// The session, if its user would be let in still, as the same. Else it ends.
     func admitted(by found: (key: PeerSessions.Key, session: PeerSessions.Session), remote: String) async -> PeerSessions.Session? {
         let generation = authenticatorGeneration

@@ -65,6 +65,13 @@ extension Explanation {
             "jwt_bytes", "A JSON Web Token is larger than 8 KiB, which no login needs.",
             "Have the issuer put fewer claims into it, such as groups of the user that nobody here asks for."),
         Explanation("jwt_keys", "A file with keys of JSON Web Tokens has more than 64 of them.", "Keep those that tokens are signed with, by the kid in their headers."),
+            "sessions_per_user", "A user has 100 sessions at a listener already: a further login ends that of his sessions which was not used for longest.",
+            "Give each program a user of its own where many share one, or have them end what they no longer need: DELETE /DATABASE/_session. nightjar listener NAME sessions lists them."),
+        Explanation(
+            "sessions", "A listener has 10,000 sessions already: a further login ends the one that was not used for longest.",
+            "Have programs keep the session that they have, instead of logging in for each request: nightjar listener NAME sessions says whose they are."),
+        Explanation(
+            "session_seconds", "A session that was not used for 86,400 seconds, a day, has ended.", "The program logs in again: POST /DATABASE/_session. Each use lets a session live on."),
         Explanation("max_event_streams", "64 readers follow /api/events already.", "Close dashboards that nobody looks at."),
         Explanation(
             "observed_documents", "The on_documents hook of an observer is slower than its replicator, and 5,000 documents wait for it already: it is not told of further ones.",
