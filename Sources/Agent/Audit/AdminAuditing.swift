@@ -4,6 +4,9 @@ import PluginHost
 
 /// What is recorded of requests to the admin API: everything that changes something, and whoever was refused.
 struct AdminAuditing: Sendable {
+    /// What of a query says how far an action went. Nothing else of it is written down: who mistakes a place for a secret's has it in no log.
+    private static let recordedKeys = ["reset", "keep", "to", "db", "missing_blobs"]
+
     let log: AuditLog
     let logins: RefusedLogins
 
@@ -37,7 +40,13 @@ struct AdminAuditing: Sendable {
     private static func action(_ request: HTTPRequest) -> (text: String, isDocument: Bool) {
         let parts = (try? RequestTarget.components(request.path))?.filter { !$0.isEmpty } ?? request.path.split(separator: "/").map(String.init)
         let isDocument = parts.count > 3 && parts[1] == "databases" && ["documents", "blobs"].contains(parts[3])
-        return ("\(request.method) /\(isDocument ? parts.prefix(4).joined(separator: "/") : parts.joined(separator: "/"))", isDocument)
+        if isDocument { return ("\(request.method) /\(parts.prefix(4).joined(separator: "/"))", true) }
+        return ("\(request.method) /\(parts.joined(separator: "/"))\(query(request))", false)
+    }
+
+    private static func query(_ request: HTTPRequest) -> String {
+        let pairs = recordedKeys.compactMap { key in (try? request.queryValue(key)).map { "\(key)=\($0)" } }
+        return pairs.isEmpty ? "" : "?\(pairs.joined(separator: "&"))"
     }
 
     /// Without the port, which is another one each time.
