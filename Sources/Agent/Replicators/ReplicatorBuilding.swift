@@ -91,14 +91,15 @@ package enum ReplicatorBuilding {
     ///
     /// - Parameters:
     ///   - tokens: makes the tokens or sessions by which it logs in, where a plugin does.
+    ///   - mayOpenSessions: false for one connection only: nothing stays at the server.
     ///   - prefersVersions: whether the database has version vectors by now.
     package static func networkConnector(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger,
-        tokens: (any TokenSource)? = nil, prefersVersions: @escaping @Sendable () -> Bool = { false }
+        tokens: (any TokenSource)? = nil, mayOpenSessions: Bool = true, prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
         let interfaces = settings.networkInterfaces.map(\.value)
         // Sessions are the server's, by whatever interface it is reached.
-        let common = try client(settings, security, environment, tokens: tokens)
+        let common = try client(settings, security, environment, tokens: tokens, mayOpenSessions: mayOpenSessions)
         func connector(_ interface: String?) throws -> any TransportConnector {
             var client = common
             client.networkInterface = interface
@@ -187,7 +188,7 @@ package enum ReplicatorBuilding {
     }
 
     private static func client(
-        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, _ environment: Environment, tokens: (any TokenSource)?
+        _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, _ environment: Environment, tokens: (any TokenSource)?, mayOpenSessions: Bool
     ) throws -> WebSocketClient.Configuration {
         let target = settings.target.value
         var client: WebSocketClient.Configuration
@@ -202,6 +203,7 @@ package enum ReplicatorBuilding {
         client.bandwidth = settings.bandwidth.map { Bandwidth(BandwidthCap($0), time: environment.time) }
         if case .basic = settings.authenticator { client.sessions = SessionCookies(time: environment.time) }
         client.opensSession = settings.openSession.value
+        client.mayOpenSessions = mayOpenSessions
         // A server that also admits guests asks nobody.
         client.sendsCredentialsUpFront = !settings.challengeAuth
         let proxyLayer = try settings.proxy.flatMap(proxyLayer)

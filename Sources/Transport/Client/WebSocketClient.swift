@@ -28,6 +28,8 @@ public struct WebSocketClient: TransportConnector {
         public var sessions: SessionCookies?
         /// Where there is none, one is asked for with name and password, and the upgrade shows the session only.
         public var opensSession = false
+        /// False: of a database too no session is asked for, and name and password are shown with each request.
+        public var mayOpenSessions = true
         public var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
         public var networkInterface: String?
@@ -109,7 +111,7 @@ public struct WebSocketClient: TransportConnector {
         var hops = 0
         var hasAskedForSession = false
         while true {
-            if isTrustedHost, configuration.opensSession, !hasAskedForSession, configuration.sessions?.header(isSecure: url.isSecure) == nil {
+            if isTrustedHost, configuration.opensSession, configuration.mayOpenSessions, !hasAskedForSession, configuration.sessions?.header(isSecure: url.isSecure) == nil {
                 hasAskedForSession = true
                 try await SessionOpening(configuration: configuration, group: group).open(at: url)
             }

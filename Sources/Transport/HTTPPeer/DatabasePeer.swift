@@ -52,11 +52,14 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         sessions = configuration.sessions ?? SessionCookies(time: environment.time)
         if case .basic? = configuration.credentials {
             let hasSession = sessions.header(isSecure: configuration.url.isSecure) != nil
-            login = Mutex(hasSession ? .session : configuration.sendsCredentialsUpFront ? .due : .withheld)
+            login = Mutex(hasSession ? .session : configuration.sendsCredentialsUpFront ? Self.shownLogin(configuration) : .withheld)
         } else {
             login = Mutex(.header)
         }
     }
+
+    /// How name and password are shown.
+    static func shownLogin(_ configuration: WebSocketClient.Configuration) -> Login { configuration.mayOpenSessions ? .due : .header }
 
     // MARK: - As a transport
 

@@ -85,7 +85,7 @@ extension DatabasePeer {
                     now.authorization = Self.authorization(basic)
                     return now != shown.configured
                 case .due, .opening: return true
-                case .withheld, .header: login = .due
+                case .withheld, .header: login = Self.shownLogin(configuration)
                 case .session:
                     guard sessions.header(isSecure: configuration.url.isSecure) == shown.session else { return true }
                     sessions.forget()

@@ -44,7 +44,8 @@ extension Doctor {
         let silent = Logger(label: "nightjar.doctor") { _ in SwiftLogNoOpLogHandler() }
         do {
             let security = try ReplicatorBuilding.security(replicator, dataFolder: settings.data.value, environment: environment, logger: silent)
-            let connector = try ReplicatorBuilding.networkConnector(replicator, security, group: group, environment, silent)
+            // A session would stay there for a day.
+            let connector = try ReplicatorBuilding.networkConnector(replicator, security, group: group, environment, silent, mayOpenSessions: false)
             let transport = try await connector.connect()
             transport.close(code: 1000, reason: "nightjar doctor")
             var findings = [Finding("peer", .ok, "\(name): \(target) answers and lets us in")]

@@ -101,6 +101,24 @@ struct SessionTests {
         #expect(try await ada.stop().status == 0)
     }
 
+    @Test("the doctor logs in with name and password, and leaves no session behind", arguments: [("ws", "open_session: true"), ("http", "blocked_wait_time: 60")])
+    func doctor(_ scheme: String, _ more: String) async throws {
+        let place = try TemporaryFolder()
+        try place.write("plugins/users.lua", Self.plugin)
+        try place.write("users.txt", "ada=writer")
+        let login = "authenticator: { plugin: users, params: { file: users.txt } }\n    couchdb: true"
+        let hub = try await AgentProcess.start(Configuration.hub(listener: login, plugins: true), in: place)
+        let folder = try TemporaryFolder()
+        let edge = Configuration.edge(to: try hub.port("edge"), replicator: "authenticator: { username: ada, password: x }\n    \(more)", scheme: scheme)
+        let path = try folder.write("nightjar.yaml", edge)
+        for _ in 0..<2 {
+            let outcome = try await NightjarExecutable.run("doctor", "--quick", "--config", path, folder: folder.path)
+            #expect(outcome.output.contains("answers and lets us in"), "\(outcome)")
+        }
+        #expect(try await hub.admin.get("/api/listeners/edge/sessions").json.asArray?.isEmpty == true)
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("a cookie stands for a login until it is given back; nothing else does")
     func cookie() async throws {
         let agent = try await agent("ada=writer bob=writer")

@@ -73,14 +73,15 @@ import Testing
         (limits.roomLookSeconds, limits.maximumRoomLookSeconds) = (3, 60)
         var first = RoomLooks(limits, comebacks: 0)
         #expect(first.pause == 3)
-        #expect(first.looked(isThere: true))
+        let isOver = first.looked(isThere: true)
+        #expect(isOver)
         var later = RoomLooks(limits, comebacks: 3)
         #expect(later.pause == 3)
-        for _ in 0..<7 { #expect(!later.looked(isThere: true)) }
-        #expect([false, false, true].map { later.looked(isThere: $0) } == [false, false, true])
+        let looks = (0..<7).map { _ in later.looked(isThere: true) } + [false, false, true].map { later.looked(isThere: $0) }
+        #expect(looks == Array(repeating: false, count: 9) + [true])
         var last = RoomLooks(limits, comebacks: 40)
-        for _ in 0..<19 { #expect(!last.looked(isThere: true)) }
-        #expect(last.looked(isThere: true))
+        let manyLooks = (0..<20).map { _ in last.looked(isThere: true) }
+        #expect(manyLooks == Array(repeating: false, count: 19) + [true])
     }
 
     /// They make the room.
