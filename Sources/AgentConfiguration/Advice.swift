@@ -80,24 +80,33 @@ extension ReplicatorSettings {
         let name = "replicator \(ValueQuoting.quoted(name.value))"
         var advice: [ConfigurationProblem] = []
         let scheme = target.value.scheme
-        if enableAutoPurge.position != .none, scheme == .http || scheme == .https {
+        if direction.pulls, enableAutoPurge.position != .none, scheme == .http || scheme == .https {
             advice.append(
                 ConfigurationProblem(
                     at: enableAutoPurge.position,
                     "\(name): enable_auto_purge has no effect, since the target is \(scheme.rawValue): and a database of CouchDB does not tell that it took access away: "
                         + "such documents stay here; take it out, or replicate with ws or wss"))
         }
+        var unused: [(String, SourcePosition?)] = []
+        // What the other side takes away is told to whoever pulls.
+        if !direction.pulls, enableAutoPurge.position != .none { unused.append(("enable_auto_purge", enableAutoPurge.position)) }
         for collection in collections {
-            var unused: [(String, PluginReference?)] = []
-            if !direction.pushes { unused += [("push_filter", collection.pushFilter), ("push_transform", collection.pushTransform)] }
-            if !direction.pulls { unused += [("pull_filter", collection.pullFilter), ("pull_transform", collection.pullTransform)] }
-            for (key, plugin) in unused {
-                guard let plugin else { continue }
-                advice.append(
-                    ConfigurationProblem(
-                        at: plugin.plugin.position,
-                        "\(name): \(key) has no effect, since type is \(direction.rawValue): take it out, or set type: push_and_pull"))
+            if !direction.pushes {
+                unused += [("push_filter", collection.pushFilter?.plugin.position), ("push_transform", collection.pushTransform?.plugin.position)]
             }
+            if !direction.pulls {
+                // Conflicts come with what is pulled; a push that meets one is refused by the other side.
+                unused += [
+                    ("pull_filter", collection.pullFilter?.plugin.position), ("pull_transform", collection.pullTransform?.plugin.position),
+                    ("channels", collection.channels.first?.position), ("conflict_resolver", collection.conflictResolver?.plugin.position),
+                ]
+            }
+        }
+        for (key, position) in unused {
+            guard let position else { continue }
+            advice.append(
+                ConfigurationProblem(
+                    at: position, "\(name): \(key) has no effect, since type is \(direction.rawValue): take it out, or set type: push_and_pull"))
         }
         return advice
     }

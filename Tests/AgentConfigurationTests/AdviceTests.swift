@@ -19,6 +19,19 @@ struct AdviceTests {
         #expect(try advice(", type: push_and_pull\(collections)").isEmpty)
     }
 
+    @Test("what is of documents that are pulled, where the replicator only pushes", arguments: [
+        ("channels", "collections: { _default: { channels: [ a, b ] } }"), ("enable_auto_purge", "enable_auto_purge: false"),
+        ("conflict_resolver", "collections: { _default: { conflict_resolver: { plugin: merge } } }"),
+    ])
+    func pushOnly(_ key: String, _ text: String) throws {
+        let told = try advice(", type: push, \(text)")
+        #expect(told.count == 1 && told.first?.hasPrefix("nightjar.yaml:2:") == true, "\(told)")
+        #expect(told.first?.contains("replicator \"hub\": \(key) has no effect, since type is push: take it out") == true, "\(told)")
+        for type in ["pull", "push_and_pull"] { #expect(try advice(", type: \(type), \(text)").isEmpty) }
+        // Once, though two things are against it.
+        if key == "enable_auto_purge" { #expect(try advice(", type: push, \(text)", target: "https://hub/main").count == 1) }
+    }
+
     @Test("enable_auto_purge of a database of CouchDB", arguments: [("http", true), ("https", false)])
     func autoPurge(_ scheme: String, _ isOn: Bool) throws {
         let told = try advice(", enable_auto_purge: \(isOn)", target: "\(scheme)://hub/main")
