@@ -82,7 +82,8 @@ package enum ConfigurationReference {
         case .integer(let range):
             // No operator thinks in the largest number that fits.
             .plain(range.upperBound >= Int(Int32.max) ? "number from \(range.lowerBound)" : "number, \(range.lowerBound) to \(range.upperBound)")
-        case .byteSize: .plain("size, such as 16MiB")
+        case .byteSize(let range):
+            .plain(range.lowerBound == 0 ? "size, up to \(ByteSize.text(range.upperBound))" : "size, \(ByteSize.text(range.lowerBound)) to \(ByteSize.text(range.upperBound))")
         case .boolean: .plain("true or false")
         case .choice(let words): .words(words)
         case .list(let element, _): .list(of: value(element))

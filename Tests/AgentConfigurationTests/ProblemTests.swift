@@ -130,7 +130,7 @@ private let wrong: [Wrong] = [
     Wrong(replicator("max_attempt_wait_time: ‸-5"), "seconds", "found -5"),
     Wrong(replicator("heartbeat: ‸0"), "from 1"),
     Wrong(replicator("heartbeat: ‸5m"), "found \"5m\""),
-    Wrong(replicator("compression: ‸10"), "replicators[0].compression", "off, or a level from 1 (fast) to 9 (small)", "found 10"),
+    Wrong(replicator("compression: ‸10"), "replicators[0].compression", "off, or a level from 0 (off) to 9 (small)", "found 10"),
     Wrong(listener("authenticator: none\n    compression: ‸false"), "listeners[0].compression", "off, or a level from 1"),
     Wrong(listener("authenticator: none\n    compression: ‸\"6\""), "found \"6\""),
     Wrong(replicator("compression: ‸off", target: "https://hub/main"), "compression", "Couchbase Lite", "the target is https:"),

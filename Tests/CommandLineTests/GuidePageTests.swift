@@ -17,6 +17,15 @@ struct GuidePageTests {
         #expect(outcome.output == page, "nightjar \(command.joined(separator: " ")) > examples/guides/\(file)")
     }
 
+    @Test("sizes have their bounds in the reference, as numbers have")
+    func bounds() async throws {
+        let page = try await NightjarExecutable.run("config", "reference").output
+        for row in ["| `max_bytes` | size, 64KiB to 1GiB |", "| `send` | size, 4KiB to 1024GiB |", "| `compression` | `off`; or number, 0 to 9 |"] {
+            #expect(page.contains(row), "\(row)")
+        }
+        #expect(!page.contains("size, such as"))
+    }
+
     @Test("the reference has every key that the schema has, with its default")
     func keys() async throws {
         let schema = try JSONValue(parsing: Array(try await NightjarExecutable.run("config", "schema").output.utf8))

@@ -125,7 +125,7 @@ extension Form where Value == Int {
 extension Form where Value == Int {
     /// A level of compression as zlib counts, or `off`, which is level 0.
     static let compression: Form<Int> = {
-        let expected = "off, or a level from 1 (fast) to 9 (small)"
+        let expected = "off, or a level from 0 (off) to 9 (small)"
         let level = integer(0...9)
         return Form<Int>(
             shape: .anyOf([.choice(["off"]), level.shape]), expected: expected,
@@ -142,7 +142,7 @@ extension Form where Value == Int {
     }()
 
     static let compressionWords =
-        "How much of the work is spent on sending fewer bytes, by the protocol of Couchbase Lite: off, or 1 to 9. 1 to 3 are the same; from 4 on it "
+        "How much of the work is spent on sending fewer bytes, by the protocol of Couchbase Lite: off, which is 0, or 1 to 9. 1 to 3 are the same; from 4 on it "
         + "takes several times as long, and 260 KiB more for each busy connection. The other side decides what it sends."
 }
 
