@@ -1,10 +1,42 @@
 import Documents
+import Environment
+import Synchronization
 import Testing
 
 @testable import DocumentStore
 
 /// Bodies that were replaced, kept for deltas: within their bounds, and not beyond the document.
 @Suite struct DeltaBaseTests {
+    private final class Clock: TimeSource {
+        private let seconds = Mutex<Int64>(1_700_000_000)
+
+        func monotonicNanoseconds() -> UInt64 { UInt64(wallSeconds()) * 1_000_000_000 }
+        func wallSeconds() -> Int64 { seconds.withLock { $0 } }
+        func sleep(nanoseconds: UInt64) async throws {}
+        func jump(_ more: Int64) { seconds.withLock { $0 += more } }
+    }
+
+    @Test func replacedBodiesGoWhenTheirTimeIsOverThoughNothingIsWritten() async throws {
+        let clock = Clock()
+        var options = DatabaseOptions()
+        options.deltaBases?.maxAgeSeconds = 100
+        let database = try Database.open(
+            folder: try temporaryFolder() + "/test.nightjar", name: "test", options: options, environment: Environment(time: clock, random: SystemRandom()))
+        let collection = try #require(database.collection(.default))
+        let id = try DocumentID("x")
+        @Sendable func body(_ n: Int) -> [UInt8] { Array("{\"n\":\(n),\"t\":\"\(String(repeating: "x", count: 1_000))\"}".utf8) }
+        let first = try await database.write { try $0.save(collection, id: id, body: body(1), parent: nil).revision }
+        _ = try await database.write { try $0.save(collection, id: id, body: body(2), parent: first) }
+        func isKept() async throws -> Bool { try await database.read { try $0.deltaBase(collection, id, first) != nil } }
+        clock.jump(100)
+        try await database.dropEndedDeltaBases(now: clock.wallSeconds())
+        #expect(try await isKept())
+        clock.jump(1)
+        try await database.dropEndedDeltaBases(now: clock.wallSeconds())
+        #expect(try await !isKept())
+        database.close()
+    }
+
     @Test func replacedBodiesAreKeptWithinTheirBounds() async throws {
         var options = DatabaseOptions()
         options.durability = .process

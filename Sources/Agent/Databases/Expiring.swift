@@ -4,11 +4,18 @@ import DocumentStore
 extension Agent {
     /// `expiry_interval`: seconds between two looks at what has expired.
     private static let expiryInterval = 5
+    /// `delta_base_interval`: seconds between two looks at replaced bodies whose time is over (`rev_max_age_seconds`).
+    private static let deltaBaseInterval: Int64 = 60
 
     /// Purges documents whose `_exp` has come, until the task is cancelled. Other than `ttl`, it also purges what was not pushed: who saved the
     /// document said that it is of no use later.
     nonisolated func watchExpiries() async {
+        var nextLookAtBases: Int64 = 0
         while !Task.isCancelled {
+            let now = environment.time.wallSeconds()
+            // Or the clock was set back.
+            let looksAtBases = now >= nextLookAtBases || nextLookAtBases - now > Self.deltaBaseInterval
+            if looksAtBases { nextLookAtBases = now + Self.deltaBaseInterval }
             for database in databases {
                 do {
                     for (collection, count) in try await database.purgeExpired(now: environment.time.wallSeconds()) {
@@ -20,6 +27,9 @@ extension Agent {
                     }
                 } catch StoreError.closed {
                 } catch { log.error("expired documents of database \(database.name) cannot be purged: \(error)") }
+                guard looksAtBases else { continue }
+                do { try await database.dropEndedDeltaBases(now: now) } catch StoreError.closed {
+                } catch { log.error("old bases of deltas of database \(database.name) cannot be dropped: \(error)") }
             }
             try? await environment.time.sleep(seconds: Self.expiryInterval)
         }

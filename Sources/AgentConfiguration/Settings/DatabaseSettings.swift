@@ -100,7 +100,7 @@ package struct DeltaSyncSettings: Sendable, ConfigurationSection {
     static let sectionName = "delta_sync"
     static let keys: [Key<DeltaSyncSettings>] = [
         Key("enabled", \.enabled, .boolean, "Whether deltas are used."),
-        Key("rev_max_age_seconds", \.maxAgeSeconds, .seconds(1...Limits.seconds), "How long a replaced body is kept as a base, in seconds."),
+        Key("rev_max_age_seconds", \.maxAgeSeconds, .seconds(1...Limits.seconds), "How long a replaced body is kept as a base, in seconds; it is gone a minute later at most."),
         Key("max_bytes", \.maxBytes, Form<Int>.bytes(0...(1 << 40)), "Size of all replaced bodies that are kept; the oldest make room."),
     ]
 

@@ -54,6 +54,31 @@ extension ReadTransaction {
     }
 }
 
+extension ReadTransaction {
+    /// Whether a body is kept whose time is over. While room is short none are looked for: a write would need some.
+    ///
+    /// - Parameter now: seconds since 1970.
+    final func hasEndedDeltaBase(now: Int64) throws(StoreError) -> Bool {
+        let options = try active().options
+        guard !options.usage.isShort else { return false }
+        let statement = try session.cached("SELECT at FROM delta_bases ORDER BY number LIMIT 1")
+        defer { statement.reset() }
+        guard try session.step(statement) else { return false }
+        return options.deltaBases.map { statement.integer(0) < now - $0.maxAgeSeconds } ?? true
+    }
+}
+
+extension Database {
+    /// Drops replaced bodies whose time is over, a bounded number at a time so that other writes go on in between. A write that replaces a body
+    /// does that too, for a few; where none comes, they would stay.
+    ///
+    /// - Parameter now: seconds since 1970.
+    public func dropEndedDeltaBases(now: Int64) async throws {
+        guard try await read({ try $0.hasEndedDeltaBase(now: now) }) else { return }
+        while try await write({ transaction in try transaction.dropOldDeltaBases() }) {}
+    }
+}
+
 extension WriteTransaction {
     /// Keeps the body of a document's row, which is about to be replaced.
     func keepDeltaBase(_ collection: Collection, _ id: DocumentID, _ row: Row) throws(StoreError) {
