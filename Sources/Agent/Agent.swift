@@ -77,7 +77,7 @@ package actor Agent {
     private var networkWatch: NetworkWatch?
     private var remembering: Task<Void, Never>?
     var fleetWatch: Task<Void, Never>?
-    private let channels: ChannelKeeper
+    nonisolated let channels: ChannelKeeper
     /// Of all listeners: one password hash at a time.
     private nonisolated let logins = LoginQueue()
 
@@ -115,10 +115,10 @@ package actor Agent {
         logs.apply(settings.log)
         group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, min(System.coreCount, 4)))
         startedAt = environment.time.wallSeconds()
-        channels = ChannelKeeper(time: environment.time)
         records = ReplicatorRecords(dataFolder: settings.data.value)
         disks = DiskGuard(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.database))
         audit = AuditLog(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.http))
+        channels = ChannelKeeper(Resyncs(time: environment.time, audit: audit, logger: logs.logger(.listener)), time: environment.time)
         shared = Mutex(Shared(settings: settings))
         openBlobs = OpenBlobs(DescriptorBudget(limit: descriptorLimit, settings: settings).blobs)
         announcer = ServiceAnnouncer(group: group, environment: environment, logger: logs.logger(.listener))

@@ -12,6 +12,6 @@ extension AdminTokenSettings.Role {
         let parts = pattern.split(separator: "/")
         if ["GET", "HEAD"].contains(method) { return parts == ["api", "audit"] ? .operate : .read }
         guard parts.count > 1, parts[0] == "api", parts[1] == "databases" else { return .operate }
-        return parts.count == 4 && ["check", "compact"].contains(parts[3]) ? .operate : .edit
+        return parts.count == 4 && ["check", "compact", "resync"].contains(parts[3]) ? .operate : .edit
     }
 }

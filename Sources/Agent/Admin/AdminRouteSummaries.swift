@@ -40,6 +40,8 @@ enum AdminRouteSummaries {
         "POST api/databases/:db/check": "reads all that is stored, and says what is damaged",
         "POST api/databases/:db/compact": "gives room back to the disk",
         "POST api/databases/:db/backup": "copies the database into a folder of the agent's machine; ?to=",
+        "GET api/databases/:db/resync": "what the last resync since the start has come to",
+        "POST api/databases/:db/resync": "asks the sync function anew about stored documents, and goes on after the answer; ?collection=, ?document=, ?dry_run=true",
         "GET api/listeners": "the listeners with their peers",
         "GET api/listeners/:name": "one listener",
         "GET api/listeners/:name/peers": "who is connected, and who follows the changes over HTTP (feed)",

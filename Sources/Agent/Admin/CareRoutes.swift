@@ -3,7 +3,7 @@ import DocumentStore
 import Glibc
 import HTTPServer
 
-/// `/api/databases/DB/check`, `compact` and `backup`: the care of one database.
+/// `/api/databases/DB/check`, `compact`, `backup` and `resync`: the care of one database.
 struct CareRoutes: Sendable {
     let agent: Agent
 
@@ -17,6 +17,14 @@ struct CareRoutes: Sendable {
                 }
                 return Answer.json(DatabaseCare.report(try await Self.backUp(try database(request), to: folder)), status: 201)
             },
+            .get("api/databases/:db/resync") { request in
+                let name = try database(request).name
+                guard let resync = await agent.resyncs.report(name) else {
+                    throw AgentError(.notFound, "there was no resync of database \(name) since the agent's start")
+                }
+                return Answer.json(resync.json)
+            },
+            .post("api/databases/:db/resync") { request in Answer.json(try await agent.resyncs.start(try await resync(request)).json, status: 202) },
         ]
     }
 
@@ -32,6 +40,25 @@ struct CareRoutes: Sendable {
                 "cannot use folder \(path): \(detail). The agent makes it, as user \(user): let that user write in /\(above), and where systemd runs the agent, name it in "
                     + "ReadWritePaths= of the service (systemctl edit nightjar); the package's service may write in /var/backups/nightjar")
         }
+    }
+
+    private func resync(_ request: HTTPRequest) async throws -> ResyncRequest {
+        let database = try database(request)
+        let collection = try DocumentAccess.parse(try request.parameters.require("db")).collection
+        var wanted = ResyncRequest(database: database.name, collection: collection.isDefault ? nil : collection)
+        wanted.isTrial = try request.queryValue("dry_run") == "true"
+        if let name = try request.queryValue("collection") {
+            do { wanted.collection = try CollectionName(parsing: name) } catch { throw AgentError(.invalid, "collection: \(error)") }
+        }
+        guard let id = try request.queryValue("document") else { return wanted }
+        let access = try DocumentAccess(database, collection: wanted.collection ?? .default)
+        let document = try access.documentID(id)
+        wanted.collection = access.collection.name
+        wanted.document = document
+        guard try await database.read({ try $0.document(access.collection, document) }) != nil else {
+            throw AgentError(.notFound, "there is no document \"\(id)\" in collection \(access.collection.name)")
+        }
+        return wanted
     }
 
     private func database(_ request: HTTPRequest) throws -> Database {

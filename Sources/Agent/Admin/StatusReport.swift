@@ -11,7 +11,7 @@ extension Agent {
         let attention = await attention()
         var databases: [JSONValue] = []
         for database in self.databases {
-            databases.append(await Self.report(database, disks.place(database.name)))
+            databases.append(await Self.report(database, disks.place(database.name), await resyncs.report(database.name)))
         }
         return JSONOutput.object([
             "version": .string(AgentVersion.number),
@@ -61,7 +61,7 @@ extension Agent {
             now: environment.time.wallSeconds(), attention: mine)
     }
 
-    private static func report(_ database: Database, _ place: DiskGuard.Place?) async -> JSONValue {
+    private static func report(_ database: Database, _ place: DiskGuard.Place?, _ resync: Resync?) async -> JSONValue {
         let statistics = (try? await database.statistics()) ?? []
         let history = (try? await database.read { try $0.conflictHistoryCounts() }) ?? ConflictHistoryCounts()
         let held: JSONValue = place.flatMap { $0.usage.areBlobsKnown ? JSONOutput.number($0.usage.heldBytes) : nil } ?? .null
@@ -89,6 +89,8 @@ extension Agent {
             "conflicts_pending": JSONOutput.number(statistics.reduce(0) { $0 + $1.conflictsPending }),
             "held": JSONOutput.number(statistics.reduce(0) { $0 + $1.held }),
             "unrouted": JSONOutput.number(statistics.reduce(0) { $0 + $1.unrouted }),
+            // The last one since the start.
+            "resync": resync?.json ?? .null,
             "conflicts_decided": ConflictReports.json(history),
             "damaged_documents": .array(
                 database.damagedDocuments.map {

@@ -15,6 +15,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     case documentsRefused = "documents_refused"
     case documentsNotTaken = "documents_not_taken"
     case documentsUnrouted = "documents_unrouted"
+    case channelsOutdated = "channels_outdated"
     case documentsLarge = "documents_large"
     case conflictsPending = "conflicts_pending"
     case clocksDiffer = "clocks_differ"
@@ -60,7 +61,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .configurationRefused, .nextStartFails, .certificateExpired, .nobodyCanLogIn:
             .unhealthy
         // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
-        case .diskNearlyFull, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
+        case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
             .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .hiddenConflicts:
             .attention
         }
@@ -69,7 +70,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     /// No other line of the log tells of it.
     var isLogged: Bool {
         switch self {
-        case .diskNearlyFull, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted, .peerUnanswered,
+        case .diskNearlyFull, .channelsOutdated, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted, .peerUnanswered,
             .certificateExpired, .certificateEnding, .writesFailing, .nextStartFails, .nobodyCanLogIn: true
         default: false
         }

@@ -56,6 +56,7 @@ extension Agent {
                     .documentsUnrouted, subject, "\(Plural.count(unrouted, "document")) in no channel because sync failed or refused: no user gets them",
                     remedy: "\(places.map { "nightjar doc unrouted \($0)" }.joined(separator: ", ")) says which and why: where sync failed, mend the plugin; what it rejected, change or remove (nightjar doc rm)"))
         }
+        list += await channelAttention(of: database)
         list += largeDocuments(of: database)
         let conflicts = statistics.reduce(0) { $0 + $1.conflictsPending }
         // Where nobody decides, branches are kept, as CouchDB keeps them.

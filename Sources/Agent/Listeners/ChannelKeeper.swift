@@ -7,6 +7,8 @@ import Replication
 /// Keeps the channels of databases that are served with a sync function: assigns documents that did not come from a peer, and
 /// deletes those whose time is over.
 actor ChannelKeeper {
+    /// Of the databases that are served so.
+    nonisolated let resyncs: Resyncs
     private let time: any TimeSource
     private var routers: [ChannelRouter] = []
     private var expiry: Task<Void, Never>?
@@ -14,7 +16,7 @@ actor ChannelKeeper {
     /// `expiry_check`: seconds between two looks at what has expired. Couchbase Server's own interval.
     private static let expiryCheckSeconds = 60
 
-    init(time: any TimeSource) { self.time = time }
+    init(_ resyncs: Resyncs, time: any TimeSource) { (self.resyncs, self.time) = (resyncs, time) }
 
     func start(
         _ settings: AgentSettings, _ source: PolicySource, databases: @escaping @Sendable (String) -> Database?, logger: Logger
@@ -34,6 +36,7 @@ actor ChannelKeeper {
                 }
             }
         }
+        await resyncs.serve(routers)
         let names = settings.databases.map(\.name.value)
         expiry = Task { [time] in
             while !Task.isCancelled {
@@ -47,6 +50,7 @@ actor ChannelKeeper {
         expiry?.cancel()
         await expiry?.value
         expiry = nil
+        await resyncs.stop()
         for router in routers { await router.stop() }
         routers = []
     }

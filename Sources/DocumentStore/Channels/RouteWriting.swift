@@ -21,18 +21,19 @@ extension WriteTransaction {
         set.bind(7, route.error.cut(StoreLimits.maxErrorTextBytes))
         try session.run(set)
         try assign(route.channels, collection, id, at: row.sequence)
-        var grants: Set<Grant> = []
-        // What is deleted grants nothing, whatever the function says of its last body.
-        let (access, roles) = row.isDeleted ? ([:], [:]) : (route.access, route.roles)
-        for (user, channels) in access {
-            let grantee = user.utf8.starts(with: "role:".utf8) ? "r/\(user.dropFirst(5))" : "u/\(user)"
-            for channel in channels { grants.insert(Grant(grantee: grantee, target: "c/\(channel)")) }
-        }
-        for (user, roles) in roles {
-            for role in roles { grants.insert(Grant(grantee: "u/\(user)", target: "r/\(role)")) }
-        }
-        try grant(grants, collection, origin: id.text, at: { row.sequence })
+        try grant(route.grants(isDeleted: row.isDeleted), collection, origin: id.text, at: { row.sequence })
         state.rows += 1
+    }
+
+    /// Assigns a revision anew that was assigned before. Where that changes what peers may have, the document moves to a new sequence, because
+    /// they have passed the old one.
+    ///
+    /// - Returns: whether it did; false also where the revision is not the current one, or not assigned yet: that has its own turn.
+    public func reroute(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID, _ route: DocumentRoute) throws(StoreError) -> Bool {
+        guard let differs = try differs(collection, id, revision, from: route) else { return false }
+        if differs { try touch(collection, id) }
+        try self.route(collection, id, revision, route)
+        return differs
     }
 
     /// Notes what an authenticator says of a peer. What it did not say before begins, and what it no longer says ends, at a
@@ -123,11 +124,6 @@ extension WriteTransaction {
 
     // MARK: parts
 
-    private struct Grant: Hashable {
-        var grantee: String
-        var target: String
-    }
-
     func nextSequence(_ collection: Collection) throws(StoreError) -> Int64 {
         var counters = try counters(collection)
         counters.lastSequence += 1
@@ -166,14 +162,7 @@ extension WriteTransaction {
         _ wanted: Set<Grant>, _ collection: Collection, origin: String, at sequence: () throws(StoreError) -> Int64
     ) throws(StoreError) {
         let number = Int64(collection.id)
-        let list = try session.cached("SELECT grantee, target FROM grants WHERE collection = ?1 AND origin = ?2")
-        list.bind(1, number)
-        list.bind(2, origin)
-        var stored: Set<Grant> = []
-        do {
-            defer { list.reset() }
-            while try session.step(list) { stored.insert(Grant(grantee: list.text(0), target: list.text(1))) }
-        }
+        let stored = try grants(collection, origin: origin)
         for grant in wanted.subtracting(stored) {
             let add = try session.cached("INSERT INTO grants(collection, origin, grantee, target) VALUES(?1, ?2, ?3, ?4)")
             add.bind(1, number)

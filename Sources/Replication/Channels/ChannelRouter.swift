@@ -9,11 +9,11 @@ import Logging
 /// replicators pulled. The sync function is asked as the agent itself, so its `require_…` pass; what it refuses or cannot decide is
 /// in no channel, and is asked for anew when the function changes.
 public actor ChannelRouter {
-    private let database: Database
-    private let collection: Collection
-    private let function: any SyncFunction
-    private let context: PolicyContext
-    private let logger: Logger
+    let database: Database
+    let collection: Collection
+    let function: any SyncFunction
+    let context: PolicyContext
+    let logger: Logger
     private var environment: Environment { database.environment }
     private var tasks: [Task<Void, Never>] = []
     /// How far assigning has come in this run; the stored place may lag behind, which costs a look at documents that are assigned.
@@ -62,7 +62,7 @@ public actor ChannelRouter {
     // MARK: - Assigning
 
     private static let placeKey = "channels/routed"
-    private static let batch = 200
+    static let batch = 200
     /// Sequences that the stored place may lag behind, so that what peers push costs no writes here.
     private static let lag: SequenceNumber = 10_000
 
@@ -154,7 +154,7 @@ public actor ChannelRouter {
     ) async throws -> Bool {
         let collection = collection
         let routes = await function.routes(of: documents, context)
-        for (document, route) in routes where !route.error.isEmpty && !route.error.utf8.starts(with: "rejected: ".utf8) {
+        for (document, route) in routes where route.isFailed {
             logger.warning("document \(document.id) is in no channel: \(route.error)", metadata: ["plugin": "\(route.plugin)"])
         }
         try await database.write { [routes] transaction in

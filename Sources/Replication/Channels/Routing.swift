@@ -10,11 +10,18 @@ extension SyncFunction {
         return documents.enumerated().map { index, document in
             switch index < verdicts.count ? verdicts[index] : missingVerdict {
             case .accepted(let assignment): (document, DocumentRoute(assignment, plugin: plugin, version: version))
-            case .rejected(let reason): (document, DocumentRoute(plugin: plugin, version: version, error: "rejected: \(reason)"))
+            case .rejected(let reason): (document, DocumentRoute(plugin: plugin, version: version, error: DocumentRoute.rejected + reason))
             case .failed(let failure): (document, DocumentRoute(plugin: plugin, version: version, error: "\(failure.kind): \(failure.message)"))
             }
         }
     }
+}
+
+extension DocumentRoute {
+    fileprivate static let rejected = "rejected: "
+
+    /// The function did not say no: it could not decide.
+    var isFailed: Bool { !error.isEmpty && !error.utf8.starts(with: Self.rejected.utf8) }
 }
 
 extension PeerWriting {

@@ -90,6 +90,12 @@ extension Explanation {
             "documents_unrouted", "The sync function failed on documents or rejected them, and they are in no channel: no user gets them.",
             "nightjar doc unrouted DB says which and why. Where it failed, mend the plugin and save it. Where it says rejected, change the document, or remove it: nightjar doc rm."),
         Explanation(
+            "channels_outdated",
+            "The sync function of a database changed, and documents stored before keep the channels, and users the grants, that another version gave them. "
+                + "Only what is written since is judged by the present one.",
+            "nightjar resync DB --dry-run says which documents would change, nightjar resync DB moves them. Where sync fails on documents, mend the plugin and resync again: "
+                + "they keep their channels, and this stays."),
+        Explanation(
             "conflicts_pending", "Two versions of a document wait, because the resolver failed.",
             "nightjar conflicts list --pending says why. Mend the resolver and save it: they are decided by themselves."),
         Explanation(

@@ -51,7 +51,15 @@ enum StatusText {
                 table.add(row)
             }
         }
-        return section(table, "no databases")
+        return section(table, "no databases") + databases.map(resync).joined()
+    }
+
+    /// While one is under way.
+    private static func resync(_ database: JSONValue) -> String {
+        guard let resync = database["resync"], resync["state"]?.asString == "running" else { return "" }
+        return "\(string(database["name"])): \(resync["dry_run"]?.asBool == true ? "resync --dry-run" : "resync") under way: "
+            + "\(string(resync["looked_at"])) of \(string(resync["total"])) looked at, \(string(resync["changed"])) changed, "
+            + "\(string(resync["refused"])) refused, \(string(resync["failed"])) failed\n"
     }
 
     /// What a database takes on its disk, `+` behind it while its blobs are still counted.

@@ -1,0 +1,76 @@
+import Documents
+import Encodings
+import Replication
+
+/// What a resync is to do.
+struct ResyncRequest: Sendable {
+    var database: String
+    /// Nil: all of the database.
+    var collection: CollectionName?
+    /// One document of the collection.
+    var document: DocumentID?
+    /// Nothing is written: only what would change is told.
+    var isTrial = false
+}
+
+/// A resync, and what has come of it.
+struct Resync: Sendable {
+    enum State: String {
+        case running, done
+        /// The configuration was reloaded, and nobody judges the documents any more.
+        case interrupted
+        case failed
+    }
+
+    let request: ResyncRequest
+    let startedAt: Int64
+    var state = State.running
+    var endedAt: Int64?
+    var error: String?
+    /// How often it began anew because the sync function changed.
+    var restarts = 0
+    /// In the order of the collections.
+    var figures: [(collection: CollectionName, figures: ResyncFigures)] = []
+
+    init(_ request: ResyncRequest, startedAt: Int64) { (self.request, self.startedAt) = (request, startedAt) }
+
+    /// Stored documents may be where the sync function does not want them.
+    var isIncomplete: Bool { state != .done || sum(\.failed) > 0 }
+
+    mutating func note(_ new: ResyncFigures, of collection: CollectionName) {
+        if figures.last?.collection == collection { figures.removeLast() }
+        figures.append((collection, new))
+    }
+
+    private func sum(_ count: KeyPath<ResyncFigures, Int>) -> Int { figures.reduce(0) { $0 + $1.figures[keyPath: count] } }
+
+    /// For the log and the audit log.
+    var summary: String {
+        "looked at \(Plural.count(sum(\.looked), "document")), \(sum(\.changed)) changed, \(sum(\.refused)) refused, \(sum(\.failed)) failed"
+    }
+
+    var json: JSONValue {
+        JSONOutput.object([
+            "database": .string(request.database), "state": .string(state.rawValue), "dry_run": .bool(request.isTrial),
+            "collection": JSONOutput.text(request.collection?.description), "document": JSONOutput.text(request.document?.text),
+            "started_at": .string(Timestamp.format(startedAt)), "ended_at": JSONOutput.text(endedAt.map { Timestamp.format($0) }),
+            "error": JSONOutput.text(error), "restarts": JSONOutput.number(restarts),
+            // Of the collections that it has come to.
+            "total": JSONOutput.number(sum(\.total)), "looked_at": JSONOutput.number(sum(\.looked)), "changed": JSONOutput.number(sum(\.changed)),
+            "refused": JSONOutput.number(sum(\.refused)), "failed": JSONOutput.number(sum(\.failed)),
+            // The first of each: `resync_shown`.
+            "changed_documents": list(\.changedFirst), "refused_documents": list(\.refusedFirst), "failed_documents": list(\.failedFirst),
+        ])
+    }
+
+    private func list(_ findings: KeyPath<ResyncFigures, [ResyncFigures.Finding]>) -> JSONValue {
+        let all = figures.flatMap { collection, figures in figures[keyPath: findings].map { (collection, $0) } }
+        return .array(
+            all.prefix(ResyncFigures.shown).map { collection, finding in
+                JSONOutput.object([
+                    "collection": .string(collection.description), "id": .string(finding.id.text),
+                    "error": JSONOutput.text(finding.error.isEmpty ? nil : finding.error),
+                ])
+            })
+    }
+}

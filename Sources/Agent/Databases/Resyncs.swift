@@ -1,0 +1,182 @@
+import Documents
+import DocumentStore
+import Environment
+import Logging
+import Replication
+
+/// The resyncs of the databases that are served with a sync function: one of each at a time, and what came of the last since the start.
+///
+/// Each document tells by which version it was judged. So nothing is lost when the agent ends meanwhile: what is left to do needs attention, and
+/// another resync does it.
+actor Resyncs {
+    private let time: any TimeSource
+    private let audit: AuditLog
+    private let logger: Logger
+    private var routers: [String: [ChannelRouter]] = [:]
+    private var last: [String: Resync] = [:]
+    private var tasks: [String: Task<Void, Never>] = [:]
+
+    /// `resync_look`: seconds between two looks whether documents are still in channels by another version.
+    private static let lookSeconds: UInt64 = 60
+
+    private struct Look {
+        var version: String
+        var isOutdated: Bool
+        var at: UInt64
+    }
+
+    /// By database and collection.
+    private var looks: [String: Look] = [:]
+    /// What was seen before a resync ended says nothing any more.
+    private var rounds = 0
+
+    init(time: any TimeSource, audit: AuditLog, logger: Logger) {
+        self.time = time
+        self.audit = audit
+        self.logger = logger
+    }
+
+    /// Begins anew what a reload has interrupted.
+    func serve(_ routers: [ChannelRouter]) {
+        self.routers = Dictionary(grouping: routers, by: { $0.databaseName })
+        forgetLooks()
+        for (name, resync) in last where resync.state == .running {
+            if self.routers[name] != nil {
+                begin(resync.request, restarts: resync.restarts + 1)
+            } else {
+                end(name, .interrupted, "no listener serves the database with a sync function any more")
+            }
+        }
+    }
+
+    func stop() async {
+        routers = [:]
+        for task in tasks.values { task.cancel() }
+        while let task = tasks.values.first { await task.value }
+    }
+
+    // MARK: - Running
+
+    /// - Throws: ``AgentError`` where one is under way, or there is nothing to ask.
+    func start(_ request: ResyncRequest) throws(AgentError) -> Resync {
+        guard let served = routers[request.database] else {
+            throw AgentError(
+                .invalid,
+                "no listener serves the database \(request.database) with a sync function (sync: PLUGIN of the listener), so that its documents are in no channels: there is nothing to resync")
+        }
+        if let running = last[request.database], running.state == .running {
+            throw AgentError(
+                .conflict,
+                "a resync of the database \(request.database) is under way since \(Timestamp.format(running.startedAt)): wait until it is done; nightjar status says how far it has come")
+        }
+        if let wanted = request.collection, !served.contains(where: { $0.collectionName == wanted }) {
+            throw AgentError(.notFound, "database \(request.database) has no collection \(wanted)")
+        }
+        return begin(request, restarts: 0)
+    }
+
+    /// The last one since the start.
+    func report(_ database: String) -> Resync? { last[database] }
+
+    @discardableResult
+    private func begin(_ request: ResyncRequest, restarts: Int) -> Resync {
+        var resync = Resync(request, startedAt: time.wallSeconds())
+        resync.restarts = restarts
+        last[request.database] = resync
+        logger.info("resync begins", metadata: ["database": "\(request.database)", "dry_run": "\(request.isTrial)"])
+        let chosen = (routers[request.database] ?? []).filter { request.collection == nil || $0.collectionName == request.collection }
+        tasks[request.database] = Task { await run(request, chosen) }
+        return resync
+    }
+
+    private func run(_ request: ResyncRequest, _ routers: [ChannelRouter]) async {
+        let name = request.database
+        do {
+            while try await !pass(request, routers) {
+                last[name]?.figures = []
+                last[name]?.restarts += 1
+                logger.info("resync begins anew, because the sync function changed", metadata: ["database": "\(name)"])
+            }
+            end(name, .done)
+        } catch is CancellationError {
+            // A reload goes on with it, or the agent ends.
+            tasks[name] = nil
+        } catch {
+            end(name, .failed, "\(error)")
+        }
+    }
+
+    /// - Returns: false where the function changed, so that all is to be asked anew.
+    private func pass(_ request: ResyncRequest, _ routers: [ChannelRouter]) async throws -> Bool {
+        let versions = routers.map { $0.plugin.version }
+        for router in routers {
+            let collection = router.collectionName
+            let figures = try await router.resync(only: request.document, isTrial: request.isTrial) { await self.note($0, of: collection, in: request.database) }
+            guard let figures, versions == routers.map({ $0.plugin.version }) else { return false }
+            note(figures, of: collection, in: request.database)
+        }
+        return true
+    }
+
+    private func note(_ figures: ResyncFigures, of collection: CollectionName, in database: String) {
+        last[database]?.note(figures, of: collection)
+    }
+
+    private func end(_ name: String, _ state: Resync.State, _ error: String? = nil) {
+        tasks[name] = nil
+        last[name]?.state = state
+        last[name]?.endedAt = time.wallSeconds()
+        last[name]?.error = error
+        forgetLooks()
+        guard let resync = last[name] else { return }
+        let outcome = "\(state.rawValue): \(error.map { "\($0); " } ?? "")\(resync.summary)"
+        if resync.isIncomplete {
+            logger.warning("resync \(outcome)", metadata: ["database": "\(name)"])
+        } else {
+            logger.info("resync \(outcome)", metadata: ["database": "\(name)"])
+        }
+        if !resync.request.isTrial { audit.note(.init(who: "agent", from: "", action: "resync", target: "database \(name)", outcome: outcome)) }
+    }
+
+    // MARK: - What is left to do
+
+    private func forgetLooks() {
+        looks = [:]
+        rounds += 1
+    }
+
+    /// Documents are in channels that another version of the sync function gave them than the one in force.
+    func isOutdated(_ database: String) async -> Bool {
+        for router in routers[database] ?? [] {
+            let (key, version, round) = ("\(database).\(router.collectionName)", router.plugin.version, rounds)
+            // While no version loads, nothing can be asked.
+            if version.isEmpty { continue }
+            let now = time.monotonicNanoseconds()
+            if let look = looks[key], look.version == version, !look.isOutdated || now - look.at < Self.lookSeconds * 1_000_000_000 {
+                if look.isOutdated { return true }
+                continue
+            }
+            guard let isOutdated = try? await router.hasOtherRoutes() else { continue }
+            if round == rounds { looks[key] = Look(version: version, isOutdated: isOutdated, at: now) }
+            if isOutdated { return true }
+        }
+        return false
+    }
+}
+
+extension Agent {
+    nonisolated var resyncs: Resyncs { channels.resyncs }
+
+    /// Where the sync function was mended, what it did before stays in force for what is stored.
+    nonisolated func channelAttention(of database: Database) async -> [Attention] {
+        guard await resyncs.isOutdated(database.name) else { return [] }
+        let running = await resyncs.report(database.name).map { $0.state == .running && !$0.request.isTrial } ?? false
+        return [
+            Attention(
+                .channelsOutdated, "database \(database.name)",
+                "documents stored before the sync function changed keep the channels and grants that another version gave them, until they change",
+                remedy: running
+                    ? "a resync is under way" : "nightjar resync \(database.name) asks the present version about each of them; with --dry-run it says first how many would change")
+        ]
+    }
+}

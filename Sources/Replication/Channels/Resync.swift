@@ -1,0 +1,123 @@
+import Documents
+import DocumentStore
+import Interfaces
+import Logging
+
+/// What came of asking a sync function anew about what is stored.
+public struct ResyncFigures: Sendable, Equatable {
+    /// A document, and why it is told of.
+    public struct Finding: Sendable, Equatable {
+        public var id: DocumentID
+        /// What the function said; empty where its channels or grants changed.
+        public var error = ""
+    }
+
+    /// `resync_shown`: documents of each list that a resync names; the others are counted.
+    public static let shown = 20
+
+    /// Documents and tombstones that there were.
+    public var total = 0
+    public var looked = 0
+    public var changed = 0
+    /// Rejected: in no channel now.
+    public var refused = 0
+    /// The function could not decide: they keep their channels.
+    public var failed = 0
+    public var changedFirst: [Finding] = []
+    public var refusedFirst: [Finding] = []
+    public var failedFirst: [Finding] = []
+
+    public init() {}
+
+    mutating func note(_ id: DocumentID, _ route: DocumentRoute, isChanged: Bool) {
+        func add(_ count: inout Int, _ first: inout [Finding], _ error: String = "") {
+            count += 1
+            if first.count < Self.shown { first.append(Finding(id: id, error: error)) }
+        }
+        looked += 1
+        if route.isFailed { return add(&failed, &failedFirst, route.error) }
+        if !route.error.isEmpty { add(&refused, &refusedFirst, route.error) }
+        if isChanged { add(&changed, &changedFirst) }
+    }
+}
+
+/// Sync Gateway's `_resync`: a function that was mended is asked about documents that are stored.
+extension ChannelRouter {
+    public nonisolated var collectionName: CollectionName { collection.name }
+    public nonisolated var databaseName: String { database.name }
+    public nonisolated var plugin: (name: String, version: String) { (function.pluginName, function.version) }
+
+    /// Documents are in channels that another version of the function gave them.
+    public nonisolated func hasOtherRoutes() async throws -> Bool {
+        let (collection, plugin) = (collection, plugin)
+        return try await database.read { try $0.hasRoutes(collection, notBy: plugin.name, version: plugin.version) }
+    }
+
+    /// Asks the function about the current revision of each document and tombstone, and moves those that it puts elsewhere than they are, some at
+    /// a time, so that other writes go on in between. What comes meanwhile is judged by the same version as it comes.
+    ///
+    /// What the function rejects is in no channel afterwards. What it cannot decide stays where it is: peers would purge what they hold because of
+    /// a slip.
+    ///
+    /// - Parameters:
+    ///   - id: only this document.
+    ///   - isTrial: nothing is written.
+    ///   - tell: called with what has come of it so far.
+    /// - Returns: nil where another version took over: all is to be begun anew.
+    /// - Throws: `CancellationError` when its task is cancelled; what is done by then stays.
+    public nonisolated func resync(
+        only id: DocumentID? = nil, isTrial: Bool = false, _ tell: @Sendable (ResyncFigures) async -> Void = { _ in }
+    ) async throws -> ResyncFigures? {
+        let (collection, version) = (collection, function.version)
+        // Documents that are moved come behind the end.
+        let end = try await database.read { try $0.lastSequence(collection) }
+        var figures = ResyncFigures()
+        let stored = try await database.statistics().first { $0.name == collection.name }
+        figures.total = id == nil ? (stored?.documents ?? 0) + (stored?.deleted ?? 0) : 1
+        var since: SequenceNumber = 0
+        while true {
+            try Task.checkCancellation()
+            let start = since
+            let page = try await database.read { transaction in
+                try transaction.changes(collection, since: start, limit: Self.batch, includeBodies: true, ids: id.map { [$0] })
+            }
+            guard let last = page.last else { return figures }
+            since = last.sequence
+            let documents = page.filter { $0.sequence <= end }.map {
+                PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? [])
+            }
+            let routes = await function.routes(of: documents, context)
+            guard function.version == version else { return nil }
+            for (document, route) in routes where route.isFailed && !isTrial {
+                logger.warning("document \(document.id) keeps its channels, for sync failed: \(route.error)", metadata: ["plugin": "\(route.plugin)"])
+            }
+            let changed = try await isTrial ? compare(routes) : store(routes)
+            for (document, route) in routes { figures.note(document.id, route, isChanged: changed.contains(document.id)) }
+            await tell(figures)
+            if since >= end { return figures }
+        }
+    }
+
+    private nonisolated func compare(_ routes: [(PolicyDocument, DocumentRoute)]) async throws -> Set<DocumentID> {
+        let collection = collection
+        return try await database.read { transaction in
+            var changed: Set<DocumentID> = []
+            for (document, route) in routes where !route.isFailed {
+                if try transaction.differs(collection, document.id, document.revision, from: route) == true { changed.insert(document.id) }
+            }
+            return changed
+        }
+    }
+
+    private nonisolated func store(_ routes: [(PolicyDocument, DocumentRoute)]) async throws -> Set<DocumentID> {
+        let collection = collection
+        return try await database.write { transaction in
+            var changed: Set<DocumentID> = []
+            for (document, route) in routes where !route.isFailed {
+                if try transaction.reroute(collection, document.id, document.revision, route) { changed.insert(document.id) }
+            }
+            if !changed.isEmpty { try transaction.signalChange(collection) }
+            return changed
+        }
+    }
+}
