@@ -114,7 +114,7 @@ struct AdminDoorTests {
             ("GET", "/api/status", nil, 0), ("GET", "/metrics", nil, 0), ("GET", "/api/databases/main/documents", nil, 0), ("GET", "/api", nil, 0),
             ("POST", "/api/reload", "", 1), ("POST", "/api/plugins/reload", "", 1), ("POST", "/api/databases/main/check", "", 1),
             ("POST", "/api/databases/main/compact", "", 1), ("GET", "/api/audit", nil, 1), ("PUT", "/api/databases/main/documents/a", "{}", 2),
-            ("POST", "/api/databases/main/import", "{}", 2), ("POST", "/api/databases/main/purge/nothing", "", 2),
+            ("POST", "/api/databases/main/resync", "", 1), ("POST", "/api/databases/main/import", "{}", 2), ("POST", "/api/databases/main/purge/nothing", "", 2),
         ]
         for (rank, token) in ["only-look", "start-and-stop", "write-too", "all-of-it"].enumerated() {
             for (method, path, body, from) in requests {

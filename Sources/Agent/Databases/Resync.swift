@@ -32,7 +32,10 @@ struct Resync: Sendable {
     /// In the order of the collections.
     var figures: [(collection: CollectionName, figures: ResyncFigures)] = []
 
-    init(_ request: ResyncRequest, startedAt: Int64) { (self.request, self.startedAt) = (request, startedAt) }
+    init(_ request: ResyncRequest, startedAt: Int64) {
+        self.request = request
+        self.startedAt = startedAt
+    }
 
     /// Stored documents may be where the sync function does not want them.
     var isIncomplete: Bool { state != .done || sum(\.failed) > 0 }

@@ -16,7 +16,10 @@ actor ChannelKeeper {
     /// `expiry_check`: seconds between two looks at what has expired. Couchbase Server's own interval.
     private static let expiryCheckSeconds = 60
 
-    init(_ resyncs: Resyncs, time: any TimeSource) { (self.resyncs, self.time) = (resyncs, time) }
+    init(_ resyncs: Resyncs, time: any TimeSource) {
+        self.resyncs = resyncs
+        self.time = time
+    }
 
     func start(
         _ settings: AgentSettings, _ source: PolicySource, databases: @escaping @Sendable (String) -> Database?, logger: Logger

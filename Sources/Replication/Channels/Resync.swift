@@ -76,7 +76,6 @@ extension ChannelRouter {
         figures.total = id == nil ? (stored?.documents ?? 0) + (stored?.deleted ?? 0) : 1
         var since: SequenceNumber = 0
         while true {
-            try Task.checkCancellation()
             let start = since
             let page = try await database.read { transaction in
                 try transaction.changes(collection, since: start, limit: Self.batch, includeBodies: true, ids: id.map { [$0] })
@@ -87,6 +86,8 @@ extension ChannelRouter {
                 PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? [])
             }
             let routes = await function.routes(of: documents, context)
+            // What a function says that is being stopped is no verdict.
+            try Task.checkCancellation()
             guard function.version == version else { return nil }
             for (document, route) in routes where route.isFailed && !isTrial {
                 logger.warning("document \(document.id) keeps its channels, for sync failed: \(route.error)", metadata: ["plugin": "\(route.plugin)"])

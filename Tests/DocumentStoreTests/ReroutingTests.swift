@@ -1,0 +1,77 @@
+import DocumentStore
+import Documents
+import Testing
+
+/// What a sync function says anew of documents that are stored.
+@Suite("Routes that change without the document")
+struct ReroutingTests {
+    private let anna = ChannelPeer(user: "anna", listener: "edge"), ben = ChannelPeer(user: "ben", listener: "edge")
+
+    private func put(_ store: Store, _ id: String, _ route: DocumentRoute) async throws -> RevisionID {
+        let c = try store.c
+        return try await store.database.write { transaction in
+            let saved = try transaction.save(c, id: doc(id), body: Array("{}".utf8), deleted: false, parent: nil)
+            try transaction.route(c, doc(id), saved.revision, route)
+            return saved.revision
+        }
+    }
+
+    private func news(_ store: Store, _ peer: ChannelPeer, from place: ChannelPlace) async throws -> [String] {
+        let c = try store.c
+        return try await store.database.read { transaction in
+            try transaction.channelChanges(c, from: place, ChannelQuestion(peer: peer), limit: 100).rows.map { "\($0.change.id) \($0.news)" }
+        }
+    }
+
+    @Test("a document that goes into other channels comes to those who have them and leaves the others, with the same revision")
+    func channels() async throws {
+        let store = try Store()
+        let c = try store.c
+        try await store.database.write { transaction in
+            try transaction.setAccess(of: anna, c, channels: ["red"], roles: [])
+            try transaction.setAccess(of: ben, c, channels: ["blue"], roles: [])
+        }
+        let revision = try await put(store, "a", DocumentRoute(channels: ["red"], plugin: "p", version: "1"))
+        let second = try await put(store, "b", DocumentRoute(channels: ["red"], plugin: "p", version: "1"))
+        let place = ChannelPlace(try await store.database.read { try $0.lastSequence(c) })
+
+        let same = DocumentRoute(channels: ["red"], plugin: "p", version: "2"), other = DocumentRoute(channels: ["blue"], plugin: "p", version: "2")
+        #expect(try await store.database.read { try $0.hasRoutes(c, notBy: "p", version: "2") })
+        #expect(try await store.database.read { try $0.differs(c, doc("a"), revision, from: other) } == true)
+        #expect(try await store.database.read { try $0.differs(c, doc("a"), rev("9-ff"), from: other) } == nil)
+        #expect(try await store.database.write { try $0.reroute(c, doc("a"), revision, other) })
+        #expect(try await news(store, anna, from: place) == ["a removed"])
+        #expect(try await news(store, ben, from: place) == ["a visible"])
+        #expect(try await store.database.read { try $0.document(c, doc("a"))?.revision } == revision)
+
+        // What stays where it is moves to no new sequence, and yet it is known who has judged it.
+        let before = try await store.database.read { try $0.lastSequence(c) }
+        #expect(try await store.database.write { try !$0.reroute(c, doc("b"), second, same) })
+        #expect(try await store.database.read { try $0.lastSequence(c) } == before)
+        #expect(try await store.database.read { try !$0.hasRoutes(c, notBy: "p", version: "2") })
+        #expect(try await store.database.read { try $0.hasRoutes(c, notBy: "q", version: "2") })
+
+        // What is rejected is in no channel, and is asked about again by itself.
+        let rejected = DocumentRoute(plugin: "p", version: "2", error: "rejected: no")
+        #expect(try await store.database.write { try $0.reroute(c, doc("b"), second, rejected) })
+        #expect(try await news(store, anna, from: ChannelPlace(before)) == ["b removed"])
+        #expect(try await store.database.read { try $0.unassigned(c, limit: 10) }.map(\.0.text) == ["b"])
+        let third = DocumentRoute(channels: ["blue"], plugin: "p", version: "3")
+        #expect(try await store.database.write { try !$0.reroute(c, doc("a"), revision, third) })
+        #expect(try await store.database.read { try !$0.hasRoutes(c, notBy: "p", version: "3") })
+    }
+
+    @Test("access that a document grants begins and ends behind what peers have seen")
+    func grants() async throws {
+        let store = try Store()
+        let c = try store.c
+        _ = try await put(store, "note", DocumentRoute(channels: ["red"]))
+        let card = try await put(store, "card", DocumentRoute(access: ["anna": ["red"]]))
+        #expect(try await news(store, anna, from: ChannelPlace()) == ["note visible"])
+        let place = ChannelPlace(try await store.database.read { try $0.lastSequence(c) })
+        #expect(try await store.database.write { try $0.reroute(c, doc("card"), card, DocumentRoute(access: ["ben": ["red"]])) })
+        #expect(try await news(store, anna, from: place) == ["note revoked"])
+        #expect(try await news(store, ben, from: place) == ["note visible"])
+        #expect(try await store.database.write { try !$0.reroute(c, doc("card"), card, DocumentRoute(access: ["ben": ["red"]])) })
+    }
+}
