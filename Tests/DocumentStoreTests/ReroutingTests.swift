@@ -23,6 +23,17 @@ struct ReroutingTests {
         }
     }
 
+    /// The first document that is not where this version put it.
+    private func outdated(_ store: Store, _ plugin: String, _ version: String, from start: String? = nil, limit: Int = 100) async throws -> String? {
+        let c = try store.c
+        var start = start.map { doc($0) }
+        while true {
+            let page = try await store.database.read { [start] in try $0.routed(c, notBy: plugin, version: version, from: start, limit: limit) }
+            guard page.found == nil, let next = page.next else { return page.found?.text }
+            start = next
+        }
+    }
+
     @Test("a document that goes into other channels comes to those who have them and leaves the others, with the same revision")
     func channels() async throws {
         let store = try Store()
@@ -36,7 +47,7 @@ struct ReroutingTests {
         let place = ChannelPlace(try await store.database.read { try $0.lastSequence(c) })
 
         let same = DocumentRoute(channels: ["red"], plugin: "p", version: "2"), other = DocumentRoute(channels: ["blue"], plugin: "p", version: "2")
-        #expect(try await store.database.read { try $0.hasRoutes(c, notBy: "p", version: "2") })
+        #expect(try await outdated(store, "p", "2") == "a")
         #expect(try await store.database.read { try $0.differs(c, doc("a"), revision, from: other) } == true)
         #expect(try await store.database.read { try $0.differs(c, doc("a"), rev("9-ff"), from: other) } == nil)
         #expect(try await store.database.write { try $0.reroute(c, doc("a"), revision, other) })
@@ -48,8 +59,8 @@ struct ReroutingTests {
         let before = try await store.database.read { try $0.lastSequence(c) }
         #expect(try await store.database.write { try !$0.reroute(c, doc("b"), second, same) })
         #expect(try await store.database.read { try $0.lastSequence(c) } == before)
-        #expect(try await store.database.read { try !$0.hasRoutes(c, notBy: "p", version: "2") })
-        #expect(try await store.database.read { try $0.hasRoutes(c, notBy: "q", version: "2") })
+        #expect(try await outdated(store, "p", "2") == nil)
+        #expect(try await outdated(store, "q", "2") == "a")
 
         // What is rejected is in no channel, and is asked about again by itself.
         let rejected = DocumentRoute(plugin: "p", version: "2", error: "rejected: no")
@@ -58,7 +69,7 @@ struct ReroutingTests {
         #expect(try await store.database.read { try $0.unassigned(c, limit: 10) }.map(\.0.text) == ["b"])
         let third = DocumentRoute(channels: ["blue"], plugin: "p", version: "3")
         #expect(try await store.database.write { try !$0.reroute(c, doc("a"), revision, third) })
-        #expect(try await store.database.read { try !$0.hasRoutes(c, notBy: "p", version: "3") })
+        #expect(try await outdated(store, "p", "3") == nil)
     }
 
     @Test("access that a document grants begins and ends behind what peers have seen")
@@ -73,5 +84,19 @@ struct ReroutingTests {
         #expect(try await news(store, anna, from: place) == ["note revoked"])
         #expect(try await news(store, ben, from: place) == ["note visible"])
         #expect(try await store.database.write { try !$0.reroute(c, doc("card"), card, DocumentRoute(access: ["ben": ["red"]])) })
+    }
+
+    @Test("what another version has judged is found wherever it is, some documents at a time")
+    func pages() async throws {
+        let store = try Store()
+        for number in 0..<9 { _ = try await put(store, "d\(number)", DocumentRoute(plugin: "p", version: number == 4 || number == 8 ? "1" : "2")) }
+        for limit in [1, 2, 3, 5, 9, 100] {
+            #expect(try await outdated(store, "p", "2", limit: limit) == "d4", "\(limit)")
+            #expect(try await outdated(store, "p", "2", from: "d4", limit: limit) == "d4", "\(limit)")
+            #expect(try await outdated(store, "p", "2", from: "d5", limit: limit) == "d8", "\(limit)")
+            #expect(try await outdated(store, "p", "1", limit: limit) == "d0", "\(limit)")
+        }
+        _ = try await put(store, "e", DocumentRoute(plugin: "p", version: "2"))
+        for limit in [1, 2, 100] { #expect(try await outdated(store, "p", "2", from: "d9", limit: limit) == nil, "\(limit)") }
     }
 }

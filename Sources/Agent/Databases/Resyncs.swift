@@ -21,7 +21,8 @@ actor Resyncs {
 
     private struct Look {
         var version: String
-        var isOutdated: Bool
+        /// The first document by another version.
+        var outdated: DocumentID?
         var at: UInt64
     }
 
@@ -152,13 +153,15 @@ actor Resyncs {
             // While no version loads, nothing can be asked.
             if version.isEmpty { continue }
             let now = time.monotonicNanoseconds()
-            if let look = looks[key], look.version == version, !look.isOutdated || now - look.at < Self.lookSeconds * 1_000_000_000 {
-                if look.isOutdated { return true }
+            let known = looks[key].flatMap { $0.version == version ? $0 : nil }
+            if let known, known.outdated == nil || now - known.at < Self.lookSeconds * 1_000_000_000 {
+                if known.outdated != nil { return true }
                 continue
             }
-            guard let isOutdated = try? await router.hasOtherRoutes() else { continue }
-            if round == rounds { looks[key] = Look(version: version, isOutdated: isOutdated, at: now) }
-            if isOutdated { return true }
+            let look: Look
+            do { look = Look(version: version, outdated: try await router.outdated(from: known?.outdated), at: now) } catch { continue }
+            if round == rounds { looks[key] = look }
+            if look.outdated != nil { return true }
         }
         return false
     }

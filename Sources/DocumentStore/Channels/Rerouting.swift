@@ -36,19 +36,34 @@ extension ReadTransaction {
         return try grants(collection, origin: id.text) != route.grants(isDeleted: row.isDeleted)
     }
 
-    /// Whether documents are in the channels that another function gave them, or another version of this one. What could not be assigned is
-    /// in none, and is asked about again by itself.
+    /// A document that is in the channels which another function gave it, or another version of this one. What could not be assigned is in none,
+    /// and is asked about again by itself.
     ///
-    /// - Complexity: looks at documents until it finds one.
-    public final func hasRoutes(_ collection: Collection, notBy plugin: String, version: String) throws(StoreError) -> Bool {
+    /// - Parameters:
+    ///   - start: where to look from, in the order of ids; nil for the beginning.
+    ///   - limit: documents to be looked at.
+    /// - Returns: the first that is found; or where to look on, nil at the end.
+    public final func routed(
+        _ collection: Collection, notBy plugin: String, version: String, from start: DocumentID? = nil, limit: Int = StoreLimits.maxRowsPerRead
+    ) throws(StoreError) -> (found: DocumentID?, next: DocumentID?) {
         let statement = try active().cached("""
-            SELECT 1 FROM routes WHERE collection = ?1 AND error = '' AND (plugin <> ?2 OR version <> ?3) LIMIT 1
+            SELECT id, error = '' AND (plugin <> ?2 OR version <> ?3) FROM routes WHERE collection = ?1 AND id >= ?4 ORDER BY id LIMIT ?5
             """)
         statement.bind(1, Int64(collection.id))
         statement.bind(2, plugin)
         statement.bind(3, version)
+        statement.bind(4, start?.text ?? "")
+        statement.bind(5, Int64(max(limit, 2)))
         defer { statement.reset() }
-        return try session.step(statement)
+        var count = 0
+        while try session.step(statement) {
+            count += 1
+            let isLast = count == max(limit, 2), isOther = statement.integer(1) != 0
+            guard isOther || isLast else { continue }
+            let id = DocumentID(stored: statement.text(0))
+            return isOther ? (id, nil) : (nil, id)
+        }
+        return (nil, nil)
     }
 
     final func grants(_ collection: Collection, origin: String) throws(StoreError) -> Set<Grant> {

@@ -47,10 +47,17 @@ extension ChannelRouter {
     public nonisolated var databaseName: String { database.name }
     public nonisolated var plugin: (name: String, version: String) { (function.pluginName, function.version) }
 
-    /// Documents are in channels that another version of the function gave them.
-    public nonisolated func hasOtherRoutes() async throws -> Bool {
+    /// A document in channels that another version of the function gave it; nil where there is none.
+    ///
+    /// - Parameter start: none is before it.
+    public nonisolated func outdated(from start: DocumentID? = nil) async throws -> DocumentID? {
         let (collection, plugin) = (collection, plugin)
-        return try await database.read { try $0.hasRoutes(collection, notBy: plugin.name, version: plugin.version) }
+        var start = start
+        while true {
+            let page = try await database.read { [start] in try $0.routed(collection, notBy: plugin.name, version: plugin.version, from: start) }
+            guard page.found == nil, let next = page.next else { return page.found }
+            start = next
+        }
     }
 
     /// Asks the function about the current revision of each document and tombstone, and moves those that it puts elsewhere than they are, some at
