@@ -23,19 +23,20 @@ public enum JSONDelta {
 
     // MARK: - Bytes
 
-    /// The body that a delta makes of an older one.
+    /// The body that a delta makes of an older one. What the delta does not touch is taken over as it is written: of the old body nothing is
+    /// made into values but a text that is patched.
     ///
     /// - Parameter limit: bytes that the new body may have.
     public static func apply(_ delta: [UInt8], to old: [UInt8], limit: Int) throws(Failure) -> [UInt8] {
-        let oldValue: JSONValue
         let deltaValue: JSONValue
         do {
-            oldValue = try JSONValue(stored: old)
+            _ = try old.withRawBytes { (raw) throws(JSONError) in try JSONScanner.checkValue(raw, keysMayRepeat: true) }
             deltaValue = try JSONValue(parsing: delta)
         } catch { throw .notJSON("\(error)") }
-        guard case .object = deltaValue, case .object = oldValue else { throw .corrupt("a body and its delta are JSON objects") }
-        guard let new = try apply(deltaValue, to: oldValue) else { throw .corrupt("it deletes the body") }
-        let bytes = new.serialize()
+        guard case .object(let change) = deltaValue else { throw .corrupt("a body and its delta are JSON objects") }
+        let bytes = try old.withRawBytes { (raw) throws(Failure) in
+            try DeltaText.apply(change, to: raw.bindMemory(to: UInt8.self), adding: delta.count)
+        }
         guard bytes.count <= limit else { throw .tooLarge(bytes: bytes.count, limit: limit) }
         return bytes
     }
@@ -101,99 +102,18 @@ public enum JSONDelta {
         default: value
         }
     }
-
-    // MARK: - Applying
-
-    /// Nil: the value is deleted.
-    static func apply(_ delta: JSONValue, to old: JSONValue?) throws(Failure) -> JSONValue? {
-        switch delta {
-        case .array(let items): return try apply(items, to: old)
-        case .object(let object):
-            switch old {
-            case .object(let old)?: return .object(try apply(object, to: old))
-            case .array(let old)?: return .array(try apply(object, to: old))
-            case let old? where object.isEmpty: return old
-            case nil, .some: throw .corrupt("it changes the inside of what is no object and no array")
-            }
-        default: return delta
-        }
-    }
-
-    private static func apply(_ items: [JSONValue], to old: JSONValue?) throws(Failure) -> JSONValue? {
-        switch items.count {
-        case 0:
-            guard old != nil else { throw .corrupt("it deletes what is not there") }
-            return nil
-        case 1: return items[0]
-        case 2:
-            guard old != nil else { throw .corrupt("it replaces what is not there") }
-            return items[1]
-        case 3:
-            guard let old else { throw .corrupt("it changes what is not there") }
-            switch items[2].asInt64 {
-            case 0: return nil
-            case 2:
-                guard let text = old.asString, let patch = items[0].asString else { throw .corrupt("it patches what is no text") }
-                return .string(try TextPatch.apply(patch, to: text))
-            default: throw .corrupt("it has an unknown operation")
-            }
-        default: throw .corrupt("an operation has at most three items, not \(items.count)")
-        }
-    }
-
-    private static func apply(_ delta: JSONObject, to old: JSONObject) throws(Failure) -> JSONObject {
-        if delta.isEmpty { return old }
-        var members: [JSONObject.Member?] = old.members
-        let places = MemberPlaces(old)
-        for change in delta.members {
-            let place = places.place(of: change.key)
-            let value = try apply(change.value, to: place.map { old.members[$0].value })
-            if let place {
-                members[place] = value.map { .init(key: change.key, value: $0) }
-                // Of equal keys, which old bodies may have, the last one counted.
-                if places.mayRepeat { for index in 0..<place where old.members[index].key.sameBytes(as: change.key) { members[index] = nil } }
-            } else if let value {
-                members.append(.init(key: change.key, value: value))
-            }
-        }
-        return JSONObject(members.compactMap(\.self))
-    }
-
-    private static func apply(_ delta: JSONObject, to old: [JSONValue]) throws(Failure) -> [JSONValue] {
-        var new = old
-        var remainder: (from: Int, items: [JSONValue])?
-        for change in delta.members {
-            let isRemainder = change.key.utf8.last == UInt8(ascii: "-")
-            let digits = isRemainder ? change.key.dropLast() : Substring(change.key)
-            // As numbers are written: two names of one place would be two changes of it.
-            guard let index = Int(digits), digits.utf8.elementsEqual(String(index).utf8), index >= 0,
-                index < old.count || isRemainder && index == old.count
-            else { throw .corrupt("an array of \(Plural.count(old.count, "item")) has no place \(quoted(change.key.utf8.prefix(40)))") }
-            if isRemainder {
-                guard let items = change.value.asArray, remainder == nil else { throw .corrupt("the remainder of an array is one array") }
-                remainder = (index, items)
-            } else {
-                guard let value = try apply(change.value, to: old[index]) else { throw .corrupt("it deletes an item in the midst of an array") }
-                new[index] = value
-            }
-        }
-        if let remainder { new.replaceSubrange(remainder.from..., with: remainder.items) }
-        return new
-    }
 }
 
 /// Where an object has its keys, of equal ones the last.
 private struct MemberPlaces {
     private let members: [JSONObject.Member]
     private var places: [[UInt8]: Int] = [:]
-    private(set) var mayRepeat = true
 
     init(_ object: JSONObject) {
         members = object.members
         guard members.count > 8 else { return }
         places.reserveCapacity(members.count)
         for (index, member) in members.enumerated() { places[Array(member.key.utf8)] = index }
-        mayRepeat = places.count < members.count
     }
 
     func place(of key: String) -> Int? {
@@ -201,8 +121,8 @@ private struct MemberPlaces {
     }
 }
 
-/// `n=` copies n bytes of the old text, `n-` skips them, `n+bytes|` inserts n bytes: all of the old text, in order.
-private enum TextPatch {
+/// A change inside of a text: `n=` copies n bytes of the old text, `n-` skips them, `n+bytes|` inserts n bytes: all of the old text, in order.
+enum TextPatch {
     /// Shorter texts are sent whole, as the field's own library does it.
     private static let shortestText = 60
     /// Of `[`, `,0,2]`, which a patch has around it.

@@ -169,14 +169,14 @@ public struct ReplicationLimitValues: Sendable {
     public var maximumBlobBytes = 256 << 20
     /// `min_delta_bytes`: bodies below it travel whole. LiteCore's.
     public var minimumDeltaBytes = 200
-    /// `max_delta_body_bytes`: bodies above it travel whole; to make or apply a delta, bodies are in memory at many times their size.
+    /// `max_delta_body_bytes`: bodies above it travel whole; to make a delta, bodies are in memory at many times their size.
     public var maximumDeltaBodyBytes = 1 << 20
     /// `delta_batch_bytes`: what bodies and deltas come to that are looked at together, or one of them alone. A delta never makes more than its
     /// base and itself, and no more than ``insertionBatchBytes`` of it waits to be stored before the next batch is begun.
     public var deltaBatchBytes = 256 << 10
-    /// `delta_expansion`: what a byte of a base, a body or a delta takes while a delta is made or applied, as text and as values: so much of
-    /// `limits.memory` is reserved for it. Arrays of small numbers come to that; most bodies to a third.
-    public var deltaExpansion = 16
+    /// `delta_copies`: how often the text of a base and of its delta is in memory while the delta is applied, one that patches a long text at worst: so
+    /// much of `limits.memory` is reserved for it, and for the values of the delta. To make a delta, both bodies are values.
+    public var deltaCopies = 8
     /// `exchanged_revisions`: documents whose last revision a session remembers as sent or received, where the peer may not have
     /// everything; deltas from them are safe.
     public var exchangedRevisions = 2_000

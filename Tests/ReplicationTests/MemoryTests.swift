@@ -185,7 +185,7 @@ struct MemoryTests {
         #expect(await idle.ask("getCheckpoint", [("client", "alive?")])?.error?.code == 404)
     }
 
-    /// A delta of twenty bytes makes values of a body of 400 KB: within the budget, and whole bodies where there is no room.
+    /// A delta of twenty bytes makes a body of 400 KB, which is there a few times meanwhile: within the budget, and whole bodies where there is no room.
     @Test func deltasAreAppliedWithinTheBudget() async throws {
         let database = try TestDatabase("hub")
         let body = "{\"a\":[\(Array(repeating: "1", count: 200_000).joined(separator: ","))]}"
@@ -201,7 +201,7 @@ struct MemoryTests {
             if delta { properties.append(("deltaSrc", known[number].text)) }
             return await peer.ask("rev", properties, body)?.error.map { MessageErrorText(code: $0.code, message: $0.message) }
         }
-        let small = MemoryBudget(limit: 8 << 20)
+        let small = MemoryBudget(limit: 4 << 20)
         let refusal = try await push(small, 0, "{\"n\":1}", delta: true)
         #expect(refusal?.code == 422 && refusal?.message.contains("limits.memory") == true, "\(String(describing: refusal))")
         #expect(small.reserved == 0)
@@ -211,9 +211,23 @@ struct MemoryTests {
             for number in 1..<6 { group.addTask { try? await push(memory, number, "{\"n\":1}", delta: true) } }
             for await error in group { #expect(error == nil) }
         }
-        #expect(memory.highestReserved >= 16 * 400_000 && memory.highestReserved <= memory.limit / 2)
+        #expect(memory.highestReserved >= 8 * 400_000 && memory.highestReserved <= memory.limit / 2)
         // All is given back.
         #expect(await memory.reserve(memory.limit / 2) != nil)
+    }
+
+    /// Of a delta that came all is made values, and they are asked for; of its base, nothing.
+    @Test func aDeltaCostsItsValuesAndItsBaseAFewTimesItsText() {
+        let limits = ReplicationLimits()
+        let numbers = "[\(Array(repeating: "1", count: 50_000).joined(separator: ","))]"
+        let base = BaseLookUp.Size(bytes: 1_000_000)
+        let small = DeltaBatch.Other.delta(ByteBuffer(string: "{\"n\":1}")).memory(with: base, limits)
+        #expect((8_000_000..<8_002_000).contains(small), "\(small)")
+        let large = DeltaBatch.Other.delta(ByteBuffer(string: "{\"a\":[\(numbers)]}")).memory(with: base, limits)
+        #expect(large > small + 50_000 * 100, "\(large)")
+        // To make one, both are.
+        let made = DeltaBatch.Other.body(Array("{\"a\":\(numbers)}".utf8)).memory(with: BaseLookUp.Size(bytes: 100, values: 12_345_678), limits)
+        #expect(made > 12_345_678 + 50_000 * 100, "\(made)")
     }
 
     private struct MessageErrorText: Equatable {

@@ -36,11 +36,27 @@ struct BaseLookUp: Sendable {
     let collection: Collection
     let access: Access
 
-    /// How large the bases are, which are not read for it.
-    func sizes(_ questions: [Question]) async throws -> [Int?] {
+    struct Size: Sendable {
+        var bytes: Int
+        /// In memory, where these were counted.
+        var values = 0
+    }
+
+    /// How large the bases are.
+    ///
+    /// - Parameters:
+    ///   - countingValues: what they come to as values, too, for which each is read and let go of.
+    ///   - limit: larger ones are not.
+    func sizes(_ questions: [Question], countingValues: Bool, upTo limit: Int) async throws -> [Size?] {
         let collection = collection
         return try await database.read { transaction in
-            try questions.map { try transaction.deltaBaseSize(collection, $0.id, $0.base) }
+            try questions.map { question -> Size? in
+                guard var size = try transaction.deltaBaseSize(collection, question.id, question.base).map({ Size(bytes: $0) }) else { return nil }
+                if countingValues, size.bytes <= limit, let base = try transaction.deltaBase(collection, question.id, question.base) {
+                    size.values = JSONTreeSize.bytes(of: base)
+                }
+                return size
+            }
         }
     }
 

@@ -69,7 +69,7 @@ struct DeltaDriver {
             return BaseLookUp.Question(id: document.id, base: base, isExchanged: link.exchanged.holds(document.id, base))
         }
         let lookUp = BaseLookUp(database: session.database, collection: link.collection, access: access(link))
-        prepare(questions, others: documents.map(\.body.count), lookUp) { session, result in
+        prepare(questions, others: documents.map { .body($0.body) }, lookUp) { session, result in
             let link = session.links[slot]
             guard link.generation == generation, link.push != nil else { return }
             switch result {
@@ -91,10 +91,9 @@ struct DeltaDriver {
             } catch { return .failure(error) }
         } then: { session, result in
             let link = session.links[slot]
-            // Up to here: then they are messages of the connection.
-            withExtendedLifetime(batch.memory) {
-                if link.generation == generation, link.push != nil { session.deltas.made(result, documents, link) }
-            }
+            // Then they are messages of the connection.
+            session.accounts.keepUntilCounted(batch.memory)
+            if link.generation == generation, link.push != nil { session.deltas.made(result, documents, link) }
         }
     }
 
@@ -114,11 +113,11 @@ struct DeltaDriver {
     /// Finds out what is done at once, and has memory reserved for it. While that is waited for, nothing else is held than what the connection
     /// holds anyway.
     private func prepare(
-        _ questions: [BaseLookUp.Question], others: [Int], _ lookUp: BaseLookUp,
+        _ questions: [BaseLookUp.Question], others: [DeltaBatch.Other], _ lookUp: BaseLookUp,
         then: @escaping @Sendable (SessionDriver, Result<DeltaBatch, any Error>) -> Void
     ) {
         let (memory, limits) = (session.memory, session.limits)
-        session.ask { () async -> Result<DeltaBatch, any Error> in
+        session.ask(atLength: true) { () async -> Result<DeltaBatch, any Error> in
             do { return .success(try await DeltaBatch(questions, others: others, lookUp, memory, limits)) } catch { return .failure(error) }
         } then: { then($0, $1) }
     }
@@ -186,7 +185,7 @@ struct DeltaDriver {
             let base = revision.deltaSource ?? revision.revision
             return BaseLookUp.Question(id: revision.id, base: base, isExchanged: link.exchanged.holds(revision.id, base))
         }
-        prepare(questions, others: revisions.map(\.body.readableBytes), lookUp) { session, result in
+        prepare(questions, others: revisions.map { .delta($0.body) }, lookUp) { session, result in
             let link = session.links[slot]
             switch result {
             case .success(let batch): session.deltas.apply(batch, lookUp, link)
@@ -207,8 +206,9 @@ struct DeltaDriver {
                 return .success(zip(revisions, answers).map { AppliedDelta($0, $1, limits: limits) })
             } catch { return .failure(error) }
         } then: { session, result in
-            // Up to here: then they count as what the session has yet to store.
-            withExtendedLifetime(batch.memory) { session.deltas.accept(result, revisions, session.links[slot]) }
+            // Then they count as what the session has yet to store.
+            session.accounts.keepUntilCounted(batch.memory)
+            session.deltas.accept(result, revisions, session.links[slot])
         }
     }
 

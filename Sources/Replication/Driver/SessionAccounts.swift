@@ -24,6 +24,8 @@ final class SessionAccounts {
     var unfinishedBytes = 0
     /// Of long messages that are being read elsewhere.
     private var bytesElsewhere = 0
+    /// Taken for work that is done, whose results are not counted yet.
+    private var rooms: [MemoryBudget.Reservation] = []
 
     init(_ session: SessionDriver) { self.session = session }
 
@@ -40,7 +42,11 @@ final class SessionAccounts {
         let left = (session.questions.waiting.bytes + session.links.reduce(0) { $0 + $1.pull.bytesElsewhere }) / 4 * 5
         if session.limits.has(.keptShare), let share { _ = Unmanaged.passRetained(share) } else { share?.end(leaving: left) }
         share = nil
+        rooms = []
     }
+
+    /// What work was given of the budget stays taken until what came of it is counted, with the end of the turn.
+    func keepUntilCounted(_ room: MemoryBudget.Reservation?) { if let room { rooms.append(room) } }
 
     /// What a connection that is at work costs beside what it holds for its peer: buffers of the socket, tables, what the allocator
     /// loses. Measured with 1,000 of them (`nightjar-bench hostile`).
@@ -67,6 +73,7 @@ final class SessionAccounts {
         let all = owedByPeer + tools + ((session.blobs.machine.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
         // What they were taken for is counted next: counted twice, even for a moment, it would have a peer evicted that owes nothing of it.
         session.questions.endRooms()
+        rooms = []
         stand(share?.hold(all, owedByPeer: owedByPeer, spare: session.isBusy ? 0 : session.dialect.spareBytes) ?? .free)
     }
 

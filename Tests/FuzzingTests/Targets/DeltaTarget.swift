@@ -25,8 +25,8 @@ extension FuzzTarget {
         }
     }
 
-    /// As it is written here: a text may be longer than it came.
-    private static func size(_ json: [UInt8]) -> Int { (try? JSONValue(parsing: json).serialize().count) ?? 0 }
+    /// As it came, or as it is written here, where a text may be longer.
+    private static func size(_ json: [UInt8]) -> Int { max(json.count, (try? JSONValue(parsing: json).serialize().count) ?? 0) }
 
     private static func make(from old: [UInt8], to new: [UInt8]) throws {
         guard let oldValue = try? JSONValue(parsing: old), oldValue.asObject != nil, let newValue = try? JSONValue(parsing: new), newValue.asObject != nil else { return }
