@@ -32,6 +32,12 @@ extension MemoryBudget {
         state.observation.uncounted = max(0, resident() - atRest - state.used)
     }
 
+    /// What the process takes beside what is counted and what it takes at rest, as it is now; 0 where it is not looked at.
+    public var uncounted: Int {
+        guard let resident else { return 0 }
+        return state.withLock { state in state.observation.atRest.map { max(0, resident() - $0 - state.used) } ?? 0 }
+    }
+
     /// Takes what the process has in memory now for what it takes by itself, unless peers make it hold much.
     public func noteRest() {
         guard let resident else { return }

@@ -67,6 +67,19 @@ import Testing
         #expect(share.hold(37 * megabyte, owedByPeer: 37 * megabyte) == .crowded)
     }
 
+    @Test func whatIsNotCountedIsWhatTheProcessTakesBesideItsRest() {
+        let budget = budget()
+        #expect(budget.uncounted == 0)
+        budget.noteRest()
+        let share = budget.share { _ in }
+        _ = share.hold(20 * megabyte, owedByPeer: 0)
+        process.takes(90)
+        #expect(budget.uncounted == 40 * megabyte)
+        process.takes(40)
+        #expect(budget.uncounted == 0)
+        withExtendedLifetime(share) {}
+    }
+
     @Test func lookingCostsNothingWhileLittleChanges() {
         let looks = Mutex(0)
         let budget = MemoryBudget(limit: 64 * megabyte, time: clock, resident: {
