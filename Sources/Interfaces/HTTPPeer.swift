@@ -71,6 +71,8 @@ public struct PeerAnswer: Sendable {
     public var body: ByteBuffer
     /// The body has more than was to be collected; what is here is its beginning.
     public var isTooLarge: Bool
+    /// What a body of so many bytes comes to as values, where that was counted: for a large one it is a look at all of it.
+    package var counted: (text: Int, values: Int)?
 
     public init(status: Int, headers: [(name: String, value: String)] = [], body: ByteBuffer = ByteBuffer(), isTooLarge: Bool = false) {
         self.status = status

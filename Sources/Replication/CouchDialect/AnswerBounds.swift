@@ -14,11 +14,25 @@ enum AnswerBounds {
     static let tree = 256 << 20
 
     static func rows(_ count: Int) -> Int { min(small + count * row, CouchDialect.Portions.answerBytes) }
+}
 
-    /// What text comes to when it is read as values: a peer can have a value in every other byte.
-    static func treeSize(_ text: ByteBuffer) -> Int {
-        text.withUnsafeReadableBytes { JSONTreeSize.bytes(of: $0.bindMemory(to: UInt8.self)) }
+/// What a session has at hand of answers, text and values.
+struct AnswersAtHand {
+    private(set) var bytes = 0
+
+    /// Takes room for one more where that leaves enough for the others, and for the first in any case.
+    ///
+    /// - Parameter most: what answers may take together.
+    /// - Returns: false where it has to wait for them.
+    mutating func take(_ more: Int, most: Int) -> Bool {
+        guard bytes == 0 || bytes + more <= most else { return false }
+        bytes += more
+        return true
     }
+
+    /// Without a question.
+    mutating func add(_ more: Int) { bytes += more }
+    mutating func giveBack(_ some: Int) { bytes -= some }
 }
 
 extension CouchDialect {
@@ -36,26 +50,30 @@ extension CouchDialect {
     func isTooMuch(_ answer: PeerAnswer, isOne: Bool) -> Bool {
         if answer.isTooLarge { return true }
         guard answer.isGood else { return false }
-        let values = AnswerBounds.treeSize(answer.body)
+        let values = answer.valueBytes
         return values > AnswerBounds.tree || answer.body.readableBytes + values > memory.limit / 12 * (isOne ? 7 : 2)
     }
 
     /// Reads an answer, and counts text and values among what the session holds for as long as it works with them.
     func reading<Result>(_ answer: PeerAnswer, _ what: String, _ body: (JSONValue) async throws -> Result) async throws -> Result {
-        let bytes = answer.body.readableBytes + AnswerBounds.treeSize(answer.body)
-        try await untilRoom(for: bytes)
-        state.withLock { $0.bytesAtHand += bytes }
-        tell([])
-        defer { state.withLock { $0.bytesAtHand -= bytes } }
+        let bytes = answer.body.readableBytes + answer.valueBytes
+        try await take(bytes)
+        defer { giveBack(bytes) }
         return try await body(try answer.json(what))
     }
 
-    /// For a while only: what is worked on may wait for this one.
-    func untilRoom(for bytes: Int) async throws {
-        for _ in 0..<Self.looks where state.withLock({ $0.bytesAtHand > 0 && $0.bytesAtHand + bytes > memory.limit / 12 * 7 }) {
+    /// Counts so much among what is at hand, in one step with the look whether there is room: several answers come at the same time. That is waited
+    /// for for a while only: what is worked on may wait for this one.
+    func take(_ bytes: Int) async throws {
+        for _ in 0..<Self.looks {
+            if state.withLock({ $0.atHand.take(bytes, most: memory.limit / 12 * 7) }) { return tell([]) }
             try await environment.time.sleep(nanoseconds: 50_000_000)
         }
+        state.withLock { $0.atHand.add(bytes) }
+        tell([])
     }
+
+    func giveBack(_ bytes: Int) { state.withLock { $0.atHand.giveBack(bytes) } }
 
     /// How often it is looked, 50 milliseconds apart, whether there is room.
     private static let looks = 40

@@ -16,8 +16,17 @@ extension PeerRequest {
 }
 
 extension PeerAnswer {
+    /// What it comes to when it is read as values: a peer can have a value in every other byte.
+    var valueBytes: Int {
+        if let counted, counted.text == body.readableBytes { return counted.values }
+        return body.withUnsafeReadableBytes { JSONTreeSize.bytes(of: $0.bindMemory(to: UInt8.self)) }
+    }
+
+    /// Counts once what several look at.
+    mutating func countValues() { counted = (body.readableBytes, valueBytes) }
+
     /// Its values take more than they may.
-    var hasTooManyValues: Bool { AnswerBounds.treeSize(body) > AnswerBounds.tree }
+    var hasTooManyValues: Bool { valueBytes > AnswerBounds.tree }
 
     /// It is an object whose first member is an object about this document, as far as it was collected.
     func begins(with id: DocumentID) -> Bool {

@@ -91,7 +91,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         /// that is under way.
         var held: [HeldFetch] = []
         var brings = 0
-        var bytesAtHand = 0
+        var atHand = AnswersAtHand()
         /// The peer has no `_bulk_get`.
         var lacksBulkGet = false
         /// The leaves of documents that have several at the peer: those that lose are to be ended.
@@ -181,7 +181,7 @@ final class CouchDialect: RequestingDialect, Sendable {
 
     var isOver: Bool { state.withLock { $0.isOver } }
     var hasPendingOutput: Bool { state.withLock { !$0.outgoing.isEmpty || $0.writes > 0 } }
-    var bufferedBytes: Int { state.withLock { $0.bytesAtHand } }
+    var bufferedBytes: Int { state.withLock { $0.atHand.bytes } }
     /// What is at hand is work of ours.
     var messageBytes: Int { 0 }
 
@@ -208,8 +208,9 @@ final class CouchDialect: RequestingDialect, Sendable {
         request.patience = max(request.patience, Portions.patience)
         var attempt = 1
         while true {
-            let answer = try await owed.during(request, environment.time) { try await peer.exchange($0) }
+            var answer = try await owed.during(request, environment.time) { try await peer.exchange($0) }
             counters.exchanged(sent: request.body.length, received: answer.body.readableBytes)
+            if answer.isGood { answer.countValues() }
             guard answer.status == 429 || answer.status == 503, attempt < Portions.attempts else { return answer }
             let seconds = answer.header("retry-after").flatMap { Int($0) } ?? 1 << attempt
             guard seconds <= Portions.pause else { return answer }

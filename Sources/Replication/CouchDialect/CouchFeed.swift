@@ -97,8 +97,8 @@ extension CouchDialect {
     /// Hands a page to the engine, a list of rows at a time: those of one document together. What waits counts as held.
     private func offer(_ page: FeedAnswer, since: String) async {
         let bytes = page.entries.reduce(0) { $0 + $1.bytes }
-        state.withLock { $0.bytesAtHand += bytes }
-        defer { state.withLock { $0.bytesAtHand -= bytes } }
+        state.withLock { $0.atHand.add(bytes) }
+        defer { giveBack(bytes) }
         var rows: [RowResult<OfferedRow>] = []
         for entry in page.entries {
             if !rows.isEmpty, rows.count + entry.leaves.count > Portions.rows {

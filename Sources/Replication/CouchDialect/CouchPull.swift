@@ -89,11 +89,9 @@ extension CouchDialect {
     private func takeLarge(_ answer: inout PeerAnswer, _ wanted: WantedRevision) async throws -> Bool {
         let bytes = answer.body.readableBytes
         guard answer.isGood, !answer.isTooLarge, bytes > RevisionChecking.smallBody, !answer.hasTooManyValues else { return false }
-        try await untilRoom(for: 2 * bytes)
-        state.withLock { $0.bytesAtHand += 2 * bytes }
-        tell([])
+        try await take(2 * bytes)
         var held = 2 * bytes
-        defer { state.withLock { $0.bytesAtHand -= held } }
+        defer { giveBack(held) }
         guard let large = LargeDocument(answer.body) else { return false }
         var found = FoundRevision(["ok": .object(large.head)], of: wanted.row.id)
         guard case .document(var document) = found else { return false }
@@ -102,7 +100,7 @@ extension CouchDialect {
         found = .document(document)
         // What is handed on is counted where it goes; with attachments it stays until these are here.
         let left = document.attachments.isEmpty ? 0 : bytes
-        state.withLock { $0.bytesAtHand -= held - left }
+        giveBack(held - left)
         held = left
         try await take([found], for: [wanted])
         return true

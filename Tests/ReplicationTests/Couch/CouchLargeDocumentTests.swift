@@ -1,6 +1,7 @@
 import Documents
 import DocumentStore
 import Environment
+import Interfaces
 import NIOCore
 import Testing
 import Transport
@@ -58,6 +59,27 @@ struct CouchLargeDocumentTests {
             let second = try await pull(again, target, MemoryBudget(limit: try #require(needed)))
             #expect(second.0.error == nil && second.0.counts.pulled == 3, "\(second)")
         }
+    }
+
+    @Test("room for an answer is looked at and taken in one step, and the first answer has it in any case")
+    func room() {
+        var atHand = AnswersAtHand()
+        #expect(atHand.take(90, most: 50) && !atHand.take(1, most: 50) && atHand.bytes == 90)
+        atHand.giveBack(90)
+        #expect(atHand.take(30, most: 50) && atHand.take(20, most: 50) && !atHand.take(1, most: 50))
+        atHand.add(10)
+        atHand.giveBack(60)
+        #expect(atHand.bytes == 0)
+    }
+
+    @Test("the values of an answer are counted once")
+    func values() {
+        var answer = PeerAnswer(status: 200, body: ByteBuffer(string: "[1,2,3]"))
+        let values = answer.valueBytes
+        answer.countValues()
+        #expect(answer.counted?.values == values && answer.valueBytes == values)
+        answer.body = ByteBuffer(string: "[1]")
+        #expect(answer.valueBytes < values)
     }
 
     @Test("a document is taken out of an answer by its bytes")
