@@ -8,6 +8,22 @@ struct BlobWaiter: Hashable, Sendable {
     var fetch: FetchID
 }
 
+/// Blobs of a revision that the peer may have anyway.
+enum KnownBlobs: Sendable {
+    case all
+    case some(Set<BlobDigest>)
+
+    func contains(_ digest: BlobDigest) -> Bool {
+        switch self {
+        case .all: true
+        case .some(let digests): digests.contains(digest)
+        }
+    }
+
+    /// How many digests it holds.
+    var count: Int { if case .some(let digests) = self { digests.count } else { 0 } }
+}
+
 /// One attempt to have a blob; what still comes of an earlier attempt is known by its number.
 struct BlobTransfer: Hashable, Sendable {
     var digest: BlobDigest
@@ -25,7 +41,7 @@ enum ProofOutcome: Sendable {
 enum BlobEvent: Sendable {
     /// A revision refers to these; it can be stored when they are here, and when the peer has shown that it has them.
     /// `known`: those that it need not show, because it may have them anyway.
-    case needed(BlobWaiter, DocumentID, [BlobReference], known: Set<BlobDigest>)
+    case needed(BlobWaiter, DocumentID, [BlobReference], known: KnownBlobs)
     /// Answers ``BlobAction/look(_:)``.
     case looked(BlobTransfer, isHere: Bool)
     /// The peer answers ``BlobAction/askProof(_:slot:for:)``; nil: it gives none.

@@ -3,7 +3,8 @@ import Interfaces
 import NIOCore
 
 /// Blobs of one connection, both ways, in bounded memory: each that arrives is written as it comes and taken from the peer no
-/// faster, and a few are served at a time, piece by piece. Revisions that need the same blob share its transfer.
+/// faster, and a few are served at a time, piece by piece. Revisions that need the same blob share its transfer. Of the thousands that a
+/// document may name a few are under way, and the others are names only.
 ///
 /// That a document names a digest does not give the blob to whoever sent it. What is here already the peer has to prove, by a
 /// digest over a nonce and the blob, or to send once more; one that does neither has a document with a missing blob. A peer that may not have
@@ -41,6 +42,20 @@ struct BlobMachine {
         let document: DocumentID
     }
 
+    /// What a revision needs.
+    private struct Needs {
+        let document: DocumentID
+        /// The revision's own list, not another one.
+        let references: [BlobReference]
+        let known: KnownBlobs
+        /// The first that is not under way yet.
+        var next = 0
+        /// Under way.
+        var open: Set<BlobDigest> = []
+
+        var isDone: Bool { next == references.count && open.isEmpty }
+    }
+
     private struct Blob {
         var transfer: BlobTransfer
         var stage = Stage.named
@@ -56,9 +71,13 @@ struct BlobMachine {
     private let limits: ReplicationLimits
     private let asksProofs: Bool
     private var blobs: [BlobDigest: Blob] = [:]
-    /// What a revision waits for.
-    private var missing: [BlobWaiter: Set<BlobDigest>] = [:]
-    private var needs = 0
+    private var needs: [BlobWaiter: Needs] = [:]
+    /// How many blobs they wait for that are under way, each counted for each of them.
+    private var openNeeds = 0
+    /// How many digests are kept of what the peer may have.
+    private var knownDigests = 0
+    /// Those with more to come than is under way, in the order in which they came.
+    private var unopened = CircularBuffer<BlobWaiter>()
     /// A document names thousands for nothing: the store's workers, which all connections share, get a few at a time.
     private var unlooked = CircularBuffer<BlobTransfer>()
     private var looks: Set<BlobTransfer> = []
@@ -77,15 +96,15 @@ struct BlobMachine {
     init(_ limits: ReplicationLimits, asksProofs: Bool = true) { (self.limits, self.asksProofs) = (limits, asksProofs) }
 
     /// Nothing is under way, in either direction.
-    var isIdle: Bool { blobs.isEmpty && requests.isEmpty && served == 0 }
+    var isIdle: Bool { needs.isEmpty && blobs.isEmpty && requests.isEmpty && served == 0 }
     /// Blobs, or proofs, are asked of the peer.
-    var isFetching: Bool { !blobs.isEmpty }
+    var isFetching: Bool { !needs.isEmpty || !blobs.isEmpty }
     var waitingRequests: Int { requests.count }
     /// How large it is, as the first document says that named it.
     func size(of transfer: BlobTransfer) -> UInt64? { blobs[transfer.digest]?.size }
     /// What is held because revisions name blobs, and for requests that wait.
     var bytes: Int {
-        blobs.count * HeldBytes.transfer + needs * HeldBytes.need + (unlooked.count + queue.count) * MemoryLayout<BlobTransfer>.stride
+        blobs.count * HeldBytes.transfer + openNeeds * HeldBytes.need + needs.count * HeldBytes.waiter + knownDigests * HeldBytes.known + (unlooked.count + queue.count) * MemoryLayout<BlobTransfer>.stride
             + requests.count * HeldBytes.request
     }
 
@@ -148,6 +167,7 @@ struct BlobMachine {
     }
 
     private mutating func advance(_ actions: inout [BlobAction]) {
+        openMore(&actions)
         while looks.count < limits.blobLooks, let transfer = unlooked.popFirst() {
             guard case .named? = stage(transfer) else { continue }
             move(transfer, to: .looking)
@@ -186,30 +206,62 @@ struct BlobMachine {
     // MARK: - Needs
 
     private mutating func need(
-        _ waiter: BlobWaiter, _ document: DocumentID, _ references: [BlobReference], _ known: Set<BlobDigest>, _ actions: inout [BlobAction]
+        _ waiter: BlobWaiter, _ document: DocumentID, _ references: [BlobReference], _ known: KnownBlobs, _ actions: inout [BlobAction]
     ) {
         if let error = refusal(references) { return actions.append(.tell(waiter, error)) }
-        var wanted: Set<BlobDigest> = []
-        // In the document's order, so that a run depends on nothing else.
-        for reference in references where !wanted.contains(reference.digest) {
-            let digest = reference.digest
-            let waiting = Waiting(waiter: waiter, knows: known.contains(digest), document: document)
-            if let blob = blobs[digest] {
-                if blob.isHere, waiting.knows { continue }
-                blobs[digest]?.waiting.append(waiting)
-            } else {
-                lastNumber += 1
-                let transfer = BlobTransfer(digest: digest, number: lastNumber)
-                blobs[digest] = Blob(
-                    transfer: transfer, waiting: [waiting], slot: waiter.slot, document: document, compresses: reference.isCompressible,
-                    size: reference.length)
-                unlooked.append(transfer)
+        if references.isEmpty { return actions.append(.tell(waiter, nil)) }
+        needs[waiter] = Needs(document: document, references: references, known: known)
+        knownDigests += known.count
+        unopened.append(waiter)
+    }
+
+    /// Gives each revision a few of its blobs to wait for: one that names thousands does not keep another's behind all of them.
+    private mutating func openMore(_ actions: inout [BlobAction]) {
+        let share = max(1, limits.blobsUnderWay / 4)
+        var (left, passed) = (unopened.count, 0)
+        while openNeeds < limits.blobsUnderWay, passed < left, let waiter = unopened.popFirst() {
+            guard var more = needs.removeValue(forKey: waiter) else {
+                // Given up.
+                left -= 1
+                continue
             }
-            wanted.insert(digest)
+            // In the document's order, so that a run depends on nothing else.
+            while more.next < more.references.count, more.open.count < share, openNeeds < limits.blobsUnderWay {
+                begin(more.references[more.next], waiter, &more)
+                more.next += 1
+            }
+            if more.isDone {
+                knownDigests -= more.known.count
+                actions.append(.tell(waiter, nil))
+            } else {
+                needs[waiter] = more
+            }
+            if more.next < more.references.count {
+                unopened.append(waiter)
+                passed += 1
+            } else {
+                left -= 1
+            }
         }
-        if wanted.isEmpty { return actions.append(.tell(waiter, nil)) }
-        missing[waiter] = wanted
-        needs += wanted.count
+    }
+
+    private mutating func begin(_ reference: BlobReference, _ waiter: BlobWaiter, _ more: inout Needs) {
+        let digest = reference.digest
+        guard !more.open.contains(digest) else { return }
+        let waiting = Waiting(waiter: waiter, knows: more.known.contains(digest), document: more.document)
+        if let blob = blobs[digest] {
+            if blob.isHere, waiting.knows { return }
+            blobs[digest]?.waiting.append(waiting)
+        } else {
+            lastNumber += 1
+            let transfer = BlobTransfer(digest: digest, number: lastNumber)
+            blobs[digest] = Blob(
+                transfer: transfer, waiting: [waiting], slot: waiter.slot, document: more.document, compresses: reference.isCompressible,
+                size: reference.length)
+            unlooked.append(transfer)
+        }
+        more.open.insert(digest)
+        openNeeds += 1
     }
 
     private func refusal(_ references: [BlobReference]) -> ReplicationError? {
@@ -311,18 +363,24 @@ struct BlobMachine {
     }
 
     private mutating func got(_ digest: BlobDigest, _ waiter: BlobWaiter, _ actions: inout [BlobAction]) {
-        guard missing[waiter]?.remove(digest) != nil else { return }
-        needs -= 1
-        guard missing[waiter]?.isEmpty == true else { return }
-        missing[waiter] = nil
+        guard needs[waiter]?.open.remove(digest) != nil else { return }
+        openNeeds -= 1
+        guard let over = needs[waiter], over.isDone else { return }
+        end(waiter, over)
         actions.append(.tell(waiter, nil))
+    }
+
+    private mutating func end(_ waiter: BlobWaiter, _ over: Needs) {
+        needs[waiter] = nil
+        knownDigests -= over.known.count
     }
 
     /// The revision cannot be had: what nobody else waits for is not fetched any further.
     private mutating func giveUp(_ waiter: BlobWaiter, _ actions: inout [BlobAction]) {
-        let given = missing.removeValue(forKey: waiter) ?? []
-        needs -= given.count
-        for digest in given {
+        guard let given = needs[waiter] else { return }
+        end(waiter, given)
+        openNeeds -= given.open.count
+        for digest in given.open {
             guard let blob = blobs[digest] else { continue }
             blobs[digest]?.waiting.removeAll { $0.waiter == waiter }
             guard blobs[digest]?.waiting.isEmpty == true else { continue }

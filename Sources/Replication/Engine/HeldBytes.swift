@@ -12,6 +12,10 @@ enum HeldBytes {
     static let openRow = 512
     /// A blob that is to be had: its entry, its attempt in a queue.
     static let transfer = 512
+    /// A revision that waits for blobs: its places in a table and a queue.
+    static let waiter = 256
+    /// A blob that the peer may have anyway, as one of many of a revision.
+    static let known = 48
     /// A revision that waits for a blob, as one of many: on the blob's list and on the revision's.
     static let need = 128
     /// A blob that a revision on its way names, as one of many: on the revision's list, and in the count of those that name it.

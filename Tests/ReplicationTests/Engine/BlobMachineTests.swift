@@ -62,7 +62,7 @@ import Testing
     private func needed(_ number: Int, _ bytes: UInt8..., length: UInt64? = 5, known: Set<UInt8> = []) -> BlobEvent {
         .needed(
             BlobWaiter(slot: 0, fetch: FetchID(number: number)), doc("d\(number)"),
-            bytes.map { BlobReference(digest: digest($0), length: length, contentType: "image/png") }, known: Set(known.map(digest)))
+            bytes.map { BlobReference(digest: digest($0), length: length, contentType: "image/png") }, known: .some(Set(known.map(digest))))
     }
 
     private func bytes(_ count: Int) -> ByteBuffer { ByteBuffer(repeating: 7, count: count) }
@@ -212,6 +212,47 @@ import Testing
         var run = Run { $0.maximumBlobsPerDocument = 2 }
         #expect(run.on(needed(1, 1, 2, 3)) == ["tell 1 413"])
         #expect(run.machine.isIdle)
+    }
+
+    /// Of thousands a few are under way, and nothing but names is held of the others.
+    @Test func aRevisionWaitsForAFewOfItsBlobsAtATime() {
+        var run = Run { ($0.blobsUnderWay, $0.blobLooks, $0.blobFetches) = (8, 20, 20) }
+        #expect(run.on(needed(1, 1, 2, 3, 4, 2)) == ["look 1", "look 2"])
+        let held = run.machine.bytes
+        // Another's are not behind all of them.
+        #expect(run.on(needed(2, 5, 1)) == ["look 5"])
+        #expect(run.machine.bytes - held < 2 * (HeldBytes.transfer + HeldBytes.need) + HeldBytes.waiter)
+        run.on(.looked(run.at(1), isHere: false))
+        run.on(.looked(run.at(2), isHere: false))
+        run.on(.writerOpened(run.at(2)))
+        run.on(.ended(run.at(2)))
+        #expect(run.on(.installed(run.at(2))) == ["look 3"])
+        run.on(.writerOpened(run.at(1)))
+        run.on(.ended(run.at(1)))
+        #expect(run.on(.installed(run.at(1))) == ["look 4"])
+        #expect(run.on(.looked(run.at(5), isHere: false)) == ["begin 5"])
+        for blob in [3, 4] as [UInt8] { run.open(blob) }
+        for (blob, then) in [(3, ["look 2"]), (4, []), (5, ["tell 2 ok"])] as [(UInt8, [String])] {
+            if blob == 5 { run.on(.writerOpened(run.at(5))) }
+            run.on(.ended(run.at(blob)))
+            #expect(run.on(.installed(run.at(blob))) == then)
+        }
+        // Named twice, it is found to be here.
+        #expect(run.machine.isFetching && run.on(.looked(run.at(2), isHere: true)) == ["tell 1 ok"])
+        #expect(run.machine.isIdle && run.machine.bytes == 0)
+    }
+
+    @Test func whatCannotBeHadEndsARevisionThatHasMoreToCome() {
+        var run = Run { $0.blobsUnderWay = 4 }
+        run.on(needed(1, 1, 2, 3))
+        #expect(run.on(needed(2, 2, 4)) == ["look 2"])
+        #expect(run.on(.failed(run.at(1), http(404))).contains("tell 1 404"))
+        run.on(.looked(run.at(2), isHere: false))
+        run.on(.writerOpened(run.at(2)))
+        run.on(.ended(run.at(2)))
+        #expect(run.on(.installed(run.at(2))) == ["look 4"])
+        run.on(.failed(run.at(4), http(503)))
+        #expect(run.machine.isIdle && run.machine.bytes == 0)
     }
 
     @Test func revisionsShareATransfer() {

@@ -41,7 +41,7 @@ import Testing
         }
         for number in 1...2 {
             let names = (0..<10).map { BlobReference(digest: digest(UInt8(number * 20 + $0)), length: 1, contentType: nil) }
-            let new = on(.needed(BlobWaiter(slot: 0, fetch: FetchID(number: number)), doc("d"), names, known: Set(names.map(\.digest))))
+            let new = on(.needed(BlobWaiter(slot: 0, fetch: FetchID(number: number)), doc("d"), names, known: .some(Set(names.map(\.digest)))))
             #expect(new == (number == 1 ? 3 : 0))
             #expect(machine.bytes >= number * 10 * (HeldBytes.transfer + HeldBytes.need))
         }
@@ -54,6 +54,28 @@ import Testing
             next += 1
         }
         #expect(looks.count == 13 && machine.isIdle && machine.bytes == 0)
+    }
+
+    @Test func thousandsOfBlobsOfADocumentComeAFewAtATime() {
+        var machine = BlobMachine(ReplicationLimits())
+        let names = (0..<9_990).map { number in
+            BlobReference(digest: BlobDigest(bytes: (0..<20).map { UInt8(truncatingIfNeeded: $0 < 8 ? number >> ($0 * 8) : 0) }) ?? digest(0), length: 1, contentType: nil)
+        }
+        var (actions, looks, told, most) = ([BlobAction](), 0, 0, 0)
+        machine.handle(.needed(BlobWaiter(slot: 0, fetch: FetchID(number: 1)), doc("d"), names, known: .all), &actions)
+        while let action = actions.popLast() {
+            most = max(most, machine.bytes)
+            switch action {
+            case .look(let transfer):
+                looks += 1
+                machine.handle(.looked(transfer, isHere: true), &actions)
+            case .tell(_, let error): told += error == nil ? 1 : 100
+            default: Issue.record("\(action)")
+            }
+        }
+        #expect(looks == 9_990 && told == 1 && machine.isIdle && machine.bytes == 0)
+        // 64 of them, not six megabytes.
+        #expect(most < 100 * (HeldBytes.transfer + HeldBytes.need), "\(most)")
     }
 
     @Test func requestsThatWaitCountUntilTheyAreServed() {

@@ -157,20 +157,20 @@ final class BlobDriver {
         let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.ownBlobs)
         let limit = session.limits.knownBlobBytes
         brought.name(blobs, waiter)
-        if revision.hasShownBlobs { return session.tell(blobs: .needed(waiter, id, blobs, known: Set(blobs.map(\.digest)))) }
+        if revision.hasShownBlobs { return session.tell(blobs: .needed(waiter, id, blobs, known: .all)) }
         if let source = session.isPassive ? nil : link.source {
             let wanted = blobs.map(\.digest)
-            return session.read { try source.knownBlobs($0, id, wanted, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: $1)) }
+            return session.read { try source.knownBlobs($0, id, wanted, limit: limit) } then: { $0.tell(blobs: .needed(waiter, id, blobs, known: .some($1))) }
         }
         session.service.view(link) { session, view in
             session.ask { () async -> Result<Set<BlobDigest>, any Error> in
                 do { return .success(try await view.blobs(of: id, limit: limit)) } catch { return .failure(error) }
             } then: { session, result in
                 switch result {
-                case .success(let known): session.tell(blobs: .needed(waiter, id, blobs, known: known))
+                case .success(let known): session.tell(blobs: .needed(waiter, id, blobs, known: .some(known)))
                 // What the document had cannot be read, and what comes may repair it: the peer shows all of it.
                 case .failure(let error as StoreError) where error.concernsOneDocument:
-                    session.tell(blobs: .needed(waiter, id, blobs, known: []))
+                    session.tell(blobs: .needed(waiter, id, blobs, known: .some([])))
                 case .failure(let error): session.fail(error)
                 }
             }
