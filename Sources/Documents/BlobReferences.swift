@@ -53,6 +53,35 @@ public enum BlobReferences {
         }
     }
 
+    /// No fewer than there are blobs in a text, whatever is in it: objects with a digest that say that they are blobs, or stand among attachments.
+    /// Nothing is made for it.
+    public static func most(in text: UnsafeBufferPointer<UInt8>) -> Int {
+        var (digests, types, attachments, at) = (0, 0, 0, 0)
+        while at < text.count {
+            guard text[at] == UInt8(ascii: "\"") else {
+                at += 1
+                continue
+            }
+            let end = text.endOfJSONString(at)
+            let written = UnsafeBufferPointer(rebasing: text[at..<end])
+            at = end
+            if written.count == 8, written.elementsEqual("\"digest\"".utf8) {
+                digests += 1
+            } else if written.count == 7, written.elementsEqual("\"@type\"".utf8) {
+                types += 1
+            } else if written.count == 14, written.elementsEqual("\"_attachments\"".utf8) {
+                attachments += 1
+            } else if (8...80).contains(written.count), written.contains(UInt8(ascii: "\\")) {
+                // It may be any of them: with escapes each letter takes up to six.
+                (digests, types, attachments) = (digests + 1, types + 1, attachments + 1)
+            }
+        }
+        return attachments > 0 ? digests : min(digests, types)
+    }
+
+    /// The least that a blob takes of a body's text.
+    public static let leastBytes = 48
+
     /// The inline blobs of a body that has been read, with their places.
     public static func inline(in root: JSONValue) -> [Located] {
         var located: [Located] = []

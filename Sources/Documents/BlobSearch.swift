@@ -53,8 +53,14 @@ struct BlobSearch {
         var search = BlobSearch(at: base, end: base + bytes.count)
         search.skipSpace()
         if search.at.pointee == 0x7B { search.object(isRoot: true) } else { search.skipValue() }
-        var seen: Set<BlobDigest> = []
-        return (search.inline + search.attached).filter { seen.insert($0.digest).inserted }
+        // In place: a document may name thousands.
+        var found = search.inline
+        search.inline = []
+        found += search.attached
+        search.attached = []
+        var seen = Set<BlobDigest>(minimumCapacity: found.count)
+        found.removeAll { !seen.insert($0.digest).inserted }
+        return found
     }
 
     private init(at: UnsafePointer<UInt8>, end: UnsafePointer<UInt8>) { (self.at, self.end) = (at, end) }

@@ -187,9 +187,23 @@ public final class MemoryBudget: Sendable {
         }
     }
 
-    /// Takes back what peers owe the most of, until the budget holds.
-    private func evict(_ state: inout State, _ now: UInt64, _ calls: inout [Call]) {
-        while state.used - state.promised - state.leaving > most(state) {
+    /// What a peer is about to make us hold: those that owe the most give way for it as they would if it were held already. For much of the budget not
+    /// everybody has to go.
+    func makeRoom(for bytes: Int) {
+        let now = time.monotonicNanoseconds()
+        let (calls, trims) = state.withLock { state -> ([Call], [@Sendable () -> Void]) in
+            var calls: [Call] = []
+            let trims = askForSpares(&state)
+            evict(&state, now, for: min(bytes, most(state) / 4), &calls)
+            return (calls, trims)
+        }
+        for trim in trims { trim() }
+        for (call, standing) in calls { call(standing) }
+    }
+
+    /// Takes back what peers owe the most of, until the budget holds, and so much more.
+    private func evict(_ state: inout State, _ now: UInt64, for room: Int = 0, _ calls: inout [Call]) {
+        while state.used + room - state.promised - state.leaving > most(state) {
             // Only debtors are looked at: a budget that many honest connections use up would else cost each of them a look at all.
             let weights = state.debtors.map { (number: $0, weight: state.holdings[$0]?.weight(now) ?? 0) }
             let most = weights.max { ($0.weight, $1.number) < ($1.weight, $0.number) }

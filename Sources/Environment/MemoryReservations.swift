@@ -43,6 +43,26 @@ extension MemoryBudget {
         return isGranted ? Reservation(self, bytes) : nil
     }
 
+    /// Takes a part of the budget for what a peer makes us hold next. Where there is none it is waited for, first for others to let go of what they have,
+    /// then for those to end that owe the most.
+    ///
+    /// - Parameter looks: how often it may still be looked in vain.
+    /// - Returns: nil when it could never fit, or did not.
+    public func reserve(_ bytes: Int, looks: inout Int) async -> Reservation? {
+        while true {
+            if let reservation = await reserve(bytes) { return reservation }
+            guard bytes <= workLimit, looks > 0 else { return nil }
+            looks -= 1
+            if looks == Self.looksAfterEviction { makeRoom(for: bytes) }
+            do { try await time.sleep(nanoseconds: Self.lookNanoseconds) } catch { return nil }
+        }
+    }
+
+    /// How often it is looked for room in vain: for two seconds, with one of them before anybody has to go.
+    public static let mostLooks = 40
+    private static let looksAfterEviction = 20
+    private static let lookNanoseconds: UInt64 = 50_000_000
+
     /// Takes a part of the budget for work that is begun now or not at all, behind those who wait.
     ///
     /// - Returns: nil when it does not fit.

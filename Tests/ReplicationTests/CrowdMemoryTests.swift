@@ -252,6 +252,45 @@ struct CrowdMemoryTests {
         peer.close()
     }
 
+    /// Nine thousand names come as some hundred kilobytes.
+    @Test func namesOfBlobsWaitForRoomAndAreNamesUntilTheirTurn() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 16 << 20)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
+        await session.start()
+        let peer = Peer(client) { _ in nil }
+        await peer.begin()
+        let before = memory.used
+        let others = memory.share { _ in }
+        _ = others.hold(memory.limit - before - (3 << 20), owedByPeer: 0)
+        peer.send(peer.request("rev", [("collection", "0"), ("id", "many"), ("rev", "1-aa"), ("history", "")], HeldMemoryTests.naming(9_000)))
+        try await eventually("it is looked at") { await session.looksAtRevisions }
+        _ = others.hold(0, owedByPeer: 0)
+        for await request in peer.requests where request.profile == "getAttachment" { break }
+        #expect(memory.takeHighest() <= memory.limit)
+        // What is fetched would hold six megabytes more.
+        try await eventually("what was taken for them is given back") { memory.reserved == 0 && memory.used - before < 5 << 20 }
+        #expect(memory.used - before > 9_000 * HeldBytes.reference)
+        peer.close()
+    }
+
+    @Test func aDocumentWithMoreBlobsThanAreUnderWayArrives() async throws {
+        let database = try TestDatabase("hub")
+        let contents = Dictionary(uniqueKeysWithValues: (0..<600).map { (BlobDigest.of(Array("\($0)".utf8)).text, "\($0)") })
+        let memory = MemoryBudget(limit: 16 << 20)
+        let peer = try await Peer(MemoryHub(database: database, memory: memory).connect()) { request in
+            OutgoingReply(body: ByteBuffer(string: request.properties["digest"].flatMap { contents[$0] } ?? ""))
+        }
+        await peer.begin()
+        let answer = await peer.ask("rev", [("collection", "0"), ("id", "many"), ("rev", "1-aa"), ("history", "")], HeldMemoryTests.naming(600))
+        #expect(answer != nil && answer?.error == nil, "\(String(describing: answer?.error))")
+        #expect(try await database.get("many") != nil)
+        #expect(memory.takeHighest() <= memory.limit && memory.reserved == 0)
+        peer.close()
+    }
+
     /// Another subscription takes the place of one whose documents were wanted.
     @Test func whatWaitsForItsMessageGoesWithItsPush() {
         var outgoing = OutgoingRevisions()
@@ -299,6 +338,7 @@ extension ReplicationSession {
     fileprivate var revisionsOnTheirWay: Int { driver.links.first?.push?.ledger.inFlight ?? 0 }
     fileprivate var bytesOfMessagesMade: Int { driver.dialect.queuedBytes }
     fileprivate var waitsWithFrames: Bool { !driver.intake.isEmpty && driver.intake.isPaused }
+    fileprivate var looksAtRevisions: Bool { driver.links.contains { !$0.unchecked.isEmpty } }
     fileprivate var revisionsNotMade: Int { driver.outgoing.count }
     fileprivate var readsAPage: Bool { if case .feed? = driver.links.first?.push?.feed.reading { true } else { false } }
 }

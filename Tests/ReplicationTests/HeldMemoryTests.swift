@@ -119,6 +119,66 @@ struct HeldMemoryTests {
         #expect(checked.blobs.map(\.digest) == [digest(7)])
     }
 
+    /// A body that names many blobs.
+    static func naming(_ count: Int) -> String {
+        let blobs = (0..<count).map { "{\"@type\":\"blob\",\"digest\":\"\(BlobDigest.of(Array("\($0)".utf8)).text)\"}" }
+        return "{\"blobs\":[\(blobs.joined(separator: ","))]}"
+    }
+
+    private final class Found: Sendable {
+        let rooms = Mutex<[(bytes: Int, room: MemoryBudget.Reservation)]>([])
+    }
+
+    private func check(_ body: String, _ memory: MemoryBudget, _ found: Found) async -> (CheckOutcome?, bytes: Int) {
+        var revision = received(1, "a")
+        revision.body = ByteBuffer(string: body)
+        let batch = UncheckedRevisions([revision])
+        let outcomes = await RevisionChecking.check(batch, unusualKeys: true, memory) { bytes, room in found.rooms.withLock { $0.append((bytes, room)) } }
+        return (outcomes.first, batch.namedBytes)
+    }
+
+    @Test func theNamesOfManyBlobsAreAskedForBeforeTheyAreFound() async throws {
+        let (memory, found) = (MemoryBudget(limit: 64 << 20), Found())
+        guard case (.checked(let checked)?, let bytes) = await check(Self.naming(5_000), memory, found) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(checked.blobs.count == 5_000 && bytes >= 5_000 * (HeldBytes.reference + HeldBytes.named))
+        // What was taken for them is kept until they are counted.
+        #expect(found.rooms.withLock { $0.map(\.bytes) } == [bytes] && memory.reserved >= bytes)
+        found.rooms.withLock { $0 = [] }
+        #expect(memory.reserved == 0)
+        // A few need no question.
+        let none = MemoryBudget(limit: 1_000)
+        guard case (.checked(let few)?, 0) = await check(Self.naming(30), none, found) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(few.blobs.count == 30)
+    }
+
+    @Test func whereThereIsNoRoomForNamesWhoOwesTheMostGivesWayOrTheyComeLater() async throws {
+        let (memory, found) = (MemoryBudget(limit: 16 << 20, time: MemoryBudgetTests.HandClock()), Found())
+        let others = memory.share { _ in }
+        _ = others.hold(15 << 20, owedByPeer: 0)
+        guard case (.refused(_, let error)?, 0) = await check(Self.naming(9_000), memory, found) else {
+            Issue.record("it was taken")
+            return
+        }
+        #expect(error.code == 503 && error.isTransient && error.message.contains("limits.memory (16777216) has no room now"), "\(error)")
+        others.giveUp()
+        final class Debtor: Sendable { let share = Mutex<MemoryBudget.Share?>(nil) }
+        let debtor = Debtor()
+        let share = memory.share { if $0 == .evicted { debtor.share.withLock { $0 }?.giveUp() } }
+        debtor.share.withLock { $0 = share }
+        _ = share.hold(15 << 20, owedByPeer: 15 << 20)
+        guard case (.checked(let checked)?, _) = await check(Self.naming(9_000), memory, found) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(checked.blobs.count == 9_000 && memory.takeHighest() <= memory.limit)
+    }
+
     @Test func aDocumentForWhichLimitsMemoryHasNoRoomFailsAloneAndByName() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await b.put("first", "{}")

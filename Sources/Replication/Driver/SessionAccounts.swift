@@ -24,6 +24,8 @@ final class SessionAccounts {
     var unfinishedBytes = 0
     /// Of long messages that are being read elsewhere.
     private var bytesElsewhere = 0
+    /// Of names of blobs that were found in revisions whose batch is still looked at.
+    private var foundBytes = 0
     /// Taken for work that is done, whose results are not counted yet.
     private var rooms: [MemoryBudget.Reservation] = []
 
@@ -48,6 +50,15 @@ final class SessionAccounts {
     /// What work was given of the budget stays taken until what came of it is counted, with the end of the turn.
     func keepUntilCounted(_ room: MemoryBudget.Reservation?) { if let room { rooms.append(room) } }
 
+    /// - Parameter room: what was taken for these names.
+    func found(names bytes: Int, in room: MemoryBudget.Reservation) {
+        foundBytes += bytes
+        keepUntilCounted(room)
+    }
+
+    /// They count with their revisions from here on.
+    func namesAreCounted(_ bytes: Int) { foundBytes -= bytes }
+
     /// What a connection that is at work costs beside what it holds for its peer: buffers of the socket, tables, what the allocator
     /// loses. Measured with 1,000 of them (`nightjar-bench hostile`).
     private static let baseBytes = 32 << 10
@@ -68,7 +79,7 @@ final class SessionAccounts {
         let isOurWork = session.couch != nil
         let owedByPeer = isOurWork ? 0 : unsettled
         let tools = session.dialect.bufferedBytes - session.dialect.messageBytes + (isOurWork ? unsettled : 0)
-        let held = session.questions.waiting.bytes + session.intake.bytes + bytesElsewhere + subscribedBytes + session.outgoing.bytes + session.blobs.namedBytes
+        let held = session.questions.waiting.bytes + session.intake.bytes + bytesElsewhere + foundBytes + subscribedBytes + session.outgoing.bytes + session.blobs.namedBytes
         // A quarter more is lost between pieces that come and go.
         let all = owedByPeer + tools + ((session.blobs.machine.isFetching ? 0 : bufferedBytes) + held) / 4 * 5 + Self.baseBytes
         // What they were taken for is counted next: counted twice, even for a moment, it would have a peer evicted that owes nothing of it.

@@ -20,6 +20,8 @@ enum HeldBytes {
     static let need = 128
     /// A blob that a revision on its way names, as one of many: on the revision's list, and in the count of those that name it.
     static let named = 96
+    /// While names are found: the set of those that were met, and the list before it grew for the last time.
+    static let finding = 128
     /// A row of a list of changes, beside its texts: itself, the question about it, the answer.
     static let row = 512
     /// A request that waits.
@@ -64,6 +66,9 @@ enum HeldBytes {
 
     /// Ids that a peer subscribes to, as a list and as a set.
     static func ids(_ ids: [DocumentID]) -> Int { ids.reduce(0) { $0 + 4 * MemoryLayout<DocumentID>.stride + text($1.text) } }
+
+    /// What it takes to find so many blobs in a body of so many bytes, whose texts may be anything in it, and to hold their names.
+    static func names(_ count: Int, in body: Int) -> Int { count * (reference + named + finding) + body }
 
     static func references(_ blobs: [BlobReference]) -> Int {
         blobs.reduce(0) { $0 + reference + ($1.contentType.map(text) ?? 0) + ($1.encoding.map(text) ?? 0) }

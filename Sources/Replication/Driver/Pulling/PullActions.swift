@@ -43,9 +43,14 @@ struct PullActions {
             let unusualKeys = session.database.unusualKeys
             let (unchecked, memory) = (UncheckedRevisions(revisions), session.memory)
             link.unchecked[batch] = unchecked
-            session.ask(atLength: true) { await RevisionChecking.check(unchecked, unusualKeys: unusualKeys, memory) } then: { session, outcomes in
+            session.ask(atLength: true) { [owner = session.owner] in
+                await RevisionChecking.check(unchecked, unusualKeys: unusualKeys, memory) { bytes, room in
+                    owner?.later { $0.accounts.found(names: bytes, in: room) }
+                }
+            } then: { session, outcomes in
                 let link = session.links[slot]
                 link.unchecked[batch] = nil
+                session.accounts.namesAreCounted(unchecked.namedBytes)
                 session.tell(link, pull: .insertion(.checked(batch, outcomes)))
             }
         case .fetchBlobs(let fetch, let revision):
