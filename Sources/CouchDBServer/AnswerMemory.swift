@@ -57,9 +57,11 @@ package final class AnswerMemory: Sendable {
         ///
         /// - Throws: ``HTTPError`` 503 that names the limit where there is no room for `couchdb_answer_wait`; `CancellationError` when the client is gone.
         func reading<Value: Sendable>(_ bytes: Int, _ read: () async throws -> (Value, bytes: Int)) async throws -> Value {
-            try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: true)
+            let room = try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: true)
             defer { memory.readers.leave() }
             let (value, count) = try await read()
+            // What it was taken for is counted next: not twice, for which somebody would have to go.
+            _ = consume room
             hold(count)
             return value
         }
@@ -73,8 +75,9 @@ package final class AnswerMemory: Sendable {
                 throw HTTPError(
                     413, "the request's values come to \(bytes) bytes in memory, more than half of limits.memory (\(memory.budget.limit) bytes): ask for fewer")
             }
-            try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: false)
+            let room = try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: false)
             defer { memory.readers.leave() }
+            _ = consume room
             holdQuestion(bytes)
             return try read()
         }
@@ -139,7 +142,8 @@ package final class AnswerMemory: Sendable {
 
     /// - Parameter besideQuestions: what other requests hold of themselves is no reason to wait where nobody has anything to read: it would not go
     ///   before they are answered.
-    private func begin(_ bytes: Int, for answer: ObjectIdentifier, besideQuestions: Bool) async throws {
+    /// - Returns: the room, which others cannot take meanwhile; nil for who is alone and needs none.
+    private func begin(_ bytes: Int, for answer: ObjectIdentifier, besideQuestions: Bool) async throws -> MemoryBudget.Reservation? {
         let start = time.monotonicNanoseconds()
         while true {
             await readers.enter()
@@ -151,7 +155,8 @@ package final class AnswerMemory: Sendable {
             let isAlone = state.withLock { state in
                 state.held.keys.allSatisfy { $0 == answer } && (besideQuestions || state.questions.allSatisfy { $0 == answer })
             }
-            if isAlone || budget.hasRoom(for: bytes) { return }
+            if let room = budget.reserveUndisturbing(bytes) { return room }
+            if isAlone { return nil }
             readers.leave()
             let waited = time.monotonicNanoseconds() - start
             guard waited < CouchLimits.answerWait * 1_000_000 else {

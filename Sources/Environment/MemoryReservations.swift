@@ -76,6 +76,16 @@ extension MemoryBudget {
         return isGranted ? Reservation(self, bytes) : nil
     }
 
+    /// Takes a part of the budget for what is read next, where that leaves everybody undisturbed.
+    public func reserveUndisturbing(_ bytes: Int) -> Reservation? {
+        let isGranted = state.withLock { state in
+            guard state.used + bytes <= calm(state) else { return false }
+            take(bytes, &state)
+            return true
+        }
+        return isGranted ? Reservation(self, bytes) : nil
+    }
+
     /// So much more would leave everybody undisturbed.
     public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm($0) } }
 

@@ -40,6 +40,10 @@ extension Attack {
             prepare: { hub in for number in 0..<64 { try await large(hub, "large-\(number)", 32 << 10) } }
         ) { try await get($0, "/main/_all_docs?include_docs=true", connections: 100, ahead: 16) },
         Attack(
+            testDescription: "_all_docs over 8,000 documents with long names, on each of 60 connections", bounds: Bounds(milliseconds: 60_000, memory: 120 << 20),
+            prepare: { try await named($0, 8_000) }
+        ) { try await get($0, "/main/_all_docs", connections: 60) },
+        Attack(
             testDescription: "a batch of 20 MB that travels as 20 KB, on each of 100 connections", bounds: Bounds(milliseconds: 120_000, memory: 100 << 20)
         ) { hub in
             let folder = try TemporaryFolder()
@@ -62,6 +66,16 @@ extension Attack {
     private static func large(_ hub: AgentProcess, _ id: String, _ bytes: Int) async throws {
         let answer = try await hub.put("main", id, "{\"text\":\"\(String(repeating: "x", count: bytes))\"}")
         guard answer.status < 300 else { throw SupportError("\(id): \(answer)") }
+    }
+
+    /// Their ids in order would take three megabytes on each connection.
+    private static func named(_ hub: AgentProcess, _ count: Int) async throws {
+        let name = String(repeating: "n", count: 200)
+        let body = "{\"docs\":[\((0..<count).map { "{\"_id\":\"\(name)\($0)\"}" }.joined(separator: ","))]}"
+        let head = "POST /main/_bulk_docs HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+        let flow = try await Door.listener.probe(hub).pour(Array((head + body).utf8))
+        try await eventually("the last one is stored") { try await hub.get("main", "\(name)\(count - 1)").status == 200 }
+        withExtendedLifetime(flow) {}
     }
 
     private static func get(_ hub: AgentProcess, _ target: String, connections: Int, ahead: Int = 1) async throws -> Sent {

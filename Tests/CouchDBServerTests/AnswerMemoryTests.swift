@@ -62,6 +62,17 @@ import Testing
         withExtendedLifetime(feed) {}
     }
 
+    @Test("room for what is read is taken before it is read, and given back for what was read")
+    func room() async throws {
+        let budget = MemoryBudget(limit: Self.limit)
+        let memory = AnswerMemory(budget, time: QuickTime())
+        let (first, second) = (memory.answer {}, memory.answer {})
+        first.hold(1 << 20)
+        let inside = try await second.reading(30 << 20) { (budget.used, bytes: 2 << 20) }
+        #expect(inside == 31 << 20 && budget.used == 3 << 20 && budget.takeHighest() == 31 << 20)
+        withExtendedLifetime((first, second)) {}
+    }
+
     @Test("requests with large questions do not cut each other: one for which there is no room comes back later")
     func questions() async throws {
         let time = QuickTime()

@@ -108,10 +108,12 @@ struct AllDocuments: Sendable {
         var after: String?
         repeat {
             let page = try await ids(after: after, isFirst: after == nil)
+            let held = Self.bytes(page.rows)
+            call.answer.hold(held)
             if after == nil { try await begin(page, &writer) }
             var rest = page.rows[...]
             while !rest.isEmpty, output.left > 0 {
-                let taken = try await write(rest, &output, &writer)
+                let taken = try await write(rest, beside: held, &output, &writer)
                 rest = rest.dropFirst(taken)
             }
             after = page.isWhole ? nil : page.rows.last?.id.text
@@ -144,15 +146,17 @@ struct AllDocuments: Sendable {
         try await writer.write(",\"rows\":[")
     }
 
+    /// - Parameter held: bytes of all rows of the page.
     /// - Returns: how many were looked at.
-    private func write(_ rows: ArraySlice<Row>, _ output: inout Output, _ writer: inout PieceWriter) async throws -> Int {
+    private func write(_ rows: ArraySlice<Row>, beside held: Int, _ output: inout Output, _ writer: inout PieceWriter) async throws -> Int {
         guard includesDocuments || call.peer.pushFilter != nil else {
             let shown = rows.dropFirst(output.skip).prefix(output.left)
             output.skip -= min(output.skip, rows.count)
             for row in shown { try await write(row.id, row.revision, nil, &output, &writer) }
             return rows.count
         }
-        let page = try await reading.page(rows.map { DocumentReading.Question(id: $0.id) }[...], withTrees: includesDocuments && form.needsTree)
+        let page = try await reading.page(
+            rows.prefix(CouchLimits.pageRows).map { DocumentReading.Question(id: $0.id) }[...], withTrees: includesDocuments && form.needsTree, beside: held)
         for document in page {
             output.failure = output.failure ?? document.failure
             guard let found = document.revisions.first, !found.isDeleted else { continue }
@@ -251,8 +255,14 @@ struct AllDocuments: Sendable {
         let room = isOver || isJudged ? CouchLimits.idsAtOnce : min(needed, CouchLimits.idsAtOnce)
         var since: SequenceNumber = 0
         var kept: [Row] = []
+        // The page before was taken by the client.
+        call.answer.hold(0)
         while true {
-            let (rows, last) = try await visible(since: since)
+            let held = Self.bytes(kept)
+            let (rows, last) = try await call.answer.reading(Self.rowsPerRead * Self.bytesPerRow) { () -> (([Row], SequenceNumber?), bytes: Int) in
+                let found = try await visible(since: since)
+                return (found, held + Self.bytes(found.0))
+            }
             guard let last else { break }
             since = last
             for row in rows {
@@ -277,6 +287,15 @@ struct AllDocuments: Sendable {
         }
         page.rows = kept
         return page
+    }
+
+    /// Looked at in one go, for the ids and revisions of those that are wanted; as much as one of them takes then.
+    private static let rowsPerRead = 2_000
+    private static let bytesPerRow = 256
+
+    /// What they hold, with the room of a list that grew: ids are up to 240 bytes.
+    private static func bytes(_ rows: [Row]) -> Int {
+        rows.reduce(0) { $0 + 2 * MemoryLayout<Row>.stride + $1.id.text.utf8.count + $1.revision.text.utf8.count + 96 }
     }
 
     /// A document that changes during the pass comes again at its end.
@@ -305,7 +324,7 @@ struct AllDocuments: Sendable {
         try await call.requireAdmission()
         return try await call.database.read { transaction in
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
-            let changes = try transaction.changes(collection, since: since, limit: StoreLimits.maxRowsPerRead, includeBodies: false)
+            let changes = try transaction.changes(collection, since: since, limit: Self.rowsPerRead, includeBodies: false)
             var rows: [Row] = []
             for change in changes where !change.isDeleted {
                 if let access, try !transaction.isVisible(collection, change.id, change.revision, to: access) { continue }
