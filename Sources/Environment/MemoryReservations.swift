@@ -77,9 +77,11 @@ extension MemoryBudget {
     }
 
     /// Takes a part of the budget for what is read next, where that leaves everybody undisturbed.
-    public func reserveUndisturbing(_ bytes: Int) -> Reservation? {
+    ///
+    /// - Parameter others: so much more would do so, too.
+    public func reserveUndisturbing(_ bytes: Int, beside others: Int = 0) -> Reservation? {
         let isGranted = state.withLock { state in
-            guard state.used + bytes <= calm(state) else { return false }
+            guard state.used + bytes + others <= calm(state) else { return false }
             take(bytes, &state)
             return true
         }

@@ -186,6 +186,19 @@ struct CrowdMemoryTests {
         peer.close()
     }
 
+    /// What was read for two hundred peers is here before the first of them counts it.
+    @Test func aPageIsTakenFromTheBudgetBeforeItIsRead() async throws {
+        let database = try TestDatabase("hub")
+        for number in 0..<20 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
+        let memory = MemoryBudget(limit: 64 << 20)
+        let peer = try await Peer(MemoryHub(database: database, memory: memory).connect()) { _ in nil }
+        #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
+        for await request in peer.requests where request.profile == "changes" { break }
+        #expect(memory.highestReserved >= StoreLimits.maxBodyBytesPerRead)
+        try await eventually("it is counted, and no more") { memory.reserved == 0 && memory.used >= 1_000_000 }
+        peer.close()
+    }
+
     /// A message holds a body and a history once more: all that a peer wants of a list, and does not read, would be made in one turn.
     @Test("while memory is short messages are made as the peer takes them, else all of a list at once", arguments: [true, false])
     func whileMemoryIsShortMessagesAreMadeAsThePeerTakesThem(_ isShort: Bool) async throws {

@@ -90,8 +90,12 @@ final class SessionAccounts {
 
     /// Bytes of bodies that are read for a peer at once: many at a time only while there is room for as many more by others. To be asked
     /// when the store begins to read: of a thousand peers that subscribe at the same time the last has its turn when the others' are here.
-    static func pageBytes(_ memory: MemoryBudget) -> Int {
-        memory.hasRoom(for: 4 * StoreLimits.maxBodyBytesPerRead) ? StoreLimits.maxBodyBytesPerRead : smallPageBytes
+    ///
+    /// - Returns: also, what was taken of the budget for them, to be kept until they are counted.
+    static func pageRoom(_ memory: MemoryBudget) -> (bytes: Int, room: MemoryBudget.Reservation?) {
+        let most = StoreLimits.maxBodyBytesPerRead
+        guard let room = memory.reserveUndisturbing(most, beside: 3 * most) else { return (smallPageBytes, nil) }
+        return (most, room)
     }
     private static let smallPageBytes = 64 << 10
 

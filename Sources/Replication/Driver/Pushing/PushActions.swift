@@ -30,14 +30,22 @@ struct PushActions {
         switch action {
         case .read(let position, let limit, let isBacklog):
             let memory = session.memory
-            session.read {
-                try source.read(
-                    $0, from: position, limit: limit, maxBytes: SessionAccounts.pageBytes(memory), isBacklog: isBacklog, historyLimit: historyLimit)
-            } then: { $0.tell(slot, generation, push: .read($1)) }
+            session.read { transaction -> (page: FeedPage, room: MemoryBudget.Reservation?) in
+                let (bytes, room) = SessionAccounts.pageRoom(memory)
+                return (try source.read(transaction, from: position, limit: limit, maxBytes: bytes, isBacklog: isBacklog, historyLimit: historyLimit), room)
+            } then: { session, read in
+                session.accounts.keepUntilCounted(read.room)
+                session.tell(slot, generation, push: .read(read.page))
+            }
         case .readAgain(let due):
             let (ids, memory) = (due.map(\.0), session.memory)
-            session.read { try source.read($0, due, maxBytes: SessionAccounts.pageBytes(memory), historyLimit: historyLimit) } then: {
-                $0.tell(slot, generation, push: .readAgain(Array(ids.prefix($1.count)), $1.documents))
+            session.read { transaction -> (documents: [OutgoingDocument], count: Int, room: MemoryBudget.Reservation?) in
+                let (bytes, room) = SessionAccounts.pageRoom(memory)
+                let found = try source.read(transaction, due, maxBytes: bytes, historyLimit: historyLimit)
+                return (found.documents, found.count, room)
+            } then: { session, read in
+                session.accounts.keepUntilCounted(read.room)
+                session.tell(slot, generation, push: .readAgain(Array(ids.prefix(read.count)), read.documents))
             }
         case .readKeptBack(let after):
             let current = link.pushFilter.map { ($0.pluginName, $0.version) }
