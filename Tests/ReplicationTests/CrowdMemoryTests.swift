@@ -325,6 +325,42 @@ struct CrowdMemoryTests {
 
     private func outgoingDocument(_ number: Int) -> OutgoingDocument { OutgoingDocument(sequence: SequenceNumber(number), id: doc("a"), version: rev("1-aa")) }
 
+    /// Its peer takes nothing, CLOSE neither.
+    private final class StuckTransport: MessageTransport {
+        let inner: InMemoryTransport
+        init(_ inner: InMemoryTransport) { self.inner = inner }
+        var executionContext: any SerialContext { inner.executionContext }
+        var isWritable: Bool { false }
+        var waitingBytes: Int { 200_000 }
+        func start(_ receiver: any MessageReceiver) { inner.start(receiver) }
+        func write(_ messages: [ByteBuffer]) { inner.write(messages) }
+        func setReading(_ enabled: Bool) { inner.setReading(enabled) }
+        func close(code: UInt16, reason: String) {}
+        func drop() { inner.drop() }
+        var peerDescription: String { inner.peerDescription }
+        var correlationID: String? { nil }
+        var subprotocol: Subprotocol? { inner.subprotocol }
+    }
+
+    @Test func whatIsUnreadWhenASessionEndsCountsUntilItsConnectionIsGone() async throws {
+        let database = try TestDatabase("hub")
+        let memory = MemoryBudget(limit: 8 << 20)
+        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
+        let session = ReplicationSession(
+            transport: StuckTransport(server), role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system,
+            memory: memory, logger: quietLogger())
+        await session.start()
+        await session.stop()
+        #expect(memory.used == 200_000)
+        // Nobody else owes anything.
+        let others = memory.share { _ in }
+        _ = others.hold(memory.limit, owedByPeer: 0)
+        try await eventually("the connection is dropped") { memory.used == memory.limit }
+        others.giveUp()
+        #expect(memory.used == 0)
+        client.drop()
+    }
+
     /// What the socket has not taken would stay until time is up for CLOSE, and count nowhere.
     @Test func aPeerThatHasToGoAndReadsNothingIsDropped() async throws {
         let database = try TestDatabase("hub")

@@ -24,6 +24,9 @@ final class SessionAccounts {
     var unfinishedBytes = 0
     /// Of long messages that are being read elsewhere.
     private var bytesElsewhere = 0
+    /// Of what the socket had not taken when the session ended, for as long as the connection is there.
+    private var lingering: MemoryBudget.Share?
+    private var isDisconnected = false
     /// Of names of blobs that were found in revisions whose batch is still looked at.
     private var foundBytes = 0
     /// Taken for work that is done, whose results are not counted yet.
@@ -45,6 +48,22 @@ final class SessionAccounts {
         if session.limits.has(.keptShare), let share { _ = Unmanaged.passRetained(share) } else { share?.end(leaving: left) }
         share = nil
         rooms = []
+        linger()
+    }
+
+    /// Messages that the peer does not read lie here until time is up for its CLOSE: who has much of that goes before.
+    private func linger() {
+        let (transport, unread) = (session.transport, session.transport.waitingBytes)
+        guard !isDisconnected, unread > Self.fewUnreadBytes else { return }
+        let lingering = session.memory.share { [weak transport] in if $0 == .evicted { transport?.drop() } }
+        self.lingering = lingering
+        _ = lingering.hold(unread, owedByPeer: unread)
+    }
+    private static let fewUnreadBytes = 4 << 10
+
+    func disconnected() {
+        isDisconnected = true
+        lingering = nil
     }
 
     /// What work was given of the budget stays taken until what came of it is counted, with the end of the turn.

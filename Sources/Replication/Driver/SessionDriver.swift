@@ -281,6 +281,7 @@ final class SessionDriver {
     }
 
     func connectionClosed(_ end: ConnectionEnd) {
+        accounts.disconnected()
         guard !hasEnded else { return }
         if !intake.isEmpty, !intake.isPaused {
             intake.end = end
