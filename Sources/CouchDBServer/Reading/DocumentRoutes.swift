@@ -51,8 +51,11 @@ enum DocumentRoutes {
         guard let found = document.revisions.first else { throw CouchError.missing() }
         if revision == nil, found.isDeleted { throw CouchError.missing("deleted") }
         let tag = "\"\(found.revision.text)\""
-        let headers: HeaderList = ["ETag": tag, "Cache-Control": "must-revalidate"]
-        if call.holds(tag) { return HTTPResponse(status: 304, headers: headers) }
+        var headers: HeaderList = ["Cache-Control": "must-revalidate"]
+        if form.isOfRevision {
+            headers.set("ETag", tag)
+            if call.holds(tag) { return HTTPResponse(status: 304, headers: headers) }
+        }
         let isMultipart = form.attachments != .stubs && Multipart.isAccepted(call.request, "multipart/related")
         if isMultipart { form.attachments = .follow }
         let text = try await DocumentText.of(found, form, call.database.blobs)

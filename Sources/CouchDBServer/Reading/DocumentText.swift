@@ -23,6 +23,10 @@ struct DocumentForm: Sendable {
 
     /// Something of it is in the document's revision tree.
     var needsTree: Bool { withRevisions || withRevisionInfo || withConflicts || withDeletedConflicts || !since.isEmpty }
+
+    /// The revision alone decides what is shown. What else is asked for, such as conflicts, changes beside it: a browser that compares tags
+    /// would show conflicts that have ended.
+    var isOfRevision: Bool { !(withRevisionInfo || withConflicts || withDeletedConflicts || withLocalSequence) }
 }
 
 /// A part of an answer: bytes, or a blob that is read when its turn comes.

@@ -69,6 +69,25 @@ struct CouchAnswerTests {
         }
     }
 
+    @Test("what changes beside the revision has no tag: a browser that holds a document with its conflicts hears of their end")
+    func conflictsInCaches() async throws {
+        let couch = try CouchHTTP(sharedAgent())
+        try await couch.ok("PUT", "/main/twofold", "{}", status: 201)
+        let other = "{\"_rev\":\"1-\(String(repeating: "f", count: 32))\",\"n\":1}"
+        try await couch.ok("PUT", "/main/twofold?new_edits=false", other, status: 201)
+        let held = try await couch.send("GET", "/main/twofold?conflicts=true")
+        let loser = try #require(try held.json["_conflicts"]?.asArray?.first?.asString)
+        #expect(held.header("ETag") == nil)
+        let tag = try #require(try await couch.send("GET", "/main/twofold").header("ETag"))
+        #expect(try await couch.send("GET", "/main/twofold?revs=true", nil, [("If-None-Match", tag)]).status == 304)
+        try await couch.ok("DELETE", "/main/twofold?rev=\(loser)")
+        for query in ["conflicts=true", "deleted_conflicts=true", "meta=true", "revs_info=true", "local_seq=true"] {
+            let answer = try await couch.send("GET", "/main/twofold?\(query)", nil, [("If-None-Match", tag)])
+            #expect(answer.status == 200 && answer.header("ETag") == nil, "\(query): \(answer)")
+            #expect(try answer.json["_conflicts"] == nil, "\(query)")
+        }
+    }
+
     @Test("_bulk_docs refuses as a whole what CouchDB refuses as a whole, and stores nothing of it")
     func bulk() async throws {
         let couch = try CouchHTTP(sharedAgent())
