@@ -101,13 +101,14 @@ struct CouchCall: Sendable {
         }
     }
 
-    /// Where a document is for the client; nil where it did not say how it calls this server.
-    func location(of id: String) -> String? {
+    /// Where a document, or an attachment of it, is for the client; nil where it did not say how it calls this server.
+    func location(of id: String, attachment: String? = nil) -> String? {
         guard let host = request.headers.first("Host"), HeaderList.isSendable("Location", host) else { return nil }
         let database = request.path.utf8.split(separator: UInt8(ascii: "/")).first.map { String(Substring($0)) } ?? ""
         let isPrefixed = id.utf8.starts(with: "_design/".utf8)
         let name = (isPrefixed ? "_design/" : "") + PercentEncoding.encode(isPrefixed ? String(id.dropFirst(8)) : id)
-        return "\(request.connection.identity == nil ? "http" : "https")://\(host)/\(database)/\(name)"
+        let part = attachment.map { "/\(PercentEncoding.encode($0))" } ?? ""
+        return "\(request.connection.identity == nil ? "http" : "https")://\(host)/\(database)/\(name)\(part)"
     }
 
     func context(_ direction: Direction) -> PolicyContext { peer.policyContext(collection.name, direction, remote: remote) }

@@ -72,7 +72,7 @@ enum AttachmentRoutes {
             throw HTTPError(400, "Possible message corruption.", error: "content_md5_mismatch")
         }
         let type = call.request.headers.first("Content-Type") ?? "application/octet-stream"
-        return try await change(call, id) { entries, generation in
+        return try await change(call, id, name) { entries, generation in
             entries.removeAll { $0.name.utf8.elementsEqual(name.utf8) }
             entries.append(
                 AttachmentEntry(
@@ -83,7 +83,7 @@ enum AttachmentRoutes {
 
     static func delete(_ call: CouchCall, _ document: String, _ name: String) async throws -> HTTPResponse {
         try call.requireWriting()
-        return try await change(call, try id(document), status: 200) { entries, _ in
+        return try await change(call, try id(document), name, status: 200) { entries, _ in
             let count = entries.count
             entries.removeAll { $0.name.utf8.elementsEqual(name.utf8) }
             return entries.count < count
@@ -92,7 +92,7 @@ enum AttachmentRoutes {
 
     /// Writes the document anew with other attachments.
     private static func change(
-        _ call: CouchCall, _ id: DocumentID, status: Int = 201, _ body: (inout [AttachmentEntry], UInt64) -> Bool
+        _ call: CouchCall, _ id: DocumentID, _ name: String, status: Int = 201, _ body: (inout [AttachmentEntry], UInt64) -> Bool
     ) async throws -> HTTPResponse {
         let parent = try DocumentRoutes.parent(call)
         let found = try await DocumentReading(call: call).one(id, parent.map { .named([$0], latest: false) } ?? .current).revisions.first
@@ -116,7 +116,7 @@ enum AttachmentRoutes {
         }
         text.raw("}")
         let write = PeerWriting.Write(id: id, revision: .edit(of: parent), isDeleted: false, body: text.bytes)
-        return DocumentRoutes.stored(call, id.text, try await DocumentWriting(call: call).store(write), status: status)
+        return DocumentRoutes.stored(call, id.text, try await DocumentWriting(call: call).store(write), status: status, attachment: name)
     }
 }
 

@@ -136,14 +136,14 @@ enum DocumentRoutes {
     }
 
     /// As CouchDB answers a write. One with `batch=ok` is durable all the same.
-    static func stored(_ call: CouchCall, _ id: String, _ revision: RevisionID, status: Int = 201) -> HTTPResponse {
+    static func stored(_ call: CouchCall, _ id: String, _ revision: RevisionID, status: Int = 201, attachment: String? = nil) -> HTTPResponse {
         var text = JSONWriter()
         text.raw("{\"ok\":true,\"id\":")
         text.string(id)
         let isBatch = call.query.text("batch") == "ok"
         text.text(isBatch ? "}" : ",\"rev\":\"\(revision.text)\"}")
         var headers: HeaderList = ["ETag": "\"\(revision.text)\""]
-        if status == 201, let location = call.location(of: id) { headers.set("Location", location) }
+        if status == 201, let location = call.location(of: id, attachment: attachment) { headers.set("Location", location) }
         return .couch(isBatch ? 202 : status, text, headers: headers)
     }
 

@@ -56,6 +56,8 @@ struct CouchAnswerTests {
         #expect(made.header("Location")?.hasSuffix("/main/with%20space%2F") == true, "\(made)")
         let copied = try await couch.send("COPY", "/main/with%20space%2F", nil, [("Destination", "copied")])
         #expect(copied.status == 201 && copied.header("Location")?.hasSuffix("/main/copied") == true, "\(copied)")
+        let attached = try await couch.send("PUT", "/main/pictured/of%20it", "x", [("Content-Type", "text/plain")])
+        #expect(attached.status == 201 && attached.header("Location")?.hasSuffix("/main/pictured/of%20it") == true, "\(attached)")
         let tag = try #require(copied.header("ETag"))
         for known in [tag, "W/\(tag)", "\"x\", \(tag)"] {
             #expect(try await couch.send("GET", "/main/copied", nil, [("If-None-Match", known)]).status == 304, "\(known)")
