@@ -96,6 +96,8 @@ package struct CouchServer: Sendable {
             route("GET", "/_revs_limit") { _ in .couch(200, .int(StoreLimits.historyDepth)) },
             route("PUT", "/_revs_limit") { _ in throw CouchError.forbidden("how much history is kept is in the agent's configuration") },
             route("POST", "/_compact") { _ in .couch(202, ["ok": true]) },
+            route("POST", "/_compact/:ddoc") { try await DesignDocuments.compact($0) },
+            route("POST", "/_temp_view") { _ in throw HTTPError(410, "Temporary views are not supported in CouchDB", error: "gone") },
             // There are no views whose indexes could be left over.
             route("POST", "/_view_cleanup") { _ in .couch(202, ["ok": true]) },
         ]

@@ -108,6 +108,8 @@ extension RouteDescription {
         "GET /:db/_revs_limit": .init("How many revisions of a history are kept.", answer: "Integer"),
         "PUT /:db/_revs_limit": .init("That is in the configuration.", body: .json("Integer"), isBodyOptional: true, success: []),
         "POST /:db/_compact": .init("The agent compacts by itself; nothing is done.", success: [202]),
+        "POST /:db/_compact/:ddoc": .init("The same for the views of a design document: nothing is done.", success: [202]),
+        "POST /:db/_temp_view": .init("There are no views.", body: .json("Object"), isBodyOptional: true, success: [], errors: [410]),
         "POST /:db/_view_cleanup": .init("There are no views; nothing is done.", success: [202]),
         "POST /:db/_find": .init("Documents that match a selector.", body: .json("Query")),
         "POST /:db/_explain": .init("Which index a query uses, and why not another.", body: .json("Query")),

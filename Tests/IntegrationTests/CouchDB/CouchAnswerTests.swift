@@ -165,6 +165,9 @@ struct CouchAnswerTests {
             #expect(problem == (target.hasPrefix("_partition") ? "400 bad_request" : "501 not_implemented"), "\(method) \(target)")
         }
         #expect(try await couch.ok("POST", "/main/_view_cleanup", "", status: 202)["ok"] == true)
+        #expect(try await couch.ok("POST", "/main/_compact/listed", "", status: 202)["ok"] == true)
+        #expect(try await couch.problem("POST", "/main/_compact/none", "") == "404 not_found")
+        #expect(try await couch.problem("POST", "/main/_temp_view", "{\"map\":\"function (d) {}\"}") == "410 gone")
         for (target, expected) in [
             ("_design/listed/_view/v", "501 not_implemented"), ("_design/listed/_view/w", "404 not_found"), ("_design/none/_view/v", "404 not_found"),
             ("_changes?filter=_view", "400 bad_request"), ("_changes?filter=_view&view=listed/w", "404 not_found"),
