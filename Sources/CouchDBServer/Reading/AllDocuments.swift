@@ -63,12 +63,20 @@ struct AllDocuments: Sendable {
         }
     }
 
+    /// Only design documents have ids as are asked for: many clients list them this way.
+    var isOfDesigns: Bool {
+        if let keys { return !keys.isEmpty && keys.allSatisfy { DesignDocumentList.isID($0) } }
+        guard let start, let end else { return false }
+        return [start, end].allSatisfy { $0.utf8.starts(with: "_design".utf8) }
+    }
+
     // MARK: - Answers
 
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
         var query = call.query
         if call.request.method == "POST" { query = CouchQuery(body: try await call.jsonObject(), over: query) }
         let asked = try Self(call, query)
+        if asked.isOfDesigns { return try await DesignDocumentList.answer(call, asked) }
         try await DocumentReading(call: call).prepare()
         return .pieces(call.database.blobs, packing: call.packing) { writer in
             try await asked.write(&writer)
@@ -80,11 +88,12 @@ struct AllDocuments: Sendable {
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
         let all = try await several(call)
         try await DocumentReading(call: call).prepare()
+        let designs = all.contains(where: \.isOfDesigns) ? try await DesignDocumentList(call) : nil
         return .pieces(call.database.blobs, packing: call.packing) { writer in
             try await writer.write("{\"results\":[")
             for (index, query) in all.enumerated() {
                 if index > 0 { try await writer.write(",\n") }
-                try await query.write(&writer)
+                if query.isOfDesigns, let designs { try await designs.write(query, &writer) } else { try await query.write(&writer) }
             }
             try await writer.write("]}\n")
         }

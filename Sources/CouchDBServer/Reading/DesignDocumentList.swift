@@ -2,11 +2,11 @@ import Documents
 import HTTPServer
 
 /// `_design_docs`: what `_all_docs` is of documents. There are few of them.
-struct DesignDocumentList {
+struct DesignDocumentList: Sendable {
     private let call: CouchCall
     private let entries: [DesignDocuments.Entry]
 
-    private init(_ call: CouchCall) async throws {
+    init(_ call: CouchCall) async throws {
         self.call = call
         entries = try await DesignDocuments(call: call).all()
     }
@@ -14,7 +14,10 @@ struct DesignDocumentList {
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
         var query = call.query
         if call.request.method == "POST" { query = CouchQuery(body: try await call.jsonObject(isOptional: true), over: query) }
-        let asked = try AllDocuments(call, query)
+        return try await answer(call, AllDocuments(call, query))
+    }
+
+    static func answer(_ call: CouchCall, _ asked: AllDocuments) async throws -> HTTPResponse {
         let list = try await Self(call)
         return .pieces(call.database.blobs) { writer in
             try await list.write(asked, &writer)
@@ -36,11 +39,14 @@ struct DesignDocumentList {
         }
     }
 
-    private func write(_ asked: AllDocuments, _ writer: inout PieceWriter) async throws {
+    static func isID(_ key: JSONValue) -> Bool { key.asString?.utf8.starts(with: "_design/".utf8) ?? false }
+
+    func write(_ asked: AllDocuments, _ writer: inout PieceWriter) async throws {
         try await writer.write("{\"total_rows\":\(entries.count),\"offset\":0,\"rows\":[")
         let places = asked.isDescending ? entries.reversed() : entries
         if let keys = asked.keys {
-            let wanted = asked.isDescending ? keys.reversed() : keys
+            // What no design document can be called has no row.
+            let wanted = (asked.isDescending ? keys.reversed() : keys).filter(Self.isID)
             for (index, key) in wanted.dropFirst(asked.skip).prefix(asked.limit).enumerated() {
                 if index > 0 { try await writer.write(",") }
                 if let entry = places.first(where: { JSONValue.string($0.id) == key }) {

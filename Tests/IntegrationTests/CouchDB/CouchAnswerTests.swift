@@ -158,6 +158,16 @@ struct CouchAnswerTests {
         let several = "{\"queries\":[{\"startkey\":\"_design/m\"},{\"key\":\"_design/listed\",\"skip\":0},{\"limit\":0}]}"
         let results = try await couch.ok("POST", "/main/_design_docs/queries", several)["results"]?.asArray ?? []
         #expect(results.map { $0["rows"]?.asArray?.count } == [0, 1, 0])
+        // What no design document can be called has no row, and _all_docs has them where only they can be meant.
+        let mixed = try await couch.ok("POST", "/main/_design_docs", "{\"keys\":[\"listed\",7,\"_design/listed\"]}")["rows"]?.asArray ?? []
+        #expect(mixed.map { $0["id"] } == ["_design/listed"])
+        for query in ["startkey=%22_design/%22&endkey=%22_design0%22", "key=%22_design/listed%22", "keys=[%22_design/listed%22]", "descending=true&startkey=%22_design0%22&endkey=%22_design%22"] {
+            let all = try await couch.ok("GET", "/main/_all_docs?include_docs=true&\(query)")["rows"]?.asArray ?? []
+            #expect(all.map { $0["id"] } == ["_design/listed"] && all.first?["doc"]?["views"]?["v"] != nil, "\(query)")
+        }
+        let ranges = "{\"queries\":[{\"startkey\":\"_design/\",\"endkey\":\"_design0\"},{\"startkey\":\"_design/\"}]}"
+        let ranged = try await couch.ok("POST", "/main/_all_docs/queries", ranges)["results"]?.asArray ?? []
+        #expect(ranged.map { $0["rows"]?.asArray?.contains { $0["id"] == "_design/listed" } } == [true, false])
         for (method, target, body) in [
             ("POST", "_design/listed/_view/v", "{\"keys\":[]}"), ("GET", "_partition/p/_all_docs", nil), ("POST", "_partition/p/_find", "{\"selector\":{}}"),
         ] {
