@@ -40,9 +40,12 @@ enum IndexDesign {
     private static func view(_ definition: JSONValue) -> JSONValue {
         // Each field is an object of one member: its name, and its direction.
         let fields = (definition["fields"]?.asArray ?? []).compactMap { $0.asObject?.members.first }
+        // CouchDB shows the definition here as it was sent, and mostly names alone are.
+        var sent = definition.asObject ?? JSONObject()
+        if fields.allSatisfy({ $0.value == "asc" }) { sent["fields"] = .array(fields.map { .string($0.key) }) }
         return [
             "map": ["fields": .object(JSONObject(fields)), "partial_filter_selector": definition["partial_filter_selector"] ?? [:]],
-            "reduce": "_count", "options": ["def": definition],
+            "reduce": "_count", "options": ["def": .object(sent)],
         ]
     }
 }

@@ -112,6 +112,7 @@ struct FindTests {
         let design = try await couch.ok("GET", "/fifth/_design/by")
         #expect(design["language"]?.asString == "query" && design["views"]?.asObject?.members.map(\.key) == ["one", "two"])
         #expect(design["views"]?["one"]?["map"]?.text == "{\"fields\":{\"n\":\"asc\",\"kind\":\"asc\"},\"partial_filter_selector\":{\"kind\":{\"$eq\":\"k3\"}}}")
+        #expect(design["views"]?["two"]?["options"]?.text == "{\"def\":{\"fields\":[\"n\"]}}")
         #expect(design["_rev"]?.asString?.hasPrefix("1-") == true && design["_revisions"] == nil)
         let third = "{\"index\":{\"fields\":[\"n\"]},\"name\":\"three\"}", fourth = "{\"index\":{\"fields\":[\"n\"]},\"name\":\"four\"}"
         let id = try await couch.ok("POST", "/fifth/_index", third)["id"]?.asString
