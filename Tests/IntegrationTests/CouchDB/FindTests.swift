@@ -88,6 +88,16 @@ struct FindTests {
         #expect(try await explained("")["index"]?["name"]?.asString == "kind")
         let candidates = try await explained("")["index_candidates"]?.asArray
         #expect(candidates?.first?["analysis"]?["reasons"]?.asArray?.first?["name"]?.asString == "is_partial")
+        // Cloudant's client reads no answer that lacks one of these.
+        #expect(candidates?.first?["analysis"]?["ranking"] == 1)
+        for (part, names) in [
+            ("mrargs", ["include_docs", "view_type", "reduce", "direction", "stable"]),
+            ("opts", ["bookmark", "conflicts", "execution_stats", "fields", "limit", "partition", "r", "skip", "sort", "stable", "stale", "update", "use_index"]),
+        ] {
+            let found = try await explained("")[part]
+            for name in names { #expect(found?[name] != nil, "\(part) \(name)") }
+        }
+        #expect(try await explained("")["selector_hints"]?.asArray?.isEmpty == true)
         #expect(try await explained(",\"use_index\":\"_design/part\"")["index"]?["ddoc"]?.asString == "_design/part")
         let other = try await find(couch, "{\(query),\"use_index\":[\"none\",\"x\"]}", "other")
         #expect(other["warning"]?.asString?.contains("_design/none, x was not used") == true && ids(other).count == 9)
