@@ -78,7 +78,7 @@ extension RouteDescription {
         "GET /_all_dbs": .init(
             "The databases that this listener serves.", ["startkey", "endkey", "inclusive_end", "descending", "limit", "skip"], answer: "Strings"),
         "GET /_session": .init("Who the request comes from.", isOpen: true),
-        "POST /_session": .init("Logs in: the answer sets the cookie AuthSession.", ["next"], body: .login, isOpen: true),
+        "POST /_session": .init("Logs in: the answer sets the cookie AuthSession.", body: .login, isOpen: true),
         "DELETE /_session": .init("Ends the session.", isOpen: true),
     ]
 
