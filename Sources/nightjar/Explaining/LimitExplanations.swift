@@ -65,6 +65,7 @@ extension Explanation {
             "jwt_bytes", "A JSON Web Token is larger than 8 KiB, which no login needs.",
             "Have the issuer put fewer claims into it, such as groups of the user that nobody here asks for."),
         Explanation("jwt_keys", "A file with keys of JSON Web Tokens has more than 64 of them.", "Keep those that tokens are signed with, by the kid in their headers."),
+        Explanation(
             "sessions_per_user", "A user has 100 sessions at a listener already: a further login ends that of his sessions which was not used for longest.",
             "Give each program a user of its own where many share one, or have them end what they no longer need: DELETE /DATABASE/_session. nightjar listener NAME sessions lists them."),
         Explanation(
