@@ -67,13 +67,16 @@ struct Resync: Sendable {
     }
 
     private func list(_ findings: KeyPath<ResyncFigures, [ResyncFigures.Finding]>) -> JSONValue {
-        let all = figures.flatMap { collection, figures in figures[keyPath: findings].map { (collection, $0) } }
-        return .array(
-            all.prefix(ResyncFigures.shown).map { collection, finding in
-                JSONOutput.object([
-                    "collection": .string(collection.description), "id": .string(finding.id.text),
-                    "error": JSONOutput.text(finding.error.isEmpty ? nil : finding.error),
-                ])
-            })
+        var rows: [JSONValue] = []
+        for each in figures {
+            for finding in each.figures[keyPath: findings].prefix(ResyncFigures.shown - rows.count) {
+                rows.append(
+                    JSONOutput.object([
+                        "collection": .string(each.collection.description), "id": .string(finding.id.text),
+                        "error": JSONOutput.text(finding.error.isEmpty ? nil : finding.error),
+                    ]))
+            }
+        }
+        return .array(rows)
     }
 }
