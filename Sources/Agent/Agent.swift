@@ -54,7 +54,9 @@ package actor Agent {
         var waitingForStart: [String] = []
     }
 
-    nonisolated let conflicts = EventHub<ConflictEvent>(kept: EventBuffer.maximumWaiting)
+    nonisolated let conflicts = EventHub<ConflictEvent>(kept: EventQueue.maximumWaiting)
+    /// Of whichever plugin host there is: a reload may make the first one, or another.
+    nonisolated let pluginEvents = EventHub<PluginEvent>(kept: EventQueue.maximumWaiting)
     nonisolated let roster = ReplicatorRoster()
     nonisolated let observers = ReplicatorObservers()
     nonisolated let leaving = LeavingListeners()
@@ -356,14 +358,4 @@ package actor Agent {
     nonisolated var waitingForStart: [String] { shared.withLock { $0.waitingForStart } }
     package nonisolated var settings: AgentSettings { shared.withLock { $0.settings } }
     package nonisolated var isReady: Bool { shared.withLock { $0.isReady } }
-
-    package nonisolated func replicator(_ name: String) throws(AgentError) -> Replicator {
-        guard let found = replicators.first(where: { $0.configuration.name.utf8.elementsEqual(name.utf8) }) else {
-            let names = replicators.map(\.configuration.name)
-            throw AgentError(
-                .notFound,
-                "there is no replicator \"\(name)\"; there \(names.isEmpty ? "are none" : "is \(names.joined(separator: ", "))")")
-        }
-        return found
-    }
 }

@@ -12,14 +12,16 @@ package final class EventProbe: Sendable {
 
     /// Returns when the stream has begun: it tells the status of replicators first, so the agent needs one.
     ///
-    /// - Parameter query: of the request, with its question mark.
-    package init(_ agent: AgentProcess, query: String = "") async throws {
+    /// - Parameters:
+    ///   - query: of the request, with its question mark.
+    ///   - header: a further one of the request.
+    package init(_ agent: AgentProcess, query: String = "", header: String? = nil) async throws {
         let address = agent.admin.address
         let heard = heard
         Task.detached {
             try? await offThread {
                 let socket = try Socket(address)
-                try socket.send(Array("GET /api/events\(query) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+                try socket.send(Array("GET /api/events\(query) HTTP/1.1\r\nHost: localhost\r\n\(header.map { $0 + "\r\n" } ?? "")\r\n".utf8))
                 while !heard.isOver.withLock({ $0 }) {
                     let part = try socket.receive()
                     if part.isEmpty { return }

@@ -15,7 +15,7 @@ enum AdminRouteSummaries {
         "GET api/audit": "who did what; ?limit=",
         "GET api/history": "figures of the last hour",
         "GET api/log": "the last lines of the log",
-        "GET api/events": "server-sent events of status, documents, remotes that went back to a backup, plugins, and what needs attention; ?status=SECONDS&log=true",
+        "GET api/events": "server-sent events of status, documents, remotes that went back to a backup, plugins, and what needs attention; ?status=SECONDS&log=true&last_event_id=ID",
         "POST api/reload": "reads the configuration again",
         "POST api/rehearsal": "runs a resolver over decided conflicts, and touches no data; ?db=",
         "POST api/disconnect/:who": "ends the connections of a user or address",

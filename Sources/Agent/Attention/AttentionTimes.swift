@@ -24,7 +24,7 @@ final class AttentionTimes: Sendable {
     }
 
     private let state = Mutex(State())
-    private let changes = EventHub<AttentionChange>(kept: EventBuffer.maximumWaiting)
+    private let changes = EventHub<AttentionChange>(kept: EventQueue.maximumWaiting)
 
     /// Something has happened of which the next look will tell: it began then, and not when somebody looks.
     func sign(of kind: AttentionKind, _ subject: String, at now: Int64) {

@@ -32,6 +32,7 @@ extension Agent {
         pluginWatch = Task { [weak self] in
             for await event in events {
                 guard let self else { return }
+                pluginEvents.send(event)
                 self.note(event)
                 switch event {
                 case .reloaded, .restored, .returned, .loaded, .parameterFileChanged, .recovered: await self.retryConflicts()

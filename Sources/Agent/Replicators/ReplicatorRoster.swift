@@ -19,6 +19,8 @@ final class ReplicatorRoster: Sendable {
         }
     }
 
+    var current: [Replicator] { state.withLock { $0.replicators } }
+
     /// Those of now, and all of them again after each change. A follower that is slow gets the newest list only.
     func stream() -> AsyncStream<[Replicator]> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
