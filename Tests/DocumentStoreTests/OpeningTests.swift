@@ -239,5 +239,18 @@ import Testing
         var marks = AgeMarks("\(Int64.min) 1 \(Int64.max) 2")
         marks.note(3, now: 2_000_000_000, age: 10)
         #expect(marks.sequence(olderThan: 10, now: 2_000_000_000) == 1)
+        // Days of a mark each ten seconds: few are kept, and they tell each time to a sixth of the age.
+        var waiting = AgeMarks()
+        let end: Int64 = 30_000
+        var isNew = true
+        for n in 1...end { isNew = waiting.note(SequenceNumber(n), now: n * 10) && isNew }
+        #expect(isNew && waiting.marks.count < 2 * AgeMarks.maximum)
+        for sequence in stride(from: Int64(1), to: end, by: 107) {
+            let (age, told) = (end - sequence, end - (waiting.marked(SequenceNumber(sequence)) ?? 0) / 10)
+            #expect(told <= age && told >= age - age / 6 - 1, "\(sequence): \(told) of \(age)")
+        }
+        // What a backup has not is forgotten with it.
+        isNew = waiting.note(5, now: end * 10 + 10)
+        #expect(waiting.marked(6) == nil)
     }
 }

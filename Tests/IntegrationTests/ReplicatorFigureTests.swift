@@ -18,6 +18,18 @@ struct ReplicatorFigureTests {
         try await edge.save("photo", "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":300000}}")
         try await edge.load("n", 4)
         #expect(try await edge.metrics().contains("nightjar_replicator_pending{replicator=\"hub\"} 5\n"))
+        // The bodies, and not the blob.
+        let bytes = try #require(try await edge.replicator("hub")["pending_bytes"]?.asInt64)
+        #expect((50..<1_000).contains(bytes))
+        try await edge.waits("their age is known") { $0["oldest_pending_seconds"]?.asInt64 != nil }
+        try await eventually("it is in the metrics, and the list") {
+            let line = try await edge.metrics().split(separator: "\n").first { $0.hasPrefix("nightjar_replicator_oldest_pending_seconds{replicator=\"hub\"} ") }
+            return line?.hasSuffix(" 0") == false
+        }
+        #expect(try await edge.metrics().contains("nightjar_replicator_pending_bytes{replicator=\"hub\"} \(bytes)\n"))
+        let rows = try await edge.admin.get("/api/replicators/hub/pending").json.asArray ?? []
+        #expect(rows.count == 5 && rows.allSatisfy { $0["since"]?.asString?.hasSuffix("Z") == true }, "\(rows)")
+        #expect(try await edge.command("status").output.contains("hub: \(bytes) B to push, the oldest change for "))
 
         try await edge.post("/api/replicators/hub/start")
         try await eventually("the photo is there") { try await hub.has("photo") }

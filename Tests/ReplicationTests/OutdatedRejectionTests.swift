@@ -24,7 +24,7 @@ struct OutdatedRejectionTests {
         }
 
         filter.become("2") { _, _ in .pass }
-        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 1))
+        #expect(try await replicator.pendingEstimate().count == 1)
         #expect(try await replicator.pendingDocumentIDs().map(\.1) == [low])
         #expect(try await replicator.isPending(low, in: .default))
         guard case .outdated(let noted) = try await replicator.standing(of: low, in: .default).push else {
@@ -54,7 +54,7 @@ struct OutdatedRejectionTests {
         await Replicator(ReplicatorConfiguration(a, .push) { $0.only { $0.pushFilter = filter } }, Hub(b)).run()
         let replicator = Replicator(ReplicatorConfiguration(a, .push), Hub(b))
         #expect(try await replicator.pendingDocumentIDs().map(\.1) == [doc("low")])
-        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 1))
+        #expect(try await replicator.pendingEstimate().count == 1)
     }
 
     @Test func whatThePeerCannotTakeIsSaidInItsPlace() async throws {

@@ -14,11 +14,33 @@ struct PendingTests {
         #expect(await replicate(a, Hub(b), .pull).counts.pulled == 3_000)
         try await a.put("doc-2999", "{\"edited\":true}")
         let replicator = Replicator(ReplicatorConfiguration(a, .push), Hub(b))
-        #expect(try await replicator.pendingEstimate(rows: 2_000) == Replicator.Pending(count: 0, isCapped: true))
-        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 1))
+        #expect(try await replicator.pendingEstimate(rows: 2_000) == Replicator.Pending(isCapped: true))
+        #expect(try await replicator.pendingEstimate().count == 1)
         #expect(try await replicator.pendingDocumentIDs().map(\.1.text) == ["doc-2999"])
         #expect(try await replicator.isPending(doc("doc-2999"), in: .default))
         #expect(try await !replicator.isPending(doc("doc-1"), in: .default))
+    }
+
+    /// Documents carry no time; marks that are made while something waits say when it had come.
+    @Test func ageAndSizeOfWhatWaits() async throws {
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let collection = try #require(a.database.collection(.default))
+        let replicator = Replicator(ReplicatorConfiguration(a, .push), Hub(b))
+        try await a.put("first", "{\"n\":1}")
+        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 1, bytes: 7))
+        try await a.database.noteWaiting(in: collection, now: 1_000)
+        try await a.put("second", "{\"n\":22}")
+        try await a.database.noteWaiting(in: collection, now: 2_000)
+        try await a.put("third", "{}")
+        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 3, bytes: 17, oldest: 1_000))
+        var since: [String: Int64?] = [:]
+        try await replicator.eachPending { for row in $0 { since[row.id.text] = row.since } }
+        #expect(since == ["first": 1_000, "second": 2_000, "third": nil])
+        // An edit makes it young again.
+        try await a.put("first", "{}")
+        #expect(try await replicator.pendingEstimate().oldest == 2_000)
+        await replicator.run()
+        #expect(try await replicator.pendingEstimate() == Replicator.Pending())
     }
 
     /// More named documents than are looked up at a time, in no order.
@@ -29,7 +51,7 @@ struct PendingTests {
         let replicator = Replicator(ReplicatorConfiguration(a, .push) { $0.only { $0.documentIDs = wanted.map { doc($0) } } }, Hub(b))
         #expect(try await Set(replicator.pendingDocumentIDs().map(\.1.text)) == Set(wanted))
         #expect(try await replicator.pendingDocumentIDs().count == wanted.count)
-        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: wanted.count))
+        #expect(try await replicator.pendingEstimate().count == wanted.count)
         await replicator.run()
         #expect(try await replicator.pendingDocumentIDs().isEmpty)
         #expect(try await b.count() == wanted.count)

@@ -203,11 +203,11 @@ struct ReplicationTests {
         let configuration = ReplicatorConfiguration(a, .push)
         let replicator = Replicator(configuration, Hub(b))
         #expect(try await replicator.pendingDocumentIDs().count == 5)
-        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 5))
+        #expect(try await replicator.pendingEstimate().count == 5)
         await replicator.run()
         #expect(try await replicator.pendingDocumentIDs().isEmpty)
         try await a.put("doc-2", "{}", deleted: true)
         #expect(try await replicator.pendingDocumentIDs().map(\.1.text) == ["doc-2"])
-        #expect(try await replicator.pendingEstimate() == Replicator.Pending(count: 1))
+        #expect(try await replicator.pendingEstimate().count == 1)
     }
 }

@@ -39,10 +39,10 @@ struct ReplicatorRoutes: Sendable {
                 return Answer.rows { rows in
                     try await replicator.eachPending { page in
                         try await rows.write(
-                            page.map { Self.report($0.0, $0.1, replicator.waiting.find($0.0, $0.1, .push)) })
+                            page.map { Self.report($0.collection, $0.id, since: $0.since, replicator.waiting.find($0.collection, $0.id, .push)) })
                     }
                     let pulled = replicator.waiting.all.filter { $0.direction == .pull }
-                    if !pulled.isEmpty { try await rows.write(pulled.map { Self.report($0.collection, $0.id, $0) }) }
+                    if !pulled.isEmpty { try await rows.write(pulled.map { Self.report($0.collection, $0.id, since: nil, $0) }) }
                 }
             },
             .get("api/replicators/:name/pending/:id") { request in
@@ -131,15 +131,16 @@ struct ReplicatorRoutes: Sendable {
     }
 
     /// A document that is to be pushed, or could not be had, with the reason if it was tried.
-    private static func report(_ collection: CollectionName, _ id: DocumentID, _ waiting: WaitingDocument?) -> JSONValue {
+    private static func report(_ collection: CollectionName, _ id: DocumentID, since: Int64?, _ waiting: WaitingDocument?) -> JSONValue {
         guard let waiting else {
             return JSONOutput.object([
                 "collection": .string(collection.description), "id": .string(id.text), "direction": .string("push"),
+                "since": JSONOutput.text(since.map { Timestamp.format($0) }),
             ])
         }
         return JSONOutput.object([
             "collection": .string(collection.description), "id": .string(id.text), "direction": .string(waiting.direction.rawValue),
-            "tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since)), "reason": .string("\(waiting.error)"),
+            "tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(min(since ?? waiting.since, waiting.since))), "reason": .string("\(waiting.error)"),
         ])
     }
 

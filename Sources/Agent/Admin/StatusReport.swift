@@ -225,6 +225,10 @@ extension Agent {
             "pending": JSONOutput.number(pending.count),
             // Counting has stopped there; the true number is greater.
             "pending_is_capped": .bool(pending.isCapped),
+            // Of the documents that were counted, without blobs.
+            "pending_bytes": JSONOutput.number(pending.bytes),
+            // How long the oldest of them has waited; null where none waits, or it has just come.
+            "oldest_pending_seconds": pending.oldest.map { JSONOutput.number(max(0, now - $0)) } ?? .null,
             // Documents that are held, now: a filter failed, they are too large, or a blob cannot be had.
             "held": JSONOutput.number(held),
             // Documents that the peer refused, now.

@@ -75,6 +75,7 @@ enum Ageing {
 extension Agent {
     /// Looks now and then at what has become too old, until the task is cancelled.
     nonisolated func watchAges() async {
+        async let _ = markWaiting()
         var examined: [String: SequenceNumber] = [:]
         while !Task.isCancelled {
             try? await environment.time.sleep(seconds: Ageing.interval(settings.databases))

@@ -144,6 +144,10 @@ extension Agent {
             text.add(
                 .gauge, "nightjar_replicator_pending_is_capped", "1 where there are more changes than nightjar_replicator_pending says, or may be.", labels,
                 pending.isCapped ? 1 : 0)
+            text.add(.gauge, "nightjar_replicator_pending_bytes", "Bytes of the documents that wait to be pushed, as far as they are counted; without blobs.", labels, pending.bytes)
+            text.add(
+                .gauge, "nightjar_replicator_oldest_pending_seconds", "How long the oldest change that waits to be pushed has waited; 0 where none waits.", labels,
+                pending.oldest.map { max(0, now - $0) } ?? 0)
         }
         text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent, in all runs.", labels, lifetime.pushed)
         text.add(.counter, "nightjar_replicator_pulled_total", "Documents received, in all runs.", labels, lifetime.pulled)

@@ -37,10 +37,29 @@ struct AgeMarks: Equatable {
         if marks.count > 2 * Self.maximum { marks.removeFirst(marks.count - 2 * Self.maximum) }
     }
 
+    /// Notes that `sequence` is the last one now, however old what has come may become: times are told to a sixth of the age.
+    ///
+    /// - Returns: whether anything has come since the last mark.
+    mutating func note(_ sequence: SequenceNumber, now: Int64) -> Bool {
+        // Of a clock that was wrong, or of what a backup has not.
+        marks.removeAll { $0.time > now || $0.sequence > sequence }
+        guard sequence > marks.last?.sequence ?? 0 else { return false }
+        marks.append((now, sequence))
+        var thinned: [(time: Int64, sequence: SequenceNumber)] = []
+        for (index, mark) in marks.enumerated() {
+            if let before = thinned.last, index + 1 < marks.count, marks[index + 1].time - before.time < (now - marks[index + 1].time) / 6 { continue }
+            thinned.append(mark)
+        }
+        marks = Array(thinned.suffix(2 * Self.maximum))
+        return true
+    }
+
     /// What the marks are made for. Each has its own: those for an age of months are days apart.
     enum Kind: String, CaseIterable {
         case documents = ""
         case tombstones = "_deleted"
+        /// For what waits to be pushed: close together lately, and further apart long ago.
+        case waiting = "_waiting"
 
         func key(_ collection: Collection) -> String { "ages_\(collection.id)\(rawValue)" }
     }
@@ -83,6 +102,18 @@ extension Database {
         let text = marks.text
         if text != own { try await write { try $0.setProperty(key, text) } }
         return marks.sequence(olderThan: age, now: now)
+    }
+
+    /// Notes how far a collection is now, while something of it waits to be pushed.
+    ///
+    /// - Parameter now: seconds since 1970.
+    public func noteWaiting(in collection: Collection, now: Int64) async throws {
+        let key = AgeMarks.Kind.waiting.key(collection)
+        let (before, last) = try await read { (try $0.property(key) ?? "", try $0.lastSequence(collection)) }
+        var marks = AgeMarks(before)
+        guard marks.note(last, now: now) else { return }
+        let text = marks.text
+        try await write { try $0.setProperty(key, text) }
     }
 
     /// Purges documents, each only if it has not changed since.

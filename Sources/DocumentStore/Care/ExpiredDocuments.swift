@@ -44,7 +44,7 @@ extension ReadTransaction {
         return ExpiredDocument(time: statement.integer(0), rule: rule)
     }
 
-    /// A time by which a document had its last change, by the marks of `ttl` and `tombstone_age` (seconds since 1970); nil: none was made since.
+    /// A time by which a document had its last change, by the marks of `ttl`, `tombstone_age` and of what waits (seconds since 1970); nil: none was made since.
     public final func changedBy(_ sequence: SequenceNumber, in collection: Collection) throws(StoreError) -> Int64? {
         var earliest: Int64?
         for kind in AgeMarks.Kind.allCases {

@@ -9,11 +9,31 @@ extension Replicator {
         public var count = 0
         /// Counting has ended there; there are more, or there may be.
         public var isCapped = false
+        /// Of the bodies of those that were counted, without blobs.
+        public var bytes = 0
+        /// A time by which the oldest of them had been written (seconds since 1970); nil where nothing waits, or it has just come.
+        public var oldest: Int64?
 
-        public init(count: Int = 0, isCapped: Bool = false) {
+        public init(count: Int = 0, isCapped: Bool = false, bytes: Int = 0, oldest: Int64? = nil) {
             self.count = count
             self.isCapped = isCapped
+            self.bytes = bytes
+            self.oldest = oldest
         }
+
+        fileprivate mutating func add(_ rows: [ChangeRow], oldest sequence: inout SequenceNumber?) {
+            count += rows.count
+            bytes += rows.reduce(0) { $0 + $1.bodySize }
+            if let first = rows.map(\.sequence).min() { sequence = min(sequence ?? first, first) }
+        }
+    }
+
+    /// A document that waits to be pushed.
+    public struct PendingDocument: Sendable {
+        public var collection: CollectionName
+        public var id: DocumentID
+        /// A time by which it had been written (seconds since 1970); nil where it has just come.
+        public var since: Int64?
     }
 
     /// `pending_limit`: up to here the pending documents of a collection are counted, so that a look at the status stays cheap.
@@ -24,7 +44,7 @@ extension Replicator {
 
     /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, or rejected by a version of the push filter that is not
     /// in force any more, not known to be at the remote, and not rejected by the push filter. All of them, some at a time.
-    public nonisolated func eachPending(_ body: ([(CollectionName, DocumentID)]) async throws -> Void) async throws {
+    public nonisolated func eachPending(_ body: ([PendingDocument]) async throws -> Void) async throws {
         guard configuration.type.pushes else { return }
         let database = configuration.database
         for wanted in configuration.collections {
@@ -46,14 +66,20 @@ extension Replicator {
                     guard let last = rows.last else { break }
                     cursor = last.sequence
                     let open = await stillToPush(rows, wanted)
-                    if !open.isEmpty { try await body(open.map { (wanted.collection, $0.id) }) }
+                    if !open.isEmpty { try await body(dated(open, in: collection)) }
                 }
             }
             try await eachOutdated(wanted, collection, through: start, includeBodies: wanted.pushFilter != nil) { rows in
                 let open = await stillToPush(rows, wanted)
-                if !open.isEmpty { try await body(open.map { (wanted.collection, $0.id) }) }
+                if !open.isEmpty { try await body(dated(open, in: collection)) }
                 return true
             }
+        }
+    }
+
+    private nonisolated func dated(_ rows: [ChangeRow], in collection: Collection) async throws -> [PendingDocument] {
+        try await configuration.database.read { transaction in
+            try rows.map { PendingDocument(collection: collection.name, id: $0.id, since: try transaction.changedBy($0.sequence, in: collection)) }
         }
     }
 
@@ -100,7 +126,7 @@ extension Replicator {
     /// ``eachPending(_:)`` at once.
     public nonisolated func pendingDocumentIDs() async throws -> [(CollectionName, DocumentID)] {
         var pending: [(CollectionName, DocumentID)] = []
-        try await eachPending { pending += $0 }
+        try await eachPending { pending += $0.map { ($0.collection, $0.id) } }
         return pending
     }
 
@@ -109,7 +135,7 @@ extension Replicator {
     public nonisolated func pendingEstimate() async throws -> Pending { try await pendingEstimate(rows: Self.pendingRows) }
 
     /// - Parameter rows: of a collection, looked at.
-    nonisolated func pendingEstimate(rows: Int) async throws -> Pending {
+    package nonisolated func pendingEstimate(rows: Int) async throws -> Pending {
         var pending = Pending()
         guard configuration.type.pushes else { return pending }
         for wanted in configuration.collections {
@@ -117,44 +143,65 @@ extension Replicator {
             let one = try await pendingCount(wanted, collection, rows)
             pending.count += one.count
             pending.isCapped = pending.isCapped || one.isCapped
+            pending.bytes += one.bytes
+            pending.oldest = [pending.oldest, one.oldest].compactMap(\.self).min()
         }
         return pending
     }
 
     private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection, _ rows: Int) async throws -> Pending {
+        var oldest: SequenceNumber?
+        var pending = try await pendingRows(wanted, collection, rows, oldest: &oldest)
+        if pending.count > Self.pendingLimit {
+            pending.count = Self.pendingLimit
+            pending.isCapped = true
+        }
+        if let oldest { pending.oldest = try await configuration.database.read { try $0.changedBy(oldest, in: collection) } }
+        return pending
+    }
+
+    private nonisolated func pendingRows(
+        _ wanted: CollectionReplication, _ collection: Collection, _ limit: Int, oldest: inout SequenceNumber?
+    ) async throws -> Pending {
         let database = configuration.database
         let id = configuration.checkpointID(of: wanted, privateUUID: database.privateUUID)
         let key = configuration.remoteKey
         let start = try await database.read { transaction in
             try transaction.checkpoint(id: id, collection: collection).map { CheckpointBody(parsing: $0.body).local } ?? 0
         }
-        var (count, looked) = (0, 0)
+        var pending = Pending()
+        var looked = 0
         for ids in Self.parts(of: wanted.documentIDs) {
             var since = start
             // A read for each page: whoever waits for a reader of the database waits for a page only.
             while true {
                 let from = since
-                let page = try await database.read { transaction -> (rows: Int, open: Int, last: SequenceNumber)? in
-                    guard try transaction.lastSequence(collection) > from else { return nil }
-                    let rows = try transaction.changes(
+                let page = try await database.read { transaction -> [ChangeRow] in
+                    guard try transaction.lastSequence(collection) > from else { return [] }
+                    return try transaction.changes(
                         collection, since: from, limit: Self.page, includeBodies: false, ids: ids, remote: transaction.existingRemote(for: key))
-                    return rows.last.map { (rows.count, rows.count { $0.remoteRevision != $0.revision }, $0.sequence) }
                 }
-                guard let page else { break }
-                since = page.last
-                count += page.open
-                looked += page.rows
-                if count > Self.pendingLimit { return Pending(count: Self.pendingLimit, isCapped: true) }
-                if looked >= rows { return Pending(count: count, isCapped: true) }
+                guard let last = page.last else { break }
+                since = last.sequence
+                pending.add(page.filter { $0.remoteRevision != $0.revision }, oldest: &oldest)
+                looked += page.count
+                if pending.count > Self.pendingLimit { return pending }
+                if looked >= limit {
+                    pending.isCapped = true
+                    return pending
+                }
             }
         }
-        var isCapped = false
+        var (outdated, oldestOutdated) = (Pending(), oldest)
+        let counted = pending.count
         try await eachOutdated(wanted, collection, through: start, includeBodies: false) { rows in
-            count += rows.count
-            isCapped = count > Self.pendingLimit
-            return !isCapped
+            outdated.add(rows, oldest: &oldestOutdated)
+            return counted + outdated.count <= Self.pendingLimit
         }
-        return isCapped ? Pending(count: Self.pendingLimit, isCapped: true) : Pending(count: count)
+        oldest = oldestOutdated
+        pending.count += outdated.count
+        pending.bytes += outdated.bytes
+        return pending
     }
 
     /// Documents that are held because a filter failed, they are too large, or a blob cannot be taken or given, both directions. All of them, some at a time.

@@ -85,7 +85,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             case .resume: show(try await agent.request("POST", "\(path)/resume"), "resumed")
             case .pending:
                 guard let id else {
-                    return try await list("\(path)/pending", at: agent, ["collection", "id", "direction", "reason"], none: "nothing is pending")
+                    return try await list("\(path)/pending", at: agent, ["collection", "id", "direction", "since", "reason"], none: "nothing is pending")
                 }
                 let query = collection.map { "?collection=\(PercentEncoding.encode($0))" } ?? ""
                 let answer = try await agent.request("GET", "\(path)/pending/\(PercentEncoding.encode(id))\(query)")

@@ -158,6 +158,9 @@ enum StatusText {
             for reason in rows(replicator, "attention").dropFirst(replicator["error"]?["transient"]?.asBool == false ? 1 : 0) where tellsAttention {
                 notes += "\(string(replicator["name"])): attention: \(string(reason))\n"
             }
+            if let seconds = replicator["oldest_pending_seconds"]?.asInt64 {
+                notes += "\(string(replicator["name"])): \(bytes(replicator["pending_bytes"])) to push, the oldest change for \(Plural.count(seconds, "second"))\n"
+            }
             notes += bandwidth("bandwidth", "its connections", of: replicator)
             if let time = replicator["resumes_at"]?.asString {
                 let name = string(replicator["name"])
