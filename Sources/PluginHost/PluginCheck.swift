@@ -16,22 +16,24 @@ package struct PluginCheck: Sendable {
     ///   - mayBeAbsent: nobody named the folder, and there is nothing in it where it is not there.
     ///   - versionsFolder: where an agent keeps versions that were in force: what has passed its tests there is not proved again, as at its
     ///     start; nil has everything proved.
+    ///   - seal: whose signatures the files of the folder need; nil: they need none.
     package static func run(
         folder: String, mayBeAbsent: Bool = false, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
-        proof: any PluginProof = NoPluginProof(), versionsFolder: String? = nil, supplied: [SuppliedPlugin] = [], environment: Environment
+        proof: any PluginProof = NoPluginProof(), versionsFolder: String? = nil, supplied: [SuppliedPlugin] = [], seal: PluginSeal? = nil,
+        environment: Environment
     ) async throws(PluginError) -> PluginCheck {
         try await environment.runPlugin(name: "plugin-check", stackBytes: limits.stackBytes) {
             PluginCheck(
                 folder: AbsolutePath.make(folder), mayBeAbsent, configurationFolder.map(AbsolutePath.make), limits, proof,
-                VersionStore(folder: versionsFolder.map(AbsolutePath.make), limits: limits), supplied, environment)
+                VersionStore(folder: versionsFolder.map(AbsolutePath.make), limits: limits), supplied, seal, environment)
         }
     }
 
     private init(
         folder: String, _ mayBeAbsent: Bool, _ configurationFolder: String?, _ limits: PluginHostLimits, _ proof: any PluginProof,
-        _ store: VersionStore, _ supplied: [SuppliedPlugin], _ environment: Environment
+        _ store: VersionStore, _ supplied: [SuppliedPlugin], _ seal: PluginSeal?, _ environment: Environment
     ) {
-        let scan = FolderScan.read(folder, limits, supplied: supplied, mayBeAbsent: mayBeAbsent)
+        let scan = FolderScan.read(folder, limits, seal: seal, supplied: supplied, mayBeAbsent: mayBeAbsent)
         var problems = scan.problems + scan.refused.values
         if let failure = scan.failure { problems.append(PluginProblem(file: "", message: failure)) }
         var versions: [String: LoadedVersion] = [:]

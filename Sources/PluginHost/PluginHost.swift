@@ -20,16 +20,18 @@ package final class PluginHost: Sendable {
     ///   - versionsFolder: where versions that were in force are kept, for a rollback and for a start with a file that is refused;
     ///     nil keeps none. Made when needed, in a folder that is there.
     ///   - supplied: plugins from elsewhere, asked for at each reading of the folder; they take the place of files.
+    ///   - seal: whose signatures the files of the folder need, asked for at each reading; nil: they need none.
     ///   - environment: its monotonic clock is the one that breakers and limits go by.
     package init(
         folder: String, only: String? = nil, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         services: any PluginServices = NoPluginServices(), proof: any PluginProof = NoPluginProof(),
-        versionsFolder: String? = nil, supplied: @escaping @Sendable () -> [SuppliedPlugin] = { [] }, logger: Logger = Logger(label: "plugin"),
+        versionsFolder: String? = nil, supplied: @escaping @Sendable () -> [SuppliedPlugin] = { [] },
+        seal: @escaping @Sendable () -> PluginSeal? = { nil }, logger: Logger = Logger(label: "plugin"),
         environment: Environment
     ) throws(PluginError) {
         core = try HostCore(
             folder: folder, only: only, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof,
-            versionsFolder: versionsFolder, supplied: supplied, logger: logger, environment: environment)
+            versionsFolder: versionsFolder, supplied: supplied, seal: seal, logger: logger, environment: environment)
         do {
             supervisor = try Supervisor(core)
         } catch {

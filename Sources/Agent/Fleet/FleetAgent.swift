@@ -45,8 +45,7 @@ extension Agent {
 
     /// From now on these settings say whose documents count; plugins that they do not vouch for end.
     func followFleet(_ settings: AgentSettings) async {
-        guard let store = fleetStore else { return }
-        store.follow(settings.fleet ?? FleetSettings())
+        fleetStore?.follow(settings.fleet ?? FleetSettings())
         _ = await plugins?.reload()
     }
 

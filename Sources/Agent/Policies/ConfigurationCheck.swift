@@ -52,7 +52,7 @@ package enum ConfigurationCheck {
         let check = try await PluginCheck.run(
             folder: folder, mayBeAbsent: !isOperators, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
             proof: ProofByTests(), versionsFolder: testsAll ? nil : settings.pluginVersionsFolder, supplied: try suppliedPlugins(settings),
-            environment: environment)
+            seal: settings.pluginSeal, environment: environment)
         report.plugins = check.plugins
         if found == nil {
             let names = Set(check.plugins.map(\.name) + check.problems.map { pluginName($0.file) })

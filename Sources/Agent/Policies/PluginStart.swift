@@ -24,7 +24,8 @@ extension Agent {
         let host = try PluginHost(
             folder: folder, configurationFolder: settings.folder, limits: limits,
             services: DatabaseServices(states: states, meters: meters) { [weak self] in self?.database($0) }, proof: ProofByTests(),
-            versionsFolder: settings.pluginVersionsFolder, supplied: { [weak self] in self?.fleetStore?.plugins ?? [] }, logger: logger, environment: environment)
+            versionsFolder: settings.pluginVersionsFolder, supplied: { [weak self] in self?.fleetStore?.plugins ?? [] },
+            seal: { [weak self] in self?.settings.pluginSeal }, logger: logger, environment: environment)
         shared.withLock { $0.plugins = host }
         await host.start(
             using: Set(ConfigurationCheck.uses(settings, []).map(\.0.plugin.value)), barring: fleetStore?.distrustedPlugins ?? [])

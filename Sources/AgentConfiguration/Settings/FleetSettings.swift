@@ -10,6 +10,8 @@ package struct FleetSettings: Sendable, ConfigurationSection {
     package var accept: [Kind] = []
     /// Settings that fragments may set, each with all that is below it. Default: none.
     package var acceptConfig: [Located<String>] = []
+    /// Whether files of the plugins folder count only with a signature by one of `keys`. Default: false.
+    package var requiresSigned = false
     /// This gateway's name in the fleet. Default: nil, the peer id.
     package var id: String?
     package var labels: [String] = []
@@ -30,6 +32,8 @@ package struct FleetSettings: Sendable, ConfigurationSection {
         Key("accept_config", \.acceptConfig, Form.text("a setting").located.list(of: "settings"),
             "Settings of this configuration that signed fragments may set, each with all that is below it: log, plugin_limits, "
                 + "replicators.*.collections.*.push_filter. * is any name. Absent: none. Sections of databases, listeners and replicators are neither added nor taken out."),
+        Key("require_signed", \.requiresSigned, Form<Bool>.boolean,
+            "Takes a plugin of the plugins folder only with a signature by one of keys beside it, NAME.lua.sig, as nightjar plugin sign writes it."),
         Key("id", optional: \.id, Form.text(.name), "This agent's name in the fleet; where the hub asks for a login, its user name. Absent: its peer id."),
         Key("labels", \.labels, Form.text(.name).list(of: "labels"), "Groups that this agent is in; what is published for one of them is for it."),
         Key("publishers", \.publishers, Form.text("a user name").list(of: "user names"),
@@ -43,6 +47,7 @@ package struct FleetSettings: Sendable, ConfigurationSection {
             guard let problem = SettingPattern(setting.value).problem else { continue }
             reading.report(at: setting.position, "accept_config: \(ValueQuoting.quoted(setting.value)) names nothing that a fragment may set: \(problem)")
         }
+        if requiresSigned, keys.isEmpty { reading.report(at: position, "\"require_signed\" needs \"keys\": nothing is believed without a signature") }
         guard let key = !accept.isEmpty ? "accept" : !acceptConfig.isEmpty ? "accept_config" : nil else { return }
         if database.value.isEmpty { reading.report(at: position, "\"\(key)\" needs \"database\": where the documents arrive") }
         if keys.isEmpty { reading.report(at: position, "\"\(key)\" needs \"keys\": nothing is believed without a signature") }

@@ -15,8 +15,10 @@ struct FolderScan {
 
     /// Reads the folder. All files come from the folder that was there at the beginning, also when a link to it is flipped meanwhile.
     ///
-    /// - Parameter only: the one plugin that is looked for, with `lib`, whatever else is in the folder; nil for all.
-    static func read(_ folder: String, _ limits: PluginHostLimits, only: String? = nil) -> FolderScan {
+    /// - Parameters:
+    ///   - only: the one plugin that is looked for, with `lib`, whatever else is in the folder; nil for all.
+    ///   - seal: whose signatures count; nil where none is needed.
+    static func read(_ folder: String, _ limits: PluginHostLimits, only: String? = nil, seal: PluginSeal? = nil) -> FolderScan {
         var scan = FolderScan()
         do {
             let root = try Descriptor(folder, flags: O_DIRECTORY)
@@ -24,6 +26,7 @@ struct FolderScan {
             var reader = FolderReader(root: root.number, rootPath: try root.realPath(), limits: limits)
             if let only { reader.readOnly(only) } else { reader.readAll() }
             scan.take(reader)
+            if let seal { scan.check(seal, at: root.number, try root.realPath()) }
         } catch {
             scan.root = nil
             scan.failure = "the plugins folder \(folder) cannot be read: \(error.message)"

@@ -40,8 +40,8 @@ extension FolderScan {
     /// With the plugins that come from elsewhere in the place of those of their names.
     ///
     /// - Parameter mayBeAbsent: a folder that is not there has nothing in it, and nobody meant it to be there.
-    static func read(_ folder: String, _ limits: PluginHostLimits, only: String? = nil, supplied: [SuppliedPlugin], mayBeAbsent: Bool = false) -> FolderScan {
-        var scan = mayBeAbsent && access(folder, F_OK) != 0 ? FolderScan() : read(folder, limits, only: only)
+    static func read(_ folder: String, _ limits: PluginHostLimits, only: String? = nil, seal: PluginSeal? = nil, supplied: [SuppliedPlugin], mayBeAbsent: Bool = false) -> FolderScan {
+        var scan = mayBeAbsent && access(folder, F_OK) != 0 ? FolderScan() : read(folder, limits, only: only, seal: seal)
         for plugin in supplied {
             scan.refused[plugin.name] = nil
             scan.sources[plugin.name] = plugin.source

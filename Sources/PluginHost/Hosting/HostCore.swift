@@ -17,6 +17,8 @@ final class HostCore: Sendable {
     let versionsFolder: String?
     /// Asked at each reading of the folder.
     let supplied: @Sendable () -> [SuppliedPlugin]
+    /// Asked at each reading of the folder, too.
+    let seal: @Sendable () -> PluginSeal?
     let pool: PluginWorkers
     /// What the configuration uses, at a start: those are served although their file is gone, as long as nobody has used them yet. Nil
     /// where everything counts as used.
@@ -33,13 +35,14 @@ final class HostCore: Sendable {
 
     init(
         folder: String, only: String?, configurationFolder: String?, limits: PluginHostLimits, services: any PluginServices, proof: any PluginProof,
-        versionsFolder: String?, supplied: @escaping @Sendable () -> [SuppliedPlugin], logger: Logger, environment: Environment
+        versionsFolder: String?, supplied: @escaping @Sendable () -> [SuppliedPlugin], seal: @escaping @Sendable () -> PluginSeal?, logger: Logger, environment: Environment
     ) throws(PluginError) {
         self.folder = Self.absolute(folder)
         self.only = only
         self.limits = limits
         self.services = services
         self.supplied = supplied
+        self.seal = seal
         self.proof = proof
         self.logger = logger
         self.environment = environment

@@ -33,14 +33,14 @@ final class Reloader {
 
     /// Reads the folder and changes what has to change.
     func rescan(_ demand: Demand, _ watch: inout FolderWatch) -> [ReloadVerdict] {
-        var scan = FolderScan.read(core.folder, core.limits, only: core.only, supplied: core.supplied())
+        var scan = FolderScan.read(core.folder, core.limits, only: core.only, seal: core.seal(), supplied: core.supplied())
         // Watches first, contents second: what changes after the reading is noticed. A folder found by the reading is
         // watched and everything read again.
         var watched: [String] = []
         for _ in 0..<5 where watched != scan.directories || watched.isEmpty {
             watch.watch(folder: core.folder, directories: scan.directories, files: parameterFilePaths())
             watched = scan.directories
-            scan = FolderScan.read(core.folder, core.limits, only: core.only, supplied: core.supplied())
+            scan = FolderScan.read(core.folder, core.limits, only: core.only, seal: core.seal(), supplied: core.supplied())
             if watched.isEmpty { break }
         }
         reportFolder(scan)

@@ -10,7 +10,7 @@ struct PluginCommand: AsyncParsableCommand {
         commandName: "plugin", abstract: "Makes, tests, tries out, lists and steers plugins.",
         subcommands: [
             List.self, PluginNewCommand.self, Check.self, PluginTestCommand.self, PluginRunCommand.self, PluginReloadCommand.self,
-            PluginRollbackCommand.self, PluginRetryCommand.self,
+            PluginRollbackCommand.self, PluginRetryCommand.self, PluginSignCommand.self,
         ])
 
     struct List: AsyncParsableCommand {
@@ -77,7 +77,7 @@ struct PluginCommand: AsyncParsableCommand {
     static func check(_ settings: AgentSettings) async throws -> PluginCheck {
         try await PluginCheck.run(
             folder: try folder(settings), configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
-            proof: ProofByTests(), environment: .system)
+            proof: ProofByTests(), seal: settings.pluginSeal, environment: .system)
     }
 
     static func show(_ plugins: [PluginListing]) {

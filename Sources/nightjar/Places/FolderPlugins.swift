@@ -18,7 +18,7 @@ actor FolderPlugins {
             let made = try PluginHost(
                 folder: folder, configurationFolder: settings.folder, limits: PluginHostLimits(settings.pluginLimits),
                 services: DatabaseServices { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },
-                logger: Logger(label: "plugin") { _ in SwiftLogNoOpLogHandler() }, environment: .system)
+                seal: { [settings] in settings.pluginSeal }, logger: Logger(label: "plugin") { _ in SwiftLogNoOpLogHandler() }, environment: .system)
             host = made
             await made.start()
         }

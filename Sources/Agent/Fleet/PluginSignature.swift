@@ -1,0 +1,33 @@
+import AgentConfiguration
+import Documents
+import Encodings
+import PluginHost
+import TLS
+
+/// The signature of a plugin in the plugins folder, by a key as the fleet's documents have them.
+package enum PluginSignature {
+    /// A signature's file.
+    package static func make(of message: [UInt8], with key: PrivateKey) throws -> [UInt8] {
+        guard let verifying = key.verifyingKey else { throw AgentError(.invalid, "an Ed25519 key is needed: nightjar fleet keygen FILE") }
+        let signature = try key.sign(message)
+        return JSONOutput.object(["key": .string("\(verifying)"), "signature": .string(Base64.encode(signature))]).serialize() + [UInt8(ascii: "\n")]
+    }
+
+    /// Why it does not count; nil where it does.
+    static func problem(_ file: [UInt8], of message: [UInt8], trusting keys: [VerifyingKey]) -> String? {
+        guard let json = try? JSONValue(parsing: file), let key = json["key"]?.asString.flatMap({ VerifyingKey($0) }),
+            let signature = json["signature"]?.asString.flatMap({ Base64.decode($0) })
+        else { return "is no signature: expected JSON with \"key\" and \"signature\"" }
+        guard keys.contains(key) else { return "is by \(key), which fleet.keys does not name" }
+        return key.accepts(signature, of: message) ? nil : "does not fit: a file of the plugin was changed since it was signed, or \(key) has not signed it"
+    }
+}
+
+extension AgentSettings {
+    /// Whose signatures the files of the plugins folder need; nil: they need none.
+    package var pluginSeal: PluginSeal? {
+        guard let fleet, fleet.requiresSigned else { return nil }
+        let keys = fleet.keys.compactMap { VerifyingKey($0.value) }
+        return PluginSeal { PluginSignature.problem($0, of: $1, trusting: keys) }
+    }
+}
