@@ -9,6 +9,7 @@ final class ListenerSecurity: Sendable {
     private let roots: ReloadableFiles<[Certificate]>?
     private let revoked: ReloadableFiles<[RevocationList]>?
     private let mode: ClientCertificates.Mode
+    private let minimum: TLSVersion
     private let context: CurrentContext
 
     init(_ settings: ListenerSettings, store: KeyStore, logger: Logger) throws(ConfigurationProblem) {
@@ -30,8 +31,9 @@ final class ListenerSecurity: Sendable {
             case .request: .request
             case .require: .require
             }
+        minimum = TLSVersion(settings.minimumTLS.value)
         do throws(TLSError) {
-            context = CurrentContext(try Self.context(identity.current, ClientCertificates(mode, roots, revoked)))
+            context = CurrentContext(try Self.context(identity.current, ClientCertificates(mode, roots, revoked), minimum))
         } catch { throw ConfigurationProblem(at: position, "\(name): \(error)") }
     }
 
@@ -65,17 +67,22 @@ final class ListenerSecurity: Sendable {
         let hasRevoked = TLSFileReload.run("crl", logger) { () throws(TLSFileError) in try revoked?.reload() }
         guard hasIdentity || hasRoots || hasRevoked else { return false }
         do throws(TLSError) {
-            context.replace(with: try Self.context(identity.current, ClientCertificates(mode, roots, revoked)))
+            context.replace(with: try Self.context(identity.current, ClientCertificates(mode, roots, revoked), minimum))
             logger.notice("new connections use the TLS files as they are now", metadata: ["identity": "\(identity.current)"])
         } catch { logger.error("TLS goes on as before: \(error)") }
         return hasRoots || hasRevoked
     }
 
-    private static func context(_ identity: Identity, _ clients: ClientCertificates) throws(TLSError) -> TLSContext {
+    private static func context(_ identity: Identity, _ clients: ClientCertificates, _ minimum: TLSVersion) throws(TLSError) -> TLSContext {
         var options = TLSServerOptions(identity: identity)
         options.clientCertificates = clients
+        options.minimum = minimum
         return try TLSContext(server: options)
     }
+}
+
+extension TLSVersion {
+    init(_ setting: MinimumTLS) { self = setting == .v1_3 ? .v1_3 : .v1_2 }
 }
 
 extension ClientCertificates {

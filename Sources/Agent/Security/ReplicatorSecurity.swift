@@ -20,6 +20,7 @@ package final class ReplicatorSecurity: Sendable {
     private let revoked: ReloadableFiles<[RevocationList]>?
     private let publicKeys: [CertificatePin]
     private let acceptsOnlySelfSigned: Bool
+    private let minimum: TLSVersion
     /// `unsafe_skip_server_certificate_verification`.
     let isUnsafe: Bool
     let identity: IdentitySource?
@@ -42,6 +43,7 @@ package final class ReplicatorSecurity: Sendable {
         }
         publicKeys = keys
         acceptsOnlySelfSigned = settings.acceptOnlySelfSignedServerCertificate.value
+        minimum = TLSVersion(settings.minimumTLS.value)
         isUnsafe = settings.unsafeSkipServerCertificateVerification.value
         do throws(TLSFileError) { pinFiles = files.isEmpty ? nil : try .certificates(files) } catch {
             throw ConfigurationProblem(
@@ -63,7 +65,7 @@ package final class ReplicatorSecurity: Sendable {
         do throws(TLSError) {
             context = CurrentContext(
                 try Self.context(
-                    publicKeys, pinFiles?.current, roots?.current, revoked?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))
+                    publicKeys, pinFiles?.current, roots?.current, revoked?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current, minimum))
         } catch { throw ConfigurationProblem(at: settings.target.position, "\(name): \(error)") }
     }
 
@@ -100,7 +102,7 @@ package final class ReplicatorSecurity: Sendable {
         do throws(TLSError) {
             context.replace(
                 with: try Self.context(
-                    publicKeys, pinFiles?.current, roots?.current, revoked?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current))
+                    publicKeys, pinFiles?.current, roots?.current, revoked?.current, acceptsOnlySelfSigned, isUnsafe, identity?.current, minimum))
             logger.notice("the next connection uses the TLS files as they are now")
             return true
         } catch {
@@ -130,12 +132,14 @@ package final class ReplicatorSecurity: Sendable {
 
     private static func context(
         _ keys: [CertificatePin], _ pinned: [Certificate]?, _ roots: [Certificate]?, _ revoked: [RevocationList]?,
-        _ selfSigned: Bool, _ isUnsafe: Bool, _ identity: Identity?
+        _ selfSigned: Bool, _ isUnsafe: Bool, _ identity: Identity?, _ minimum: TLSVersion
     ) throws(TLSError) -> TLSContext {
         let authentication = ServerAuthentication(
             pins: keys + (pinned ?? []).map { .certificate($0) }, acceptsOnlySelfSigned: selfSigned, extraRoots: roots ?? [],
             revocationLists: revoked ?? [],
             unsafelySkipsVerification: isUnsafe)
-        return try TLSContext(client: TLSClientOptions(serverAuthentication: authentication, identity: identity))
+        var options = TLSClientOptions(serverAuthentication: authentication, identity: identity)
+        options.minimum = minimum
+        return try TLSContext(client: options)
     }
 }

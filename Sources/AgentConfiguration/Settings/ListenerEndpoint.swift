@@ -20,6 +20,7 @@ extension ListenerSettings {
         let why = "is of listeners on a port; this one has an endpoint"
         if port.position != .none { reading.report(at: port.position, "\"port\" \(why)") }
         if let interface { reading.report(at: interface.position, "\"interface\" \(why)") }
+        if minimumTLS.position != .none { reading.report(at: minimumTLS.position, "\"min_tls_version\" \(why)") }
         if let identity { reading.report(at: identity.position, "\"identity\" \(why)") }
         if advertise.value != .no { reading.report(at: advertise.position, "\"advertise\" \(why)") }
         if let bandwidth { reading.report(at: bandwidth.position, "\"bandwidth\" \(why)") }

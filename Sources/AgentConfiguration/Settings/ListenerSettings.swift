@@ -20,6 +20,8 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
     package var interface: Located<String>?
     /// Clear text. Default false.
     package var disableTLS = Located(false)
+    /// Default 1.2.
+    package var minimumTLS = Located(MinimumTLS.v1_2)
     /// Default: nil, an anonymous self-signed certificate that is kept for the next start.
     package var identity: IdentityReference?
     /// Who decides which peers may connect. Default: nil, everybody, which only a listener on loopback may leave unsaid.
@@ -93,6 +95,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
         Key("mode", optional: \.mode, Form<Int>.fileMode.located, "File mode of the endpoint's Unix domain socket. Absent: 0600."),
         Key("interface", optional: \.interface, Form.text(.interface).located, "Network interface by name or address. A name stands for the addresses that the interface has at the time: the listener follows them, and waits while there are none. Absent: all."),
         Key("disable_tls", \.disableTLS, Form<Bool>.boolean.located, "Clear text (ws) instead of TLS (wss)."),
+        Key("min_tls_version", \.minimumTLS, Form<MinimumTLS>.choice.located, "The oldest version of TLS that peers may speak."),
         Key("identity", optional: \.identity, .identity,
             "Label in the key store, certificate and key files, or a pkcs11: URI. Absent: anonymous self-signed, kept for the next start."),
         Key("authenticator", optional: \.authentication, .listenerAuthenticator,
@@ -152,6 +155,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
         let place = disableTLS.position
         let why = "needs TLS, but \"disable_tls\" is true (line \(place.line), column \(place.column)): remove one of them"
         if let identity { reading.report(at: identity.position, "\"identity\" \(why)") }
+        if minimumTLS.position != .none { reading.report(at: minimumTLS.position, "\"min_tls_version\" \(why)") }
         if clientCertificates.value != .none { reading.report(at: clientCertificates.position, "\"client_certificates\" \(why)") }
         if let root = roots.first { reading.report(at: root.position, "\"roots\" \(why)") }
         if let list = revocationLists.first { reading.report(at: list.position, "\"crl\" \(why)") }

@@ -41,6 +41,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var revocationLists: [Located<String>] = []
     /// Takes any certificate, so that anybody on the way can read and change everything. For tests only. Default false.
     package var unsafeSkipServerCertificateVerification = Located(false)
+    /// Default 1.2.
+    package var minimumTLS = Located(MinimumTLS.v1_2)
     /// Names or addresses of the interfaces that connections leave by: the first that reaches the other side. Default: none, the system's choice.
     package var networkInterfaces: [Located<String>] = []
     /// The proxy that connections are made through. Default: nil, none.
@@ -109,6 +111,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
             "PEM files of revocation lists of the servers' authorities; read again when they change."),
         Key("unsafe_skip_server_certificate_verification", \.unsafeSkipServerCertificateVerification, Form<Bool>.boolean.located,
             "Takes any server certificate: anybody on the way can read and change everything. For tests only."),
+        Key("min_tls_version", \.minimumTLS, Form<MinimumTLS>.choice.located, "The oldest version of TLS that the server may speak."),
         Key(
             "network_interface", \.networkInterfaces, .networkInterfaces,
             "Interface by name or address that connections leave by; or a list: each connection is tried over the first, then the next where the other side "
@@ -169,6 +172,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
             }
             if let root = roots.first { refuse("roots", at: root.position, "needs TLS (wss or https)", &reading) }
             if let list = revocationLists.first { refuse("crl", at: list.position, "needs TLS (wss or https)", &reading) }
+            if minimumTLS.position != .none { refuse("min_tls_version", at: minimumTLS.position, "needs TLS (wss or https)", &reading) }
             if unsafeSkipServerCertificateVerification.value {
                 refuse("unsafe_skip_server_certificate_verification", at: unsafeSkipServerCertificateVerification.position,
                     "needs TLS (wss or https)", &reading)

@@ -13,7 +13,7 @@ enum HandshakeErrors {
         switch reasons.first {
         case SSL_R_UNSUPPORTED_PROTOCOL?, SSL_R_VERSION_TOO_LOW?, SSL_R_UNKNOWN_PROTOCOL?:
             return TLSError(
-                .handshakeFailed, "the peer speaks no TLS 1.2 or 1.3", reason: text, advice: "older versions are refused: update the peer")
+                .handshakeFailed, "the peer speaks no TLS 1.2 or 1.3", reason: text, advice: "older versions are refused: update the peer; min_tls_version: 1.3 refuses 1.2, too")
         case SSL_R_NO_SHARED_CIPHER?, SSL_R_NO_CIPHERS_AVAILABLE?, SSL_R_NO_SHARED_GROUPS?, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM?:
             return TLSError(
                 .handshakeFailed, "the peer and this side have no cipher in common", reason: text,
@@ -53,7 +53,7 @@ enum HandshakeErrors {
                 .certificateRejected, "the client does not trust this listener's certificate", reason: text,
                 advice: "pin the certificate at the client, or use one whose root the client trusts")
         case 70:
-            return TLSError(.handshakeFailed, "the peer wants another version of TLS than 1.2 and 1.3", reason: text)
+            return TLSError(.handshakeFailed, "the peer wants another version of TLS than is spoken here: 1.2 and 1.3, or 1.3 alone with min_tls_version", reason: text)
         case 40, 71:
             return TLSError(
                 .handshakeFailed, "the peer found no common ground", reason: text,

@@ -3,7 +3,7 @@ import COpenSSL
 /// What all TLS connections of one listener or one replicator share: identity, trust, ciphers. It never changes; a reload
 /// makes another one.
 ///
-/// Floor TLS 1.2, 1.3 where the peer has it; ephemeral keys and authenticated ciphers only; no compression, no
+/// Floor TLS 1.2, or 1.3 where that is asked for; 1.3 where the peer has it; ephemeral keys and authenticated ciphers only; no compression, no
 /// renegotiation; ALPN `http/1.1`.
 package final class TLSContext: Sendable {
     /// The `SSL_CTX`, owned by this object.
@@ -25,7 +25,7 @@ package final class TLSContext: Sendable {
     package convenience init(server options: TLSServerOptions) throws(TLSError) {
         try self.init(
             isClient: false, limits: options.limits, identity: options.identity, client: nil, sessions: nil,
-            clientCertificates: options.clientCertificates, securityLevel: options.securityLevel)
+            clientCertificates: options.clientCertificates, minimum: options.minimum, securityLevel: options.securityLevel)
     }
 
     /// For replicators and HTTP clients.
@@ -33,12 +33,13 @@ package final class TLSContext: Sendable {
         try self.init(
             isClient: true, limits: options.limits, identity: options.identity,
             client: try ServerJudge(options.serverAuthentication, limits: options.limits),
-            sessions: SessionCache(capacity: options.limits.sessions), clientCertificates: .none, securityLevel: options.securityLevel)
+            sessions: SessionCache(capacity: options.limits.sessions), clientCertificates: .none, minimum: options.minimum,
+            securityLevel: options.securityLevel)
     }
 
     private init(
         isClient: Bool, limits: TLSConnectionLimits, identity: Identity?, client: ServerJudge?, sessions: SessionCache?,
-        clientCertificates: ClientCertificates, securityLevel: Int32
+        clientCertificates: ClientCertificates, minimum: TLSVersion, securityLevel: Int32
     ) throws(TLSError) {
         OpenSSLErrors.clear()
         guard let handle = SSL_CTX_new(isClient ? TLS_client_method() : TLS_server_method()) else {
@@ -52,6 +53,7 @@ package final class TLSContext: Sendable {
         self.clientCertificates = clientCertificates
         SSL_CTX_set_security_level(handle, securityLevel)
         try Self.check(nightjar_ssl_ctx_harden(handle), "TLS 1.2 and 1.3 cannot be enabled")
+        if minimum == .v1_3 { try Self.check(nightjar_ssl_ctx_min_version(handle, TLS1_3_VERSION), "TLS 1.3 cannot be asked for") }
         try Self.check(SSL_CTX_set_cipher_list(handle, Self.ciphers), "the ciphers of TLS 1.2 are not available")
         try Self.check(SSL_CTX_set_ciphersuites(handle, Self.suites), "the ciphers of TLS 1.3 are not available")
         try Self.check(nightjar_ssl_ctx_groups(handle, "X25519:P-256:P-384"), "the curves are not available")

@@ -1,8 +1,14 @@
+/// The oldest version of TLS that is spoken.
+package enum TLSVersion: Sendable {
+    case v1_2, v1_3
+}
+
 /// What a listener needs for TLS.
 package struct TLSServerOptions: Sendable {
     package var identity: Identity
     package var clientCertificates = ClientCertificates.none
     package var limits = TLSConnectionLimits()
+    package var minimum = TLSVersion.v1_2
     /// OpenSSL's: 2 asks for 112 bits of strength (RSA of 2,048 bits). Lowered only to test what clients make of weak keys.
     var securityLevel: Int32 = 2
 
@@ -17,6 +23,7 @@ package struct TLSClientOptions: Sendable {
     /// Shown to servers that ask for a client certificate.
     package var identity: Identity?
     package var limits = TLSConnectionLimits()
+    package var minimum = TLSVersion.v1_2
     var securityLevel: Int32 = 2
 
     package init(serverAuthentication: ServerAuthentication = ServerAuthentication(), identity: Identity? = nil) {

@@ -8,7 +8,7 @@ struct OutsideProbeTests {
     @Test("an exported certificate is enough for curl, old versions and weak ciphers are refused")
     func probes() async throws {
         let folder = try TemporaryFolder()
-        let configuration = Configuration.secureHub([("edge", "identity: gateway"), ("anonymous", "")])
+        let configuration = Configuration.secureHub([("edge", "identity: gateway"), ("anonymous", ""), ("strict", "min_tls_version: 1.3")])
         try folder.write("nightjar.yaml", configuration)
         let made = try await NightjarExecutable.run(
             "identity", "create", "gateway", "--dns", "localhost", "--ip", "127.0.0.1", "--config", folder.path("nightjar.yaml"), folder: folder.path)
@@ -45,6 +45,10 @@ struct OutsideProbeTests {
             #expect(outcome.status == 1 && outcome.errors.contains("alert"), "\(arguments): \(outcome)")
         }
         _ = try await hub.process.line(containing: "older versions are refused: update the peer", in: .errors)
+        for (version, status) in [("-tls1_3", Int32(0)), ("-tls1_2", 1)] {
+            let outcome = try await Subprocess.run("/usr/bin/openssl", ["s_client", "-connect", "127.0.0.1:\(try hub.port("strict"))", version])
+            #expect(outcome.status == status, "\(version): \(outcome)")
+        }
         #expect(try await hub.isWell())
         #expect(try await hub.stop().status == 0)
     }

@@ -10,6 +10,8 @@ struct SecurityRefusalTests {
     @Test("check and run refuse them, naming the keys and what to do", arguments: [
         (listener + "interface: lo, disable_tls: true, client_certificates: require, roots: [ ca.pem ] }", ["\"client_certificates\" needs TLS", "\"disable_tls\" is true"]),
         (listener + "interface: lo, disable_tls: true, identity: gateway }", ["\"identity\" needs TLS", "\"disable_tls\" is true"]),
+        (listener + "interface: lo, disable_tls: true, min_tls_version: 1.3 }", ["\"min_tls_version\" needs TLS", "\"disable_tls\" is true"]),
+        (listener + "interface: lo, min_tls_version: 1.1 }", ["min_tls_version", "1.2 or 1.3"]), (replicator + "min_tls_version: 1.3 }", ["min_tls_version", "needs TLS"]),
         (listener + "disable_tls: true }", ["has no authenticator", "authenticator: none"]),
         (listener + "interface: 0.0.0.0 }", ["has no authenticator", "authenticator: none"]),
         (listener + "client_certificates: request, roots: [ ca.pem ] }", ["has no authenticator"]),

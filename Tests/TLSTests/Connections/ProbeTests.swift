@@ -11,6 +11,17 @@ import Testing
         try await openssl(["s_client", "-connect", "\(tlsTestHost):\(port)", "-servername", "localhost"] + arguments, input: input)
     }
 
+    @Test func theFloorCanBeRaised() async throws {
+        var options = TLSServerOptions(identity: try TestServers.get().identity(.good))
+        options.minimum = .v1_3
+        let server = try await TLSTestServer.start(TLSContext(server: options))
+        let old = try await probe(server.port, "-tls1_2")
+        #expect(old.status != 0 && old.output.contains("Cipher is (NONE)"), "\(old)")
+        let new = try await probe(server.port, "-tls1_3")
+        #expect(new.status == 0, "\(new)")
+        await server.stop()
+    }
+
     @Test func oldVersionsAndWeakCiphersAreRefused() async throws {
         let servers = try TestServers.get()
         // An RSA server, so that RSA ciphers have a chance; a 2048-bit key takes a moment to make.
