@@ -15,7 +15,7 @@ struct Nightjar: AsyncParsableCommand {
         version: AgentVersion.number,
         subcommands: [
             RunCommand.self, CheckCommand.self, StatusCommand.self, DoctorCommand.self, ExplainCommand.self, SupportBundleCommand.self, AuditCommand.self, ReloadCommand.self, DocCommand.self, BlobCommand.self, ImportCommand.self, ExportCommand.self, BackupCommand.self, RestoreCommand.self, CompactCommand.self, ResyncCommand.self,
-            ReplicateCommand.self, ReplicatorCommand.self, ListenerCommand.self, DisconnectCommand.self, DiscoverCommand.self, PipeCommand.self, PluginCommand.self, ConflictsCommand.self, IdentityCommand.self,
+            ReplicateCommand.self, ReplicatorCommand.self, ListenerCommand.self, DisconnectCommand.self, DiscoverCommand.self, PinCommand.self, PipeCommand.self, PluginCommand.self, ConflictsCommand.self, IdentityCommand.self,
             FleetCommand.self, UserCommand.self, PasswordCommand.self, ConfigCommand.self, ManualCommand.self,
         ])
 }

@@ -56,7 +56,7 @@ public struct HTTPClient: Sendable {
     /// Connections that wait here are used first, and come back; nil: each request has its own.
     var kept: KeptConnections?
     /// Told who is at the other end, once for every connection with a secure layer.
-    var onSecured: (@Sendable (SecurePeer) -> Void)?
+    package var onSecured: (@Sendable (SecurePeer) -> Void)?
     /// In place of the system's name resolution.
     var resolver: (@Sendable (any EventLoop) -> any Resolver & Sendable)?
     let group: any EventLoopGroup

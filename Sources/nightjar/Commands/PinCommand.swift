@@ -1,0 +1,60 @@
+import Agent
+import ArgumentParser
+import Documents
+import NIOPosix
+import Synchronization
+import TLS
+import Transport
+
+struct PinCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pin", abstract: "Shows the certificate that a server presents, and the text that pins its key in a configuration.",
+        discussion: """
+            Nothing is sent but a request for the root, without a login. Whoever sits on the way could answer in the server's place: compare the pin with what the server's \
+            own operator reads there (nightjar identity show, on that machine) by another way, by telephone or on paper, before you write it into a configuration.
+            """)
+
+    @Argument(help: "wss://HOST:PORT or https://HOST:PORT, with or without a database; or HOST:PORT.") var url: String
+    @Flag(help: "Print JSON.") var json = false
+
+    func run() async throws {
+        try await Failure.reporting {
+            let place = try EndpointURL(url.contains("://") ? url : "wss://\(url)")
+            guard place.isSecure else { throw AgentError(.invalid, "\(url): \(place.scheme): is clear text, where nobody shows a certificate; use wss: or https:") }
+            let leaf = try await Self.certificate(of: place)
+            let setting = "pinned_server_certificate: \(leaf.pin)"
+            if json {
+                return Output.json(
+                    JSONOutput.object([
+                        "subject": .string(leaf.subject), "issuer": .string(leaf.issuer), "self_signed": .bool(leaf.isSelfSigned),
+                        "expires_at": .string(Timestamp.format(leaf.notAfter)), "sha256": .string(leaf.sha256), "pin": .string(leaf.pin), "setting": .string(setting),
+                    ]))
+            }
+            Output.line("subject  \(TextTable.printable(leaf.subject))")
+            Output.line("issuer   \(leaf.isSelfSigned ? "itself" : TextTable.printable(leaf.issuer))")
+            Output.line("expires  \(Timestamp.format(leaf.notAfter))")
+            Output.line("sha256   \(leaf.sha256)")
+            Output.line("pin      \(leaf.pin)")
+            Output.line(setting)
+            Output.errorLine(
+                "nightjar: warning: anybody on the way could have answered: compare the pin with what nightjar identity show says at the server, by another way, before you use it")
+        }
+    }
+
+    /// What the server presents, whatever it is worth: it is looked at, and nothing is said to it that is not for everybody.
+    private static func certificate(of place: EndpointURL) async throws -> Certificate {
+        let shown = Shown()
+        var client = HTTPClient(.tcp(host: place.host, port: place.port), group: MultiThreadedEventLoopGroup.singleton)
+        client.secureLayer = .tls(
+            client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: ServerAuthentication(unsafelySkipsVerification: true)))))
+        client.onSecured = { peer in shown.leaf.withLock { $0 = peer.certificates.first } }
+        var failure: (any Error)?
+        do { _ = try await client.request("GET", "/", timeout: .seconds(15), maximumBody: 1 << 20) } catch { failure = error }
+        if let leaf = shown.leaf.withLock({ $0 }) { return try Certificate(der: leaf) }
+        throw failure ?? AgentError(.failed, "\(place.authority) shows no certificate")
+    }
+
+    private final class Shown: Sendable {
+        let leaf = Mutex<[UInt8]?>(nil)
+    }
+}
