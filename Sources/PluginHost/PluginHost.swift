@@ -141,6 +141,12 @@ package final class PluginHost: Sendable {
         try versionInForce(try known(plugin)).declarations.problems(in: params)
     }
 
+    /// The parameters that the version in force wants as lists; none where there is no such plugin.
+    package func listParameters(of plugin: String) -> Set<String> {
+        guard let version = try? versionInForce(try known(plugin)) else { return [] }
+        return Set(version.declarations.all.filter { $0.kind == .array }.map(\.name))
+    }
+
     private func use(
         _ plugin: String, _ hook: LuaHook, _ params: LuaValue, _ usedBy: String, _ limits: LuaCallLimits?
     ) throws(PluginError) -> PluginUse {

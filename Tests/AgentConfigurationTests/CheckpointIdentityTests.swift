@@ -43,6 +43,7 @@ struct CheckpointIdentityTests {
         #expect(sharing("selector: { a: [ 1, 0x10 ] }", "selector: { a: [ 1, 16 ] }") == 1)
         #expect(sharing("source_filter: x/y", "source_filter: { filter: x/y, params: {} }") == 1)
         #expect(sharing("source_filter: { filter: x/y, params: { a: 1, b: z } }", "source_filter: { filter: x/y, params: { b: 'z', a: \"1\" } }") == 1)
+        #expect(sharing("source_filter: { filter: x/y, params: { a: [ r, 1, true ] } }", "source_filter: { filter: x/y, params: { a: '[\"r\",1,true]' } }") == 1)
         #expect(sharing("source_filter: { filter: x/y, params: { a: 1 } }", "source_filter: { filter: x/y, params: { a: 2 } }") == 0)
     }
 }

@@ -175,7 +175,7 @@ private struct Desk: Sendable {
         for (wrong, words) in [
             (["--selector", "{"], "is not JSON"), (["--selector", "[]"], "not a JSON object with conditions"),
             (["--source-filter", "a/b", "--source-params", "{\"since\":1}"], "\"since\" of _changes is set by the replicator"),
-            (["--source-filter", "a/b", "--source-params", "{\"x\":[1]}"], "\"x\" is not a single value"),
+            (["--source-filter", "a/b", "--source-params", "{\"x\":{\"y\":1}}"], "\"x\" is neither a single value"),
         ] {
             let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["replicate", url, "d/x.nightjar"] + wrong, folder: desk.folder.path)
             #expect(outcome.status == 1 && outcome.errors.contains(words), "\(outcome)")

@@ -164,14 +164,15 @@ extension HTTPResponse {
 
 extension PolicySource {
     /// Push filters by the name of their plugin, with parameters as text; a number, true or false, or a JSON array or object is taken as one where the
-    /// plugin wants one.
+    /// plugin wants one, and a text that is none as a list of it where the plugin wants a list.
     func namedFilters(usedBy: String) -> @Sendable (String, [(key: String, value: String)]) throws -> any DocumentFilter {
         { [plugins] name, parameters in
             guard let plugins else { throw HTTPError(404, "there is no plugin \"\(name)\"") }
+            let lists = plugins.listParameters(of: name)
             func values(_ read: (String) -> LuaValue) -> LuaValue {
                 var seen: Set<String> = []
                 let first = parameters.filter { seen.insert($0.key).inserted }
-                return first.isEmpty ? .missing : .members(first.map { ($0.key, read($0.value)) })
+                return first.isEmpty ? .missing : .members(first.map { ($0.key, lists.contains($0.key) ? Self.list($0.value) : read($0.value)) })
             }
             var last: (String) -> LuaValue = { .text($0) }
             var readings: [(String) -> LuaValue] = [Self.typed]
@@ -199,6 +200,9 @@ extension PolicySource {
         guard let first = text.utf8.first, first == UInt8(ascii: "[") || first == UInt8(ascii: "{") else { return nil }
         return (try? JSONValue(parsing: text)).map { LuaValue($0) }
     }
+
+    /// A single text is a list of one: `types=order`.
+    private static func list(_ text: String) -> LuaValue { container(text) ?? .array([.text(text)]) }
 
     private static func typed(_ text: String) -> LuaValue {
         switch text {

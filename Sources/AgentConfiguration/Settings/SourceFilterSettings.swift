@@ -1,7 +1,9 @@
+import Encodings
+
 /// `source_filter`: a filter that a database of CouchDB has of its own, `DESIGN/NAME` or `{ filter: DESIGN/NAME, params: {…} }`.
 package struct SourceFilterSettings: Sendable, ConfigurationSection {
     package var filter = Located("")
-    /// Parameters of the query: a mapping from names to single values, nil where none was written.
+    /// Parameters of the query: a mapping from names to single values and lists of them, nil where none was written.
     package var params: ConfigurationNode?
     package internal(set) var position = SourcePosition.none
 
@@ -10,11 +12,29 @@ package struct SourceFilterSettings: Sendable, ConfigurationSection {
     static let sectionName = "source_filter"
     static let keys: [Key<SourceFilterSettings>] = [
         Key("filter", \.filter, Form.text("the name of a filter").located, required: true, "DESIGN/NAME; what else speaks the protocol has names of its own."),
-        Key("params", optional: \.params, .params, "Parameters of the query, which the filter reads."),
+        Key("params", optional: \.params, .params, "Parameters of the query, which the filter reads: single values, and lists, which go as JSON."),
     ]
 
-    /// Names and texts, in the order of the file.
-    package var parameters: [(name: String, value: String)] { (params?.entries ?? []).map { ($0.key, $0.value.scalar?.text ?? "") } }
+    /// Names and texts, in the order of the file. A list is the JSON of it, as CouchDB has lists in a query.
+    package var parameters: [(name: String, value: String)] { (params?.entries ?? []).map { ($0.key, Self.text($0.value)) } }
+
+    private static func text(_ node: ConfigurationNode) -> String {
+        switch node.content {
+        case .scalar(let scalar): scalar.text
+        case .sequence(let elements): "[\(elements.map { $0.scalar.map(json) ?? "null" }.joined(separator: ","))]"
+        case .mapping: ""
+        }
+    }
+
+    private static func json(_ scalar: ConfigurationNode.Scalar) -> String {
+        switch scalar.value {
+        case .null: "null"
+        case .bool(let value): "\(value)"
+        case .integer(let value): "\(value)"
+        case .number(let value): "\(value)"
+        case .string(let value): JSONString.quoted(value)
+        }
+    }
 
     /// What of `_changes` the replicator itself says.
     package static let reservedParameters: Set<String> = [
@@ -36,7 +56,8 @@ package struct SourceFilterSettings: Sendable, ConfigurationSection {
             if Self.reservedParameters.contains(entry.key) {
                 reading.report(at: entry.keyPosition, "the parameter \(ValueQuoting.quoted(entry.key)) of _changes is set by the replicator")
             }
-            if entry.value.scalar == nil { reading.report(at: entry.value.position, "expected a single value, as a query carries it") }
+            let values = if case .sequence(let elements) = entry.value.content { elements } else { [entry.value] }
+            for value in values where value.scalar == nil { reading.report(at: value.position, "expected a single value or a list of them, as a query carries it") }
         }
     }
 }

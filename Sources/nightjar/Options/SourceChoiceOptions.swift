@@ -51,8 +51,8 @@ struct SourceChoiceOptions: ParsableArguments, Sendable {
             guard !SourceFilterSettings.reservedParameters.contains(member.key) else {
                 throw AgentError(.invalid, "--source-params: the parameter \"\(member.key)\" of _changes is set by the replicator")
             }
-            guard member.value.asObject == nil, member.value.asArray == nil else {
-                throw AgentError(.invalid, "--source-params: \"\(member.key)\" is not a single value, as a query carries it")
+            guard (member.value.asArray ?? [member.value]).allSatisfy({ $0.asObject == nil && $0.asArray == nil }) else {
+                throw AgentError(.invalid, "--source-params: \"\(member.key)\" is neither a single value nor a list of them, as a query carries it")
             }
             return (member.key, member.value.asString ?? member.value.text)
         }
