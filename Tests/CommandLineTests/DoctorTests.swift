@@ -264,4 +264,21 @@ struct DoctorTests {
         }
         return names
     }
+
+    @Test("many tombstones that nothing purges are told, unless tombstone_age says when they go", arguments: Place.allCases)
+    func tombstones(_ place: Place) async throws {
+        for age in ["", "tombstone_age: 31536000, "] {
+            let folder = try TemporaryFolder()
+            let configuration = Configuration.plain.replacing("main: { collections", with: "main: { \(age)collections")
+            try folder.write("nightjar.yaml", configuration)
+            let agent = place == .agent ? try await AgentProcess.start(configuration, in: folder) : nil
+            let documents = Documents(folder: folder, agent: agent)
+            let lines = (0..<1_000).map { "{\"_id\":\"d\($0)\",\"_deleted\":true}\n" }.joined()
+            let imported = try await documents.run("import", "main", input: .text(lines))
+            #expect(imported.status == 0, "\(imported)")
+            let outcome = try await documents.run("doctor", "--json", "--offline")
+            let isTold = try Self.has(Self.findings(outcome), "store", "warning", "keeps 1000 tombstones beside 0 documents, and for ever")
+            #expect(outcome.status == 0 && isTold == age.isEmpty, "\(outcome)")
+        }
+    }
 }

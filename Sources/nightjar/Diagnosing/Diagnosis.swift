@@ -36,21 +36,42 @@ struct Diagnosis: Sendable {
         }
         let doctor = Doctor(settings: settings, environment: .system, group: group, isRunning: agent != nil)
         add(await doctor.examine(peers: tellsPeers))
-        if let agent { add(await quotas(agent)) }
+        if let agent { add(await counts(agent, settings)) }
         // Where an agent runs that does not answer, it has them.
         let isFree = agent == nil && all.allSatisfy { $0.area != "agent" || $0.verdict == .skipped }
         for database in settings.databases where readsStore || isFree { add(await store(database, settings, agent)) }
         return all
     }
 
-    /// How much of their quotas the databases of a running agent hold.
-    private func quotas(_ agent: AgentClient) async -> [Finding] {
+    /// How much of their quotas the databases of a running agent hold, and where tombstones pile up.
+    private func counts(_ agent: AgentClient, _ settings: AgentSettings) async -> [Finding] {
         // What keeps it from answering was told.
         guard let databases = try? await agent.request("GET", "/api/status")["databases"]?.asArray else { return [] }
-        return databases.compactMap { database in
-            guard let quota = database["quota_bytes"]?.asInt64, let held = database["held_bytes"]?.asInt64 else { return nil }
-            return Self.judge(held: held, of: quota, database["name"]?.asString ?? "")
+        return databases.flatMap { database -> [Finding] in
+            let name = database["name"]?.asString ?? ""
+            let collections = database["collections"]?.asArray ?? []
+            func sum(_ key: String) -> Int { collections.reduce(0) { $0 + Int($1[key]?.asInt64 ?? 0) } }
+            var findings = Self.tombstones(sum("deleted"), documents: sum("documents"), settings.databases.first { $0.name.value.utf8.elementsEqual(name.utf8) })
+            if let quota = database["quota_bytes"]?.asInt64, let held = database["held_bytes"]?.asInt64 {
+                findings.append(Self.judge(held: held, of: quota, name))
+            }
+            return findings
         }
+    }
+
+    /// So many tombstones are worth a word, where there are more of them than documents.
+    private static let manyTombstones = 1_000
+
+    /// Tombstones stay for ever unless somebody says otherwise, and each is of a peer's feed when it begins anew.
+    private static func tombstones(_ count: Int, documents: Int, _ wanted: DatabaseSettings?) -> [Finding] {
+        guard let wanted, wanted.tombstoneAge == nil, count >= manyTombstones, count > documents else { return [] }
+        return [
+            Finding(
+                "store", .warning,
+                "database \(wanted.name.value) keeps \(Plural.count(count, "tombstone")) beside \(Plural.count(documents, "document")), and for ever: it has no tombstone_age",
+                mend: "tombstone_age: 7776000 there purges each 90 days after its deletion, once it is pushed; take longer than any peer stays away, for one that has not heard of a "
+                    + "deletion brings the document back")
+        ]
     }
 
     private static func judge(held: Int64, of quota: Int64, _ name: String) -> Finding {
@@ -90,6 +111,7 @@ struct Diagnosis: Sendable {
             // Of a running agent it is in what needs attention.
             var clocks: [Finding] = []
             var quotas: [Finding] = []
+            var tombstones: [Finding] = []
             if let agent {
                 report = try await agent.request("POST", "/api/databases/\(PercentEncoding.encode(name))/check", timeout: nil)
             } else {
@@ -102,15 +124,18 @@ struct Diagnosis: Sendable {
                     try database.blobs.count()
                     quotas.append(Self.judge(held: Int64(options.usage.heldBytes), of: Int64(quota), name))
                 }
+                let collections = try await database.statistics()
+                tombstones = Self.tombstones(
+                    collections.reduce(0) { $0 + $1.deleted }, documents: collections.reduce(0) { $0 + $1.documents }, wanted)
                 if let ahead = database.versionsAhead {
                     let text = "database \(name): documents have versions of this machine up to \(Timestamp.format(ahead.through)): the clock was ahead"
                     clocks.append(Finding("time", .warning, text, mend: "nightjar explain versions_ahead"))
                 }
                 // A start opens it, and reads no more than that.
-                guard readsStore else { return [Finding("store", .ok, "database \(name) opens")] + quotas + clocks + Self.restoring(name, settings) }
+                guard readsStore else { return [Finding("store", .ok, "database \(name) opens")] + tombstones + quotas + clocks + Self.restoring(name, settings) }
                 report = DatabaseCare.report(try await database.integrity())
             }
-            return [Self.judge(report, name)] + quotas + clocks + Self.restoring(name, settings)
+            return [Self.judge(report, name)] + tombstones + quotas + clocks + Self.restoring(name, settings)
         } catch {
             let isFull = (error as? StoreError)?.isNoRoomToOpen == true
             return [
