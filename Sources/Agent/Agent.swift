@@ -298,7 +298,7 @@ package actor Agent {
                 refusedLogin: { [weak self] in self?.noteRefusedLogin(at: settings.name.value, user: $0, from: $1) },
                 users: { [weak self] in self?.usersFile(of: settings).map { UserLines($0.bytes) } },
                 usesDeltas: { source.settings.usesDeltas($0) }, namedFilter: source.namedFilters(usedBy: "\(name) _changes"),
-                listenersOf: { [weak self] in self?.settings.listeners(of: $0) ?? [settings.name.value] }, wireLog: logs.wireLog,
+                listenersOf: { [weak self] in self?.settings.listeners(of: $0) ?? [settings.name.value] }, wireLog: logs.wireLog, queryLogger: logs.logger(.query),
                 fleetPublishers: { [weak self] in Set(self?.settings.fleet?.publishers ?? []) }),
             security: settings.usesTLS
                 ? try ListenerSecurity(settings, store: KeyStore(dataFolder: source.settings.data.value, time: environment.time), logger: logs.logger(.listener)) : nil,

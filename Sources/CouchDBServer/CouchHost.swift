@@ -23,6 +23,8 @@ package struct CouchHost: Sendable {
     package var uuid: String
     package var environment: Environment
     package var logger: Logger
+    /// Told of each query, at debug; nil: nobody is.
+    package var queryLogger: Logger?
     package var access = PeerAccess()
     package var memory: AnswerMemory
     /// Told of documents that were stored, and of those that are too large (413).

@@ -98,7 +98,7 @@ private let wrong: [Wrong] = [
     Wrong(listener("interface: ‸10.0.0.256"), "network interface or an IP address", "10.0.0.256"),
     Wrong(listener("interface: ‸\"a b\""), "network interface"),
     Wrong(listener("client_certificates: ‸requires"), "did you mean \"require\"?"),
-    Wrong("log: { level: ‸verbose }", "one of trace, debug", "found \"verbose\"; did you mean \"debug\"?"),
+    Wrong("log: { level: ‸fatal }", "one of trace, debug, verbose", "found \"fatal\"; did you mean \"critical\"?"),
     Wrong("log: { domains: { http: ‸none } }", "found \"none\"; did you mean \"critical\"?"),
     Wrong("log: { level: ‸warn }", "one of", "warning"),
     Wrong("log: { format: ‸xml }", "text or json"),

@@ -21,6 +21,7 @@ extension PeerListener {
             authenticate: { [weak self] in try await Self.alive(self).caller($0, "").principal },
             session: { [weak self] in try await Self.alive(self).serverSession($0) },
             filter: { [weak self] in try Self.alive(self).policies.namedFilter($0, $1) })
+        host.queryLogger = policies.queryLogger
         host.documents = { [weak self] in self?.note($0, from: $1, remote: $2) }
         let server = CouchServer(host)
         couch.withLock { $0 = server }

@@ -1,5 +1,6 @@
 import HTTPServer
 import Interfaces
+import Logging
 import Replication
 
 /// What plugins decide for a listener.
@@ -34,6 +35,8 @@ package struct ListenerPolicies: Sendable {
     var listenersOf: @Sendable (String) -> Set<String> = { _ in [] }
     /// Told of what crosses the wire.
     var wireLog: WireLog?
+    /// Told of queries.
+    var queryLogger: Logger?
     /// Users who may write anything into the fleet's collection.
     var fleetPublishers: @Sendable () -> Set<String> = { [] }
 }

@@ -12,6 +12,8 @@ package final class LogSink: Sendable {
     private struct State {
         var level = Logger.Level.info
         var domains: [LogSettings.Domain: Logger.Level] = [:]
+        /// Of which nothing is logged.
+        var silent: Set<LogSettings.Domain> = []
         var format = LogSettings.Format.text
         var folding = LineFolding()
         var showsBodies = false
@@ -39,6 +41,7 @@ package final class LogSink: Sendable {
                 state.file?.shut()
                 state.file = settings.file.map { LogFile($0) }
             }
+            state.silent = Set(LogSettings.Domain.allCases.filter { settings.level(of: $0) == .nothing })
             state.domains = [:]
             for domain in LogSettings.Domain.allCases {
                 if let level = settings.domains[domain] { state.domains[domain] = Logger.Level(level) }
@@ -63,6 +66,7 @@ package final class LogSink: Sendable {
 
     /// A line of a part of the program. Those of one cause are folded; details that an operator asked for and what plugins write are not.
     func note(_ domain: LogSettings.Domain, _ event: LogEvent, _ metadata: Logger.Metadata) {
+        guard !state.withLock({ $0.silent.contains(domain) }) else { return }
         guard event.level >= .info, event.source != PluginHost.logSource else { return write(domain, event.level, "\(event.message)", metadata) }
         let folded = state.withLock { state in
             state.folding.note(LineFolding.Cause(event.file, event.line, metadata), at: time.monotonicNanoseconds(), LineFolding.Folded(
@@ -156,7 +160,14 @@ extension LogSink {
 }
 
 extension Logger.Level {
-    init(_ level: LogSettings.Level) { self = Logger.Level(rawValue: level.rawValue) ?? .info }
+    /// Of `none` the least, which is then left out too.
+    init(_ level: LogSettings.Level) {
+        switch level {
+        case .verbose: self = .debug
+        case .nothing: self = .critical
+        default: self = Logger.Level(rawValue: level.rawValue) ?? .info
+        }
+    }
 }
 
 private struct DomainLogHandler: LogHandler {

@@ -1,10 +1,13 @@
 /// What is logged and how.
 package struct LogSettings: Sendable, ConfigurationSection {
-    /// From most to least; the words of swift-log.
-    package enum Level: String, Sendable, CaseIterable, Codable { case trace, debug, info, notice, warning, error, critical }
+    /// From most to least; the words of swift-log, and two of Couchbase Lite: `verbose` is `debug`, and with `none` nothing is logged.
+    package enum Level: String, Sendable, CaseIterable, Codable {
+        case trace, debug, verbose, info, notice, warning, error, critical
+        case nothing = "none"
+    }
     package enum Format: String, Sendable, CaseIterable { case text, json }
     /// The parts that have a level of their own.
-    package enum Domain: String, Sendable, CaseIterable { case database, replicator, network, sync, listener, plugin, http }
+    package enum Domain: String, Sendable, CaseIterable { case database, replicator, network, sync, listener, plugin, http, query }
 
     /// Default info.
     package var level = Level.info
@@ -25,7 +28,7 @@ package struct LogSettings: Sendable, ConfigurationSection {
 
     static let sectionName = "log"
     static let keys: [Key<LogSettings>] = [
-        Key("level", \.level, Form<Level>.level, "The least important messages that are logged."),
+        Key("level", \.level, Form<Level>.level, "The least important messages that are logged; verbose is another word for debug, and none logs nothing."),
         Key("format", \.format, Form<Format>.choice, "Lines for people, or one JSON object a line."),
         Key(
             "bodies", \.bodies, .boolean,
@@ -45,6 +48,7 @@ package struct LogSettings: Sendable, ConfigurationSection {
         package var listener: Level?
         package var plugin: Level?
         package var http: Level?
+        package var query: Level?
         package internal(set) var position = SourcePosition.none
 
         package init() {}
@@ -58,6 +62,7 @@ package struct LogSettings: Sendable, ConfigurationSection {
             case .listener: listener
             case .plugin: plugin
             case .http: http
+            case .query: query
             }
         }
 
@@ -70,6 +75,7 @@ package struct LogSettings: Sendable, ConfigurationSection {
             Key("listener", optional: \.listener, Form<Level>.level, "Level of listeners."),
             Key("plugin", optional: \.plugin, Form<Level>.level, "Level of plugins and what they log."),
             Key("http", optional: \.http, Form<Level>.level, "Level of HTTP requests."),
+            Key("query", optional: \.query, Form<Level>.level, "Level of queries (_find), told at debug: by which index, how many documents were looked at, and how long that took."),
         ]
 
         package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
@@ -78,5 +84,5 @@ package struct LogSettings: Sendable, ConfigurationSection {
 
 extension Form where Value == LogSettings.Level {
     /// Couchbase Lite and others have further words.
-    static let level = words(called: ["verbose": .debug, "fatal": .critical, "none": .critical, "off": .critical])
+    static let level = words(called: ["fatal": .critical, "off": .nothing])
 }

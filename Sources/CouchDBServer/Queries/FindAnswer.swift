@@ -2,6 +2,7 @@ import Documents
 import DocumentStore
 import HTTPServer
 import Interfaces
+import Logging
 import Replication
 import Selectors
 
@@ -78,6 +79,17 @@ struct FindAnswer: Sendable {
         }
         text.raw("}\n")
         try await writer.write(text.bytes)
+        note(output)
+    }
+
+    /// What the operator is told of it: not what was asked, for that is in documents.
+    private func note(_ output: Output) {
+        call.host.queryLogger?.debug(
+            "a query by \(plan.indexName)",
+            metadata: [
+                "database": "\(call.database.name)", "collection": "\(call.collection.name)", "examined": .stringConvertible(output.examined),
+                "returned": .stringConvertible(output.count), "milliseconds": .stringConvertible((call.host.environment.time.monotonicNanoseconds() - start) / 1_000_000),
+            ])
     }
 
     private func statistics(_ output: Output) -> JSONValue {
@@ -228,5 +240,13 @@ extension FindPlan {
     fileprivate var ids: [DocumentID]? {
         if case .ids(let ids) = way { return ids }
         return nil
+    }
+
+    fileprivate var indexName: String {
+        switch way {
+        case .index(let index, _): "index \(index.name)"
+        case .ids: "ids"
+        case .scan: "no index"
+        }
     }
 }
