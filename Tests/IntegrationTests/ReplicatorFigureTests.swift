@@ -27,8 +27,10 @@ struct ReplicatorFigureTests {
             return line?.hasSuffix(" 0") == false
         }
         #expect(try await edge.metrics().contains("nightjar_replicator_pending_bytes{replicator=\"hub\"} \(bytes)\n"))
-        let rows = try await edge.admin.get("/api/replicators/hub/pending").json.asArray ?? []
-        #expect(rows.count == 5 && rows.allSatisfy { $0["since"]?.asString?.hasSuffix("Z") == true }, "\(rows)")
+        try await eventually("and each document has its time") {
+            let rows = try await edge.admin.get("/api/replicators/hub/pending").json.asArray ?? []
+            return rows.count == 5 && rows.allSatisfy { $0["since"]?.asString?.hasSuffix("Z") == true }
+        }
         #expect(try await edge.command("status").output.contains("hub: \(bytes) B to push, the oldest change for "))
 
         try await edge.post("/api/replicators/hub/start")

@@ -135,7 +135,7 @@ extension Replicator {
     public nonisolated func pendingEstimate() async throws -> Pending { try await pendingEstimate(rows: Self.pendingRows) }
 
     /// - Parameter rows: of a collection, looked at.
-    package nonisolated func pendingEstimate(rows: Int) async throws -> Pending {
+    nonisolated func pendingEstimate(rows: Int) async throws -> Pending {
         var pending = Pending()
         guard configuration.type.pushes else { return pending }
         for wanted in configuration.collections {
@@ -147,6 +147,26 @@ extension Replicator {
             pending.oldest = [pending.oldest, one.oldest].compactMap(\.self).min()
         }
         return pending
+    }
+
+    /// Whether anything newer than the checkpoint may still be to be pushed, by a look at the first page: cheap enough for every few seconds.
+    package nonisolated func mayHavePending() async throws -> Bool {
+        guard configuration.type.pushes else { return false }
+        let database = configuration.database
+        let key = configuration.remoteKey
+        for wanted in configuration.collections {
+            guard let collection = database.collection(wanted.collection) else { continue }
+            let id = configuration.checkpointID(of: wanted, privateUUID: database.privateUUID)
+            let ids = wanted.documentIDs.flatMap { $0.count > Self.page ? nil : $0 }
+            let rows = try await database.read { transaction -> [ChangeRow] in
+                let start = try transaction.checkpoint(id: id, collection: collection).map { CheckpointBody(parsing: $0.body).local } ?? 0
+                guard try transaction.lastSequence(collection) > start else { return [] }
+                return try transaction.changes(
+                    collection, since: start, limit: Self.page, includeBodies: false, ids: ids, remote: transaction.existingRemote(for: key))
+            }
+            if rows.count == Self.page || rows.contains(where: { $0.remoteRevision != $0.revision }) { return true }
+        }
+        return false
     }
 
     private nonisolated func pendingCount(_ wanted: CollectionReplication, _ collection: Collection, _ rows: Int) async throws -> Pending {
