@@ -33,6 +33,8 @@ final class EventRecord: Sendable {
 
     init(agent: Agent) { self.agent = agent }
 
+    deinit { for task in run.withLock({ $0?.tasks ?? [] }) { task.cancel() } }
+
     /// A buffer with what has happened since an event, if that is known, and with everything from now on.
     func join(only: String?, after last: String?, onEnd: @escaping @Sendable () -> Void) -> EventBuffer {
         run.withLock { run in

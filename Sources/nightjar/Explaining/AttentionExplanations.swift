@@ -152,7 +152,7 @@ extension Explanation {
                 + "start fails. Until the file is back, no change of the configuration is taken: nightjar reload and nightjar check refuse it.",
             "Put NAME.lua back into the plugins folder, or take the plugin out of the configuration."),
         Explanation(
-            "plugin_refused", "A changed plugin is refused: it does not compile, or its tests fail. The version before serves, also after a restart.",
+            "plugin_refused", "A changed plugin is refused: it does not compile, its tests fail, or fleet.require_signed wants a signature of it that is missing or wrong. The version before serves, also after a restart.",
             "nightjar plugin test NAME shows the tests. Mend the file and save it."),
         Explanation(
             "configuration_refused", "A changed configuration was refused. The one before is in force, and the next start reads the changed one.",
