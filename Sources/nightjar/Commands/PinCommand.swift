@@ -1,6 +1,7 @@
 import Agent
 import ArgumentParser
 import Documents
+import NIOCore
 import NIOPosix
 import Synchronization
 import TLS
