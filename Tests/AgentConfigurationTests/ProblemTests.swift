@@ -99,7 +99,7 @@ private let wrong: [Wrong] = [
     Wrong(listener("interface: ‸\"a b\""), "network interface"),
     Wrong(listener("client_certificates: ‸requires"), "did you mean \"require\"?"),
     Wrong("log: { level: ‸fatal }", "one of trace, debug, verbose", "found \"fatal\"; did you mean \"critical\"?"),
-    Wrong("log: { domains: { http: ‸none } }", "found \"none\"; did you mean \"critical\"?"),
+    Wrong("log: { domains: { http: ‸verbos } }", "found \"verbos\"; did you mean \"verbose\"?"),
     Wrong("log: { level: ‸warn }", "one of", "warning"),
     Wrong("log: { format: ‸xml }", "text or json"),
     Wrong("databases: { ‸Main: {} }", "expected a database name", "found \"Main\""),
