@@ -12,6 +12,7 @@ extension Explanation {
         Explanation("method_not_allowed", "405: the path is there, and not for this method.", "The header Allow says for which."),
         Explanation("timeout", "408: the request did not come in time.", "Look at the line between."),
         Explanation("conflict", "409: somebody else changed the document first.", "Read it again, and send the change with its present _rev."),
+        Explanation("gone", "410: the path served what CouchDB has given up, such as temporary views.", "Ask POST /DATABASE/_find with a selector in its place."),
         Explanation("missing_stub", "412: an attachment that the document names only is not here.", "Send the attachment with the document."),
         Explanation("file_exists", "412: the database is there already.", "Use it."),
         Explanation("too_large", "413: the body is larger than the limit that reason names.", "Send less at once, or raise the limit."),

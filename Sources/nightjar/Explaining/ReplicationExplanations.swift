@@ -13,6 +13,7 @@ extension Explanation {
         Explanation("http/407", "The proxy on the way wants a login.", "Give proxy: { username, password }."),
         Explanation("http/408", "The server waited too long for us.", "It passes by itself; look at the line where it lasts."),
         Explanation("http/409", "The peer has another revision of the document.", "It is pulled and decided by the resolver; where the replicator only pushes, let it pull too."),
+        Explanation("http/410", "The server has given up what is asked for: the target is another kind of server, or the path is of an old one.", "Check target."),
         Explanation("http/412", "The peer has not what the change builds upon.", "It is sent whole the next time."),
         Explanation("http/413", "A document or blob is larger than the peer, or this agent, takes.", "Raise the limit that the message names, limits: { max_blob_bytes } or { memory } or max_document_bytes of a database, or make the document smaller."),
         Explanation("http/415", "The server does not take this type of body.", "Check target: it is another kind of server."),
