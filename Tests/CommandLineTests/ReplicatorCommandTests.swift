@@ -18,7 +18,9 @@ import Testing
         let pending = try await edge.command("replicator", "hub", "pending")
         #expect(pending.status == 0, "\(pending)")
         #expect(pending.lines.count == 2 && pending.output.contains("a"))
-        #expect(try await edge.command("replicator", "hub", "pending", "--json").json == [["collection": "_default._default", "id": "a", "direction": "push"]])
+        let rows = try #require(try await edge.command("replicator", "hub", "pending", "--json").json.asArray)
+        let row = try #require(rows.first)
+        #expect(rows.count == 1 && row["id"] == "a" && row["collection"] == "_default._default" && row["direction"] == "push" && row["since"]?.asString != nil, "\(row)")
         let help = try await NightjarExecutable.run("replicator", "--help").output.split(whereSeparator: \.isWhitespace).joined(separator: " ")
         #expect(help.contains("could not be pulled for the moment (direction pull)") && !help.contains("what is still to be pulled"), "\(help)")
 

@@ -41,9 +41,8 @@ struct TakenAway: Sendable {
             event.error = .conflict("the remote took access away, and the document stays: an edit made here has not reached it")
         case .rejected(let plugin):
             // Not the peer's no: ours.
-            event.error = ReplicationError(
-                domain: .http, code: 403, message: "the removal was rejected by the pull filter \(plugin): the document stays, without access",
-                remedy: "nothing, where it is to stay; else let \(plugin) pass what has ctx.flags.access_removed, and remove this document: nightjar doc purge")
+            event.error = .forbidden("the removal was rejected by the pull filter \(plugin): the document stays, without access")
+            event.error?.ownRemedy = "nothing, where it is to stay; else let \(plugin) pass what has ctx.flags.access_removed, and remove this document: nightjar doc purge"
         case .failed(let failure): event.error = ReplicationError(failure)
         }
         return event

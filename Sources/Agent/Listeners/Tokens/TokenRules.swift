@@ -12,10 +12,10 @@ struct TokenRules: Sendable {
     /// - Parameter now: seconds since 1970.
     /// - Returns: who it is, and when the token is not taken any more.
     func bearer(_ claims: JSONObject, now: Int64) throws(TokenProblem) -> (principal: Principal, end: Int64) {
-        guard let expiry = try time("exp", claims) else { throw Self.problem("it has no exp, so that it would be good for ever") }
+        guard let expiry = try instant("exp", claims) else { throw Self.problem("it has no exp, so that it would be good for ever") }
         let end = expiry + Self.skew
         guard now < end else { throw Self.problem("it has ended, at \(Timestamp.format(expiry))") }
-        if let start = try time("nbf", claims), now < start - Self.skew { throw Self.problem("it begins only at \(Timestamp.format(start))") }
+        if let start = try instant("nbf", claims), now < start - Self.skew { throw Self.problem("it begins only at \(Timestamp.format(start))") }
         if let issuer = settings.issuer {
             guard let found = claims["iss"]?.asString, found.utf8.elementsEqual(issuer.value.utf8) else {
                 throw Self.problem("its issuer (iss) is \(Self.shown(claims["iss"])); expected \(WebToken.shown(issuer.value))")
@@ -59,7 +59,7 @@ struct TokenRules: Sendable {
     }
 
     /// Seconds since 1970; nil where there is no such claim.
-    private func time(_ name: String, _ claims: JSONObject) throws(TokenProblem) -> Int64? {
+    private func instant(_ name: String, _ claims: JSONObject) throws(TokenProblem) -> Int64? {
         guard let claim = claims[name] else { return nil }
         // Beyond the year 9999 it is no time but nonsense, such as milliseconds.
         guard let seconds = claim.asDouble, (0...253_402_300_799).contains(seconds) else { throw Self.problem("its \(name) is no number of seconds since 1970") }

@@ -1,4 +1,5 @@
 import Documents
+import Encodings
 import Environment
 import Interfaces
 import NIOCore
@@ -91,7 +92,7 @@ enum RevisionChecking {
         let size = revision.body.readableBytes
         // One that could never have as much for what may be names has all that work may have.
         var needed = names > 0 ? min(HeldBytes.names(names, in: size), memory.workLimit) : 0
-        var whatFor = names > 0 ? "may name \(names) blobs" : nil
+        var whatFor = names > 0 ? "may name \(Plural.count(names, "blob"))" : nil
         if size > smallBody {
             let scan = revision.body.withUnsafeReadableBytes { bytes in try? JSONScanner.scanDocument(bytes, unusualKeys: unusualKeys) }
             if scan?.hasReservedKeys == true {
