@@ -93,6 +93,10 @@ struct ResyncTests {
 
         outcome = try await hub.command("resync", "main", "--document", "cake")
         #expect(outcome.status == 1 && outcome.errors.contains("there is no document \"cake\""), "\(outcome)")
+        // A trial that is asked for by another word must not be the real thing.
+        #expect(try await hub.admin.post("/api/databases/main/resync?dry_run=1").status == 400)
+        #expect(try await hub.command("resync", "main", "--collection", "_default", "--dry-run").status == 1)
+        #expect(try await hub.command("audit").output.contains("POST /api/databases/main/resync?collection=_default&dry_run=true"))
         outcome = try await hub.command("resync", "other")
         #expect(outcome.status == 1 && outcome.errors.contains("there is no database \"other\""), "\(outcome)")
         #expect(try await hub.stop().status == 0)

@@ -5,7 +5,7 @@ import PluginHost
 /// What is recorded of requests to the admin API: everything that changes something, and whoever was refused.
 struct AdminAuditing: Sendable {
     /// What of a query says how far an action went. Nothing else of it is written down: who mistakes a place for a secret's has it in no log.
-    private static let recordedKeys = ["reset", "keep", "to", "db", "missing_blobs"]
+    private static let recordedKeys = ["reset", "keep", "to", "db", "missing_blobs", "collection", "dry_run"]
 
     let log: AuditLog
     let logins: RefusedLogins
