@@ -5,6 +5,13 @@ import Testing
 @Suite("Plugins of the folder that need a signature") struct SignedPluginTests {
     private static func filter(_ n: Int) -> String { "local limit = require 'limit'\nreturn { push_filter = function(doc) return limit(doc.n) == \(n) end }\n" }
 
+    @Test("the help is one text, without gaps in its lines")
+    func help() async throws {
+        let help = try await NightjarExecutable.run("plugin", "sign", "--help").output
+        let overview = help.split(separator: "\n").prefix { !$0.hasPrefix("USAGE:") }
+        #expect(overview.count > 3 && overview.allSatisfy { !$0.contains("  ") }, "\(help)")
+    }
+
     @Test("what is signed serves; what is changed, unsigned or signed by another is refused, the version in force serves on, and health names it")
     func requireSigned() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
@@ -40,6 +47,7 @@ import Testing
         try await refused("does not fit")
         try await sign("other.pem")
         try await refused("which fleet.keys does not name")
+        #expect(try await edge.command("plugin", "list").output.contains("gate: what is in the folder is refused: gate.lua.sig: is by "))
         folder.remove("plugins/gate.lua.sig")
         try await refused("is missing")
         try await edge.save("second", "{\"n\":2}")

@@ -197,7 +197,9 @@ enum StatusText {
             ])
             if let fleet = plugin["fleet"], !fleet.isNull { notes += "\(name): is version \(string(fleet["version"])) of the fleet's\n" }
             if let refused = plugin["refused"], !refused.isNull {
-                notes += "\(name): version \(string(refused["version"])) is refused: \(string(refused["error"]))\n"
+                // What was not even read as a plugin has no version.
+                let version = refused["version"]?.asString ?? ""
+                notes += "\(name): \(version.isEmpty ? "what is in the folder" : "version \(TextTable.printable(version))") is refused: \(string(refused["error"]))\n"
             }
             if let rollback = plugin["rolled_back"], !rollback.isNull {
                 notes += "\(name): rolled back from \(string(rollback["from"])) to \(string(rollback["to"])); "
