@@ -152,7 +152,7 @@ extension Agent {
         text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent, in all runs.", labels, lifetime.pushed)
         text.add(.counter, "nightjar_replicator_pulled_total", "Documents received, in all runs.", labels, lifetime.pulled)
         text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter here said no to, in all runs.", labels, lifetime.rejected)
-        text.add(.counter, "nightjar_replicator_held_total", "Times a document was held because a filter failed or a blob could not be taken, in all runs.", labels, lifetime.held)
+        text.add(.counter, "nightjar_replicator_held_total", "Times a document was held because a filter failed, it was too large, or a blob could not be taken, in all runs.", labels, lifetime.held)
         text.add(.counter, "nightjar_replicator_failed_total", "Times a document could not be moved, in all runs.", labels, lifetime.failed)
         text.add(
             .counter, "nightjar_replicator_access_removed_total", "Documents purged because the peer took access to them away, in all runs.", labels,

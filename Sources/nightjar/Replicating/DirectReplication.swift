@@ -122,7 +122,7 @@ struct DirectReplication: Sendable {
             if status.counts.failed > 0 {
                 return "\(Plural.count(status.counts.failed, "document")) failed: \(errors(of: Int(clamping: status.counts.failed)))"
             }
-            if held > 0 { return "\(Plural.count(held, "document")) held because a filter failed or a blob cannot be taken or given: \(errors(of: held))" }
+            if held > 0 { return "\(Plural.count(held, "document")) held because a filter failed, it is too large, or a blob cannot be taken or given: \(errors(of: held))" }
             return nil
         }
 
