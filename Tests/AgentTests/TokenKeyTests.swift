@@ -65,6 +65,26 @@ struct TokenKeyTests {
         #expect(throws: TLSFileError.self) { try TokenKey.read(folder.path("none")) }
     }
 
+    @Test("keys of which none is for an algorithm that is taken are refused, by the agent and by a check")
+    func algorithms() throws {
+        let signer = try TokenSigner(.p256)
+        var settings = TokenSettings()
+        let path = try folder.write("keys", signer.webKeys())
+        settings.keys = Located(path)
+        settings.algorithms = [Located(.rs256), Located(.es256)]
+        _ = try TokenAuthenticator.make(settings, listener: "edge", time: SystemTime())
+        settings.algorithms = [Located(.rs256), Located(.hs256)]
+        let words = "its keys are for ES256, and \"algorithms\" takes RS256, HS256 only"
+        do {
+            _ = try TokenAuthenticator.make(settings, listener: "edge", time: SystemTime())
+            Issue.record("it was taken")
+        } catch { #expect("\(error)".contains(words), "\(error)") }
+        do throws(TLSFileError) {
+            _ = try TokenKey.read(path, taking: settings.signatureAlgorithms)
+            Issue.record("it was taken")
+        } catch { #expect(error.reason == words) }
+    }
+
     @Test("keys that are for something else are passed over; a secret is for its owner's eyes")
     func kinds() throws {
         let signer = try TokenSigner(.p256)

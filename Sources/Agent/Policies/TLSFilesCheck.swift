@@ -41,8 +41,8 @@ extension ConfigurationCheck {
             for list in listener.revocationLists { report(TLSFileCheck.revocationLists(list.value), "\(name) crl", at: list.position) }
         }
         for listener in settings.listeners {
-            guard let keys = listener.tokens?.keys else { continue }
-            do throws(TLSFileError) { _ = try TokenKey.read(keys.value) } catch {
+            guard let tokens = listener.tokens, let keys = tokens.keys else { continue }
+            do throws(TLSFileError) { _ = try TokenKey.read(keys.value, taking: tokens.signatureAlgorithms) } catch {
                 report([error], "listener \"\(listener.name.value)\" authenticator.jwt", at: keys.position)
             }
         }

@@ -29,9 +29,10 @@ final class TokenAuthenticator: Sendable {
     /// - Parameter listener: named in problems.
     static func make(_ settings: TokenSettings, listener: String, time: any TimeSource) throws(ConfigurationProblem) -> TokenAuthenticator {
         let files: ReloadableFiles<[TokenKey]>?
+        let algorithms = settings.signatureAlgorithms
         do throws(TLSFileError) {
             files = try settings.keys.map { path throws(TLSFileError) in
-                try .reading([path.value]) { () throws(TLSFileError) in try TokenKey.read(path.value) }
+                try .reading([path.value]) { () throws(TLSFileError) in try TokenKey.read(path.value, taking: algorithms) }
             }
         } catch { throw ConfigurationProblem(at: settings.keys?.position ?? settings.position, "listener \"\(listener)\" authenticator.jwt: \(error)") }
         do throws(CertificateError) {
@@ -43,7 +44,7 @@ final class TokenAuthenticator: Sendable {
     /// Does not throw: see ``ReloadableFiles``.
     private init(_ settings: TokenSettings, _ files: ReloadableFiles<[TokenKey]>?, _ shared: (Secret, TokenKey)?, _ time: any TimeSource) {
         rules = TokenRules(settings: settings)
-        algorithms = Set(settings.algorithms.compactMap { SignatureAlgorithm(rawValue: $0.value.rawValue) })
+        algorithms = settings.signatureAlgorithms
         self.files = files
         self.shared = Mutex(shared.map { (secret: $0.0, key: $0.1) })
         self.time = time
@@ -89,4 +90,9 @@ final class TokenAuthenticator: Sendable {
         if hasChanged || hasSecret { logger.notice("tokens are judged by the keys as they are now") }
         return hasChanged || hasSecret
     }
+}
+
+extension TokenSettings {
+    /// Those that are taken; empty: all that the keys are for.
+    var signatureAlgorithms: Set<SignatureAlgorithm> { Set(algorithms.compactMap { SignatureAlgorithm(rawValue: $0.value.rawValue) }) }
 }

@@ -23,12 +23,24 @@ struct TokenKey: Sendable {
     }
 
     /// The keys of a file: a JSON Web Key Set (RFC 7517), one JSON Web Key, or public keys and certificates in PEM.
-    static func read(_ path: String) throws(TLSFileError) -> [TokenKey] {
+    ///
+    /// - Parameter algorithms: that are taken; empty: all. A file whose keys are for none of them would verify nothing.
+    static func read(_ path: String, taking algorithms: Set<SignatureAlgorithm> = []) throws(TLSFileError) -> [TokenKey] {
         let bytes = try SignatureKeyFile.read(path)
         let keys = try bytes.withBytes { raw throws(TLSFileError) in try parse(raw, path) }
+        let known = Set(keys.flatMap(\.algorithms))
+        guard algorithms.isEmpty || !known.isDisjoint(with: algorithms) else {
+            throw TLSFileError(
+                .noKey, path: path, reason: "its keys are for \(names(known)), and \"algorithms\" takes \(names(algorithms)) only",
+                advice: "name one of the keys' algorithms there, or a file with keys for those that are taken")
+        }
         // Whoever reads a secret can sign with it.
         if keys.contains(where: \.key.isSecret) { _ = try SecretFile.read(path) }
         return keys
+    }
+
+    private static func names(_ algorithms: Set<SignatureAlgorithm>) -> String {
+        SignatureAlgorithm.allCases.filter { algorithms.contains($0) }.map(\.rawValue).joined(separator: ", ")
     }
 
     private static func parse(_ bytes: UnsafeRawBufferPointer, _ path: String) throws(TLSFileError) -> [TokenKey] {
