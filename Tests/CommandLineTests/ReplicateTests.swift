@@ -160,6 +160,8 @@ private struct Desk: Sendable {
         #expect(try await pulled("found", "--selector", "{\"n\":{\"$lt\":1}}") == ["d0", "d4", "d5"])
         #expect(try await pulled("named", "--source-filter", "design/site", "--source-params", "{\"site\":\"south\"}") == ["d1", "d3", "d5"])
         #expect(try await pulled("named", "--source-filter", "design/site", "--source-params", "{\"site\":\"north\"}").count == 6)
+        let help = try await NightjarExecutable.run("replicate", "--help").output.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        #expect(help.contains("an object of names with single values, or lists of them."), "\(help)")
         #expect(try await pulled("chosen", "--doc-ids", "d1,d2") == ["d1", "d2"])
         let unknown = try await desk.run("replicate", url, "d/none.nightjar", "--source-filter", "design/none", "--max-attempts", "1")
         #expect(unknown.status == 1 && unknown.errors.contains("none"), "\(unknown)")

@@ -10,7 +10,7 @@ struct SourceChoiceOptions: ParsableArguments, Sendable {
     var selector: String?
     @Option(help: ArgumentHelp("Have a filter of the other side, DESIGN/NAME, decide what is pulled (http: and https:).", valueName: "name"))
     var sourceFilter: String?
-    @Option(help: ArgumentHelp("Parameters of --source-filter: an object of names and single values.", valueName: "json"))
+    @Option(help: ArgumentHelp("Parameters of --source-filter: an object of names with single values, or lists of them.", valueName: "json"))
     var sourceParams: String?
 
     /// - Parameter others: options that choose documents, as they are written.
