@@ -13,7 +13,8 @@ enum HandshakeErrors {
         switch reasons.first {
         case SSL_R_UNSUPPORTED_PROTOCOL?, SSL_R_VERSION_TOO_LOW?, SSL_R_UNKNOWN_PROTOCOL?:
             return TLSError(
-                .handshakeFailed, "the peer speaks no TLS 1.2 or 1.3", reason: text, advice: "older versions are refused: update the peer; min_tls_version: 1.3 refuses 1.2, too")
+                .handshakeFailed, "the peer speaks no version of TLS that is taken here", reason: text,
+                advice: "older versions are refused: update the peer; taken are 1.2 and 1.3, and where min_tls_version is 1.3 only that")
         case SSL_R_NO_SHARED_CIPHER?, SSL_R_NO_CIPHERS_AVAILABLE?, SSL_R_NO_SHARED_GROUPS?, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM?:
             return TLSError(
                 .handshakeFailed, "the peer and this side have no cipher in common", reason: text,

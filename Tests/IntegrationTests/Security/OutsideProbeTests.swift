@@ -49,6 +49,9 @@ struct OutsideProbeTests {
             let outcome = try await Subprocess.run("/usr/bin/openssl", ["s_client", "-connect", "127.0.0.1:\(try hub.port("strict"))", version])
             #expect(outcome.status == status, "\(version): \(outcome)")
         }
+        // It does speak 1.2.
+        let refused = try await hub.process.line(containing: "listener=strict remote=", in: .errors)
+        #expect(refused.contains("the peer speaks no version of TLS that is taken here") && refused.contains("where min_tls_version is 1.3 only that"), "\(refused)")
         #expect(try await hub.isWell())
         #expect(try await hub.stop().status == 0)
     }
