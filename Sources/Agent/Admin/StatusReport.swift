@@ -90,7 +90,7 @@ extension Agent {
             "held": JSONOutput.number(statistics.reduce(0) { $0 + $1.held }),
             "unrouted": JSONOutput.number(statistics.reduce(0) { $0 + $1.unrouted }),
             // The last one since the start.
-            "resync": resync?.json ?? .null,
+            "resync": resync?.figuresJSON ?? .null,
             "conflicts_decided": ConflictReports.json(history),
             "damaged_documents": .array(
                 database.damagedDocuments.map {

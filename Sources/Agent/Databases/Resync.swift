@@ -52,8 +52,20 @@ struct Resync: Sendable {
         "looked at \(Plural.count(sum(\.looked), "document")), \(sum(\.changed)) changed, \(sum(\.refused)) refused, \(sum(\.failed)) failed"
     }
 
+    /// For a status, which goes to many and into support bundles: without documents.
+    var figuresJSON: JSONValue { JSONOutput.object(members) }
+
+    /// For whoever asks for it by name: with the first documents of each kind (`resync_shown`), and what the function said of them.
     var json: JSONValue {
-        JSONOutput.object([
+        guard case .object(var object) = figuresJSON else { return .null }
+        object["changed_documents"] = list(\.changedFirst)
+        object["refused_documents"] = list(\.refusedFirst)
+        object["failed_documents"] = list(\.failedFirst)
+        return .object(object)
+    }
+
+    private var members: KeyValuePairs<String, JSONValue?> {
+        [
             "database": .string(request.database), "state": .string(state.rawValue), "dry_run": .bool(request.isTrial),
             "collection": JSONOutput.text(request.collection?.description), "document": JSONOutput.text(request.document?.text),
             "started_at": .string(Timestamp.format(startedAt)), "ended_at": JSONOutput.text(endedAt.map { Timestamp.format($0) }),
@@ -61,9 +73,7 @@ struct Resync: Sendable {
             // Of the collections that it has come to.
             "total": JSONOutput.number(sum(\.total)), "looked_at": JSONOutput.number(sum(\.looked)), "changed": JSONOutput.number(sum(\.changed)),
             "refused": JSONOutput.number(sum(\.refused)), "failed": JSONOutput.number(sum(\.failed)),
-            // The first of each: `resync_shown`.
-            "changed_documents": list(\.changedFirst), "refused_documents": list(\.refusedFirst), "failed_documents": list(\.failedFirst),
-        ])
+        ]
     }
 
     private func list(_ findings: KeyPath<ResyncFigures, [ResyncFigures.Finding]>) -> JSONValue {

@@ -67,7 +67,7 @@ struct WebTokenTests {
         let all = "\"rights\":{\"collections\":[\"_default\"]}"
         let reader = try token(signer, "ben", "\(all),\"read_only\":true")
         let http = try CouchHTTP(agent)
-        #expect(try await http.send("PUT", "/main/one", "{}", bearer(token(signer, all))).status == 201)
+        #expect(try await http.send("PUT", "/main/one", "{}", bearer(token(signer, "ada", all))).status == 201)
         #expect(try await http.send("PUT", "/main/two", "{}", bearer(reader)).status == 403)
         // One that names no collection has none.
         #expect(try await http.send("PUT", "/main/three", "{}", bearer(token(signer))).status != 201)
