@@ -39,14 +39,15 @@ extension Replicator {
         var active = ActiveConfiguration(replicator: only, resets: true, startsLegacy: speaksLegacy, savesCheckpoint: false)
         active.reviewsHeld = false
         active.heldBefore = missing.held.mapValues(Set.init)
-        let offered = Offers()
+        let (offered, owed) = (Offers(), Owed())
         let correlation = transport.correlationID
-        let end = await replicate(over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) })
+        let end = await replicate(
+            over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) }, told: { owed.note($0) })
         shared.withLock { $0.counters.add(counters.snapshot) }
         // Else nobody knows what would have been offered.
         if end.error == nil, end.ending == .complete {
             await forgetWithdrawn(missing.held, offered, correlation)
-            await forgetTooLarge(missing.tooLarge)
+            await forgetTooLarge(owed.settled(missing.tooLarge))
         }
         return end.error == nil && missing.concernsPushes
     }
@@ -57,6 +58,37 @@ extension Replicator {
 
         func note(_ collection: CollectionName, _ offered: [DocumentID]) { ids.withLock { $0[collection, default: []].formUnion(offered) } }
         func has(_ collection: CollectionName, _ id: DocumentID) -> Bool { ids.withLock { $0[collection]?.contains(id) == true } }
+    }
+
+    /// What a connection could not have or store, although another one may.
+    private final class Owed: Sendable {
+        private struct State {
+            var documents: [CollectionName: Set<DocumentID>] = [:]
+            /// Then others were not even asked for.
+            var hadNoRoom = false
+        }
+
+        private let state = Mutex(State())
+
+        func note(_ events: [DocumentEvent]) {
+            state.withLock { state in
+                for event in events where event.direction == .pull {
+                    guard let error = event.error, error.isTransient else { continue }
+                    state.documents[event.collection, default: []].insert(event.id)
+                    if error.isNoRoom { state.hadNoRoom = true }
+                }
+            }
+        }
+
+        /// Of what was asked for, what need not be asked for again.
+        func settled(_ asked: [CollectionName: [DocumentID]]) -> [CollectionName: [DocumentID]] {
+            state.withLock { state in
+                if state.hadNoRoom { return [:] }
+                var settled = asked
+                for (collection, ids) in state.documents { settled[collection]?.removeAll { ids.contains($0) } }
+                return settled
+            }
+        }
     }
 
     /// Documents that waited here for a blob, and that the remote did not offer when it was asked for them by name.

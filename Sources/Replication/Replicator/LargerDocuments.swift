@@ -23,7 +23,7 @@ extension Replicator {
         }
     }
 
-    /// They were asked for: those that are not noted anew are here, or are not to be had any more.
+    /// They were asked for, and another connection would bring no more: those that are not noted anew are here, or are not to be had.
     func forgetTooLarge(_ asked: [CollectionName: [DocumentID]]) async {
         let (key, bounds) = (configuration.remoteKey, bounds)
         for (name, ids) in asked.sorted(by: { $0.key < $1.key }) {

@@ -366,11 +366,11 @@ public actor Replicator {
         over transport: any MessageTransport, _ active: ActiveConfiguration, _ counters: ReplicationCounters, correlation: String?,
         watchesForSilence: Bool = false,
         activityChanged: @escaping @Sendable (ActivityLevel) -> Void = { _ in }, refused: @escaping @Sendable (PeerRefusals) -> Void = { _ in },
-        offered: (@Sendable (CollectionName, [DocumentID]) -> Void)? = nil
+        offered: (@Sendable (CollectionName, [DocumentID]) -> Void)? = nil, told: @escaping @Sendable ([DocumentEvent]) -> Void = { _ in }
     ) async -> SessionEnd {
         let (ends, continuation) = AsyncStream.makeStream(of: SessionEnd.self)
         var observer = SessionObserver(
-            activityChanged: activityChanged, documents: { [weak self] in self?.tell($0, correlation) }, refusals: refused,
+            activityChanged: activityChanged, documents: { [weak self] in told($0); self?.tell($0, correlation) }, refusals: refused,
             ended: {
                 continuation.yield($0)
                 continuation.finish()

@@ -61,6 +61,28 @@ struct CouchLargeDocumentTests {
         }
     }
 
+    @Test("what was too large is asked for until it is here, also where the peer cannot give it the first time")
+    func notYet() async throws {
+        let a = try TestDatabase()
+        try await CouchServer.with { server, target in
+            let text = String(repeating: "x", count: 3 << 20)
+            server.change { tree in
+                tree.edit("large", "{\"text\":\"\(text)\"}", attachments: ["scan": .init(type: "image/png", bytes: Array("a scan".utf8), revpos: 1)])
+            }
+            #expect(try await pull(a, target, MemoryBudget(limit: 4 << 20)).0.counts.failed == 1)
+            server.trouble { request, _ in
+                guard request.path == "/db/large/scan" else { return nil }
+                return .error(status: 500, error: "internal_server_error", reason: "broken")
+            }
+            let second = try await pull(a, target, MemoryBudget(limit: 64 << 20)).0
+            #expect(second.error == nil && second.counts.pulled == 0 && second.counts.failed == 1, "\(second)")
+            server.trouble { _, _ in nil }
+            let third = try await pull(a, target, MemoryBudget(limit: 64 << 20)).0
+            #expect(third.error == nil && third.counts.pulled == 1 && third.counts.failed == 0, "\(third)")
+            #expect(try await a.get("large") != nil)
+        }
+    }
+
     @Test("room for an answer is looked at and taken in one step, and the first answer has it in any case")
     func room() {
         var atHand = AnswersAtHand()
