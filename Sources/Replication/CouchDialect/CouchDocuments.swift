@@ -123,7 +123,7 @@ struct FoundDocument: Sendable {
     var bringsAttachments: Bool { attachments.contains { $0.value["data"] != nil } }
 
     /// As the document says.
-    var largestAttachment: Int { Int(clamping: attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0) }
+    var largestAttachment: Int { min(Insertion.most, Int(clamping: attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0)) }
 
     /// What is stored of it.
     var body: ByteBuffer {

@@ -39,10 +39,10 @@ struct Insertion: Sendable {
     var bytes = 0
     var end: End
 
-    private static let most = 1 << 60
+    /// The most that a document is taken to need, whatever lengths it claims: more than any disk has is all the same.
+    static let most = 1 << 60
 
     init(_ revision: CheckedRevision, _ end: End) {
-        // Of the lengths that the document claims, which may be any: more than any disk has is all the same.
         let blobs = revision.hasShownBlobs ? 0 : revision.blobs.reduce(0) { min(Self.most, $0 + Int(min(UInt64(Self.most), $1.length ?? 0))) }
         bytes = revision.body.count + blobs
         (fetch, wasKeptBack) = (revision.fetch, revision.wasKeptBack)

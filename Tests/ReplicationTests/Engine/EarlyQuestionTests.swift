@@ -71,6 +71,13 @@ import Testing
         #expect(pull.machine.isDrained && pull.through == "2" && pull.machine.bufferedBytes == 0)
     }
 
+    /// What would be needed for it is added up, and asked of the disk.
+    @Test func noAttachmentIsTakenToBeLargerThanAnyDisk() throws {
+        var came = checked(1, "a")
+        came.body = Array("{\"_attachments\":{\"f\":{\"length\":18446744073709551615},\"g\":{\"length\":7}}}".utf8)
+        #expect(try FoundDocument(held: came).largestAttachment == Insertion.most)
+    }
+
     // MARK: - Other bodies
 
     @Test func blobsThatAFilterTakesOutAreNotFetched() {
