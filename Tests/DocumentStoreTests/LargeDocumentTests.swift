@@ -50,6 +50,21 @@ import Testing
         #expect(store.database.largeDocuments.entries.isEmpty && store.database.largeDocuments.stored == 0)
     }
 
+    @Test("what a transaction makes large and small again, or deletes, is not named")
+    func inOneTransaction() async throws {
+        var options = DatabaseOptions()
+        options.largeDocuments = LargeDocuments(above: 100)
+        let store = try Store(options)
+        let (c, large, small) = (try store.c, Array(body(200).utf8), Array("{}".utf8))
+        try await store.database.write { transaction in
+            for id in ["smaller", "purged", "large"] { try transaction.save(c, id: doc(id), body: large, parent: nil) }
+            let first = try transaction.document(c, doc("smaller"))?.revision
+            try transaction.save(c, id: doc("smaller"), body: small, parent: first)
+            _ = try transaction.purge(c, doc("purged"))
+        }
+        #expect(store.database.largeDocuments.entries.map(\.id.text) == ["large"])
+    }
+
     @Test("a higher limit forgets what is not above it, and of very many the largest are remembered")
     func limits() async throws {
         var options = DatabaseOptions()

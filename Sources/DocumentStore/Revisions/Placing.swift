@@ -42,7 +42,9 @@ extension WriteTransaction {
     /// - Parameter bytes: of the document's current body; 0 where it is deleted or gone.
     @inline(__always)
     func noteSize(_ collection: Collection, _ id: DocumentID, _ bytes: Int) {
-        if session.options.largeDocuments.concerns(bytes) { state.sizes.append(.init(collection: collection.name, id: id, bytes: bytes)) }
+        // What this transaction has made large is not known there before it is durable.
+        guard !state.sizes.isEmpty || session.options.largeDocuments.concerns(bytes) else { return }
+        state.sizes.append(.init(collection: collection.name, id: id, bytes: bytes))
     }
 
     /// The revision being added.
