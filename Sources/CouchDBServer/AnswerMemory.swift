@@ -142,7 +142,7 @@ package final class AnswerMemory: Sendable {
 
     /// - Parameter besideQuestions: what other requests hold of themselves is no reason to wait where nobody has anything to read: it would not go
     ///   before they are answered.
-    /// - Returns: the room, which others cannot take meanwhile; nil for who is alone and needs none.
+    /// - Returns: the room, which others cannot take meanwhile; nil for one that is alone and needs none, and while work waits that could need all of it.
     private func begin(_ bytes: Int, for answer: ObjectIdentifier, besideQuestions: Bool) async throws -> MemoryBudget.Reservation? {
         let start = time.monotonicNanoseconds()
         while true {
@@ -155,7 +155,11 @@ package final class AnswerMemory: Sendable {
             let isAlone = state.withLock { state in
                 state.held.keys.allSatisfy { $0 == answer } && (besideQuestions || state.questions.allSatisfy { $0 == answer })
             }
-            if let room = budget.reserveUndisturbing(bytes) { return room }
+            if budget.isAwaited {
+                if budget.hasRoom(for: bytes) { return nil }
+            } else if let room = budget.reserveUndisturbing(bytes) {
+                return room
+            }
             if isAlone { return nil }
             readers.leave()
             let waited = time.monotonicNanoseconds() - start

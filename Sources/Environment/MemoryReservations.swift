@@ -88,6 +88,9 @@ extension MemoryBudget {
         return isGranted ? Reservation(self, bytes) : nil
     }
 
+    /// Work waits for a part of the budget. Where it needs all that work may have, it never has its turn while others go on taking parts.
+    public var isAwaited: Bool { state.withLock { !$0.waiters.isEmpty } }
+
     /// So much more would leave everybody undisturbed.
     public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm($0) } }
 

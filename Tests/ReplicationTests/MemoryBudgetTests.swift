@@ -2,6 +2,8 @@ import Environment
 import Synchronization
 import Testing
 
+@testable import Replication
+
 /// Who may hold what, and who gives way.
 @Suite struct MemoryBudgetTests {
     /// A clock that a test sets.
@@ -241,5 +243,20 @@ import Testing
         #expect(await budget.reserve(3 * megabyte) == nil)
         peer.giveUp()
         #expect(await budget.reserve(4 * megabyte) != nil)
+    }
+
+    /// Parts that are taken anew again and again would keep it from those who need all of it.
+    @Test func pagesTakeNothingWhileWorkWaits() async {
+        let budget = MemoryBudget(limit: 64 * megabyte)
+        #expect(SessionAccounts.pageRoom(budget).room != nil)
+        var first = await budget.reserve(budget.workLimit)
+        #expect(first != nil && SessionAccounts.pageRoom(budget).room != nil)
+        let second = Task { await budget.reserve(budget.workLimit) != nil }
+        while !budget.isAwaited { await Task.yield() }
+        let page = SessionAccounts.pageRoom(budget)
+        #expect(page.room == nil && page.bytes > 0)
+        first = nil
+        #expect(first == nil)
+        #expect(await second.value)
     }
 }

@@ -113,7 +113,7 @@ final class SessionAccounts {
     /// - Returns: also, what was taken of the budget for them, to be kept until they are counted.
     static func pageRoom(_ memory: MemoryBudget) -> (bytes: Int, room: MemoryBudget.Reservation?) {
         let most = StoreLimits.maxBodyBytesPerRead
-        guard let room = memory.reserveUndisturbing(most, beside: 3 * most) else { return (smallPageBytes, nil) }
+        guard !memory.isAwaited, let room = memory.reserveUndisturbing(most, beside: 3 * most) else { return (smallPageBytes, nil) }
         return (most, room)
     }
     private static let smallPageBytes = 64 << 10
