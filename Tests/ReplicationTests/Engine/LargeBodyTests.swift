@@ -1,3 +1,4 @@
+import DocumentStore
 import Documents
 import Interfaces
 import Testing
@@ -47,5 +48,17 @@ import Testing
         pull.arrive(received(1, "a"))
         #expect(pull.on(.checked(pull.batch, [.checked(large(1, "a"))])) == ["report a 413", "settle 1 413"])
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0)
+    }
+
+    @Test func whatStaysOnTheListIsNotWrittenAnew() async throws {
+        let (a, b) = (try TestDatabase("a") { $0.maxBodyBytes = 100 }, try TestDatabase("b"))
+        try await b.put("large", "{\"text\":\"\(String(repeating: "x", count: 200))\"}")
+        let collection = try a.collection()
+        for _ in 0..<2 {
+            let status = await Replicator(ReplicatorConfiguration(a, .pull), Hub(b)).run()
+            #expect(status.error == nil && status.counts.held == 1, "\(status)")
+            let parts = try await a.database.read { try $0.localDocuments(collection, prefix: "held/", limit: 10).map { $0.record.revision } }
+            #expect(parts == ["0-1"])
+        }
     }
 }
