@@ -3,7 +3,7 @@
 public struct MemoryPeak: Sendable {
     let limit: Int
     private var highest = 0
-    /// The least that was not counted since free memory was given back: more than that is worth a try, and this is not.
+    /// The least that was uncounted since free memory was last given back. That much did not go then: only what came on top is worth another try.
     private var staying = Int.max
     private var wasGivenBack = true
 

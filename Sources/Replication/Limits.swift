@@ -116,8 +116,8 @@ public struct ReplicationLimitValues: Sendable {
     public var blobPieceBytes = 64 << 10
     /// `blob_looks`: blobs that a connection has looked for at the same time; another's are not behind all that one document names.
     public var blobLooks = 64
-    /// `blobs_under_way`: blobs that the revisions of a connection wait for at the same time, each of them for a quarter at most; of the others that they
-    /// name there is the name.
+    /// `blobs_under_way`: blobs that the revisions of a connection wait for at the same time, one revision for a quarter of them at most. Of the others
+    /// nothing but the name is held.
     public var blobsUnderWay = 256
     /// `blob_fetches`: blobs that are fetched at the same time.
     public var blobFetches = 8
@@ -197,8 +197,8 @@ public struct ReplicationLimitValues: Sendable {
     /// `refused_retry`: seconds until a continuous push offers again what the peer refused; doubles for each document with each refusal of the same
     /// version, up to `longest_refused_retry`. 0: only when the document changes, on another connection, or when it is asked for.
     public var refusedRetrySeconds = 60
-    /// `room_look`: seconds between two looks of a pull that has no room here whether there is some. So long its wait lasts at least; twice as long where
-    /// what it found did not last, up to `max_room_look`.
+    /// `room_look`: seconds between two looks for room, of a pull that has none here. Its wait lasts at least as long, and each time that the room which
+    /// it found did not last, twice as long as before, up to `max_room_look`.
     public var roomLookSeconds = 3
     /// `max_room_look`: the longest such time, in seconds.
     public var maximumRoomLookSeconds = 60

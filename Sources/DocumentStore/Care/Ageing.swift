@@ -37,7 +37,7 @@ struct AgeMarks: Equatable {
         if marks.count > 2 * Self.maximum { marks.removeFirst(marks.count - 2 * Self.maximum) }
     }
 
-    /// Notes that `sequence` is the last one now, however old what has come may become: times are told to a sixth of the age.
+    /// Notes that `sequence` is the last one now. No age bounds these marks, so they get fewer with time: an age is told to a sixth of it.
     ///
     /// - Returns: whether anything has come since the last mark.
     mutating func note(_ sequence: SequenceNumber, now: Int64) -> Bool {

@@ -1,6 +1,6 @@
 import Documents
 
-/// What somebody gets by a document, or by an authenticator.
+/// What a document, or an authenticator, grants somebody.
 struct Grant: Hashable {
     var grantee: String
     var target: String

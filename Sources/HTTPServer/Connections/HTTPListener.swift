@@ -125,7 +125,7 @@ package final class HTTPListener: Sendable {
 
     private let core: Core
     private let group: any EventLoopGroup
-    /// Of all addresses, those that come later too.
+    /// The one port of all addresses, also of those that come later.
     private let port: Int?
     private let servers: Mutex<[Server]>
 

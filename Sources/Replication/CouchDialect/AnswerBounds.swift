@@ -62,8 +62,8 @@ extension CouchDialect {
         return try await body(try answer.json(what))
     }
 
-    /// Counts so much among what is at hand, in one step with the look whether there is room: several answers come at the same time. That is waited
-    /// for for a while only: what is worked on may wait for this one.
+    /// Counts so much among what is at hand, in one step with the look whether there is room: several answers come at the same time. Where there is
+    /// none, the wait is short: what is worked on may wait for this one.
     func take(_ bytes: Int) async throws {
         for _ in 0..<Self.looks {
             if state.withLock({ $0.atHand.take(bytes, most: memory.limit / 12 * 7) }) { return tell([]) }

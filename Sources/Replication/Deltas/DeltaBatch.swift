@@ -20,7 +20,7 @@ struct DeltaBatch: Sendable {
 
         var makesDelta: Bool { if case .body = self { true } else { false } }
 
-        /// What it is to have done what is to be done.
+        /// Bytes that the work on it takes.
         func memory(with base: BaseLookUp.Size, _ limits: ReplicationLimits) -> Int {
             switch self {
             case .delta(let delta):

@@ -19,7 +19,6 @@ final class Reconnecting {
         mayGetVersions = session.naming == .trees && session.transport.peerHasBothNames && !session.database.hasVersions
     }
 
-
     func comeBackLater() {
         guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
         comesBack = true

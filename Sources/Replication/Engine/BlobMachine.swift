@@ -45,7 +45,7 @@ struct BlobMachine {
     /// What a revision needs.
     private struct Needs {
         let document: DocumentID
-        /// The revision's own list, not another one.
+        /// Shared with the revision, so that it costs nothing beside it.
         let references: [BlobReference]
         let known: KnownBlobs
         /// The first that is not under way yet.

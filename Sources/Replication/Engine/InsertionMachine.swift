@@ -165,7 +165,7 @@ struct InsertionMachine {
 
     /// It is too large, or a blob of it is not to be had, or not taken.
     ///
-    /// - Parameter bytes: what it would take beside what its body says.
+    /// - Parameter bytes: what it would take beside its body and the blobs that this names.
     mutating func hold(
         _ held: HeldRevision, _ error: ReplicationError, missing bytes: Int = 0, _ ended: inout [Insertion], _ actions: inout [PullAction]
     ) {

@@ -19,7 +19,7 @@ struct RoomWait: Sendable {
     }
 }
 
-/// When room is looked for. A pull goes for it within seconds, but where it came and went before, not until the wait has lasted for as long as it is to.
+/// When room is looked for. A pull takes it within seconds; where room came and went before, only when the wait has lasted long enough.
 struct RoomLooks: Sendable {
     /// Seconds between two looks.
     let pause: Int

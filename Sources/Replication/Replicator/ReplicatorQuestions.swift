@@ -149,7 +149,7 @@ extension Replicator {
         return pending
     }
 
-    /// Whether anything newer than the checkpoint may still be to be pushed, by a look at the first page: cheap enough for every few seconds.
+    /// Whether anything newer than the checkpoint may still have to be pushed, by a look at the first page: cheap enough for every few seconds.
     package nonisolated func mayHavePending() async throws -> Bool {
         guard configuration.type.pushes else { return false }
         let database = configuration.database
