@@ -4,19 +4,44 @@ import Encodings
 /// is all that is made.
 struct DeltaText {
     private let text: UnsafeBufferPointer<UInt8>
+    /// Where large objects and arrays end.
+    private let ends: [Int: Int]
     private var new: [UInt8] = []
+
+    /// Bytes of an object or array above which its end is known beforehand.
+    private static let large = 4 << 10
 
     /// - Parameter extra: by how much the new body may be longer.
     static func apply(_ delta: JSONObject, to old: UnsafeBufferPointer<UInt8>, adding extra: Int) throws(JSONDelta.Failure) -> [UInt8] {
         let start = old.skippingJSONSpace(0)
         guard start < old.count, old[start] == UInt8(ascii: "{") else { throw .corrupt("a body and its delta are JSON objects") }
-        var work = DeltaText(text: old)
+        let isNested = delta.members.contains { if case .object(let inside) = $0.value { !inside.isEmpty } else { false } }
+        var work = DeltaText(text: old, ends: isNested ? ends(in: old, from: start) : [:])
         work.new.reserveCapacity(old.count + extra)
         _ = try work.apply(.object(delta), to: start..<old.endOfJSONValue(start))
         return work.new
     }
 
-    private init(text: UnsafeBufferPointer<UInt8>) { self.text = text }
+    private init(text: UnsafeBufferPointer<UInt8>, ends: [Int: Int]) { (self.text, self.ends) = (text, ends) }
+
+    /// What lies around a change is walked through at each level of it: without these, a small delta of a hundred levels would cost a hundred walks
+    /// through the body.
+    private static func ends(in text: UnsafeBufferPointer<UInt8>, from start: Int) -> [Int: Int] {
+        var (ends, open, at): ([Int: Int], [Int], Int) = ([:], [], start)
+        repeat {
+            switch text[at] {
+            case UInt8(ascii: "\""): at = text.endOfJSONString(at)
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                open.append(at)
+                at += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                at += 1
+                if let begin = open.popLast(), at - begin > large { ends[begin] = at }
+            default: at += 1
+            }
+        } while at < text.count && !open.isEmpty
+        return ends
+    }
 
     /// Appends what becomes of a value; false where it is deleted.
     private mutating func apply(_ delta: JSONValue, to old: Range<Int>?) throws(JSONDelta.Failure) -> Bool {
@@ -162,7 +187,7 @@ struct DeltaText {
         let key = at..<text.endOfJSONString(at)
         let colon = text.skippingJSONSpace(key.upperBound)
         let value = text.skippingJSONSpace(colon + 1)
-        at = text.endOfJSONValue(value)
+        at = end(ofValueAt: value)
         return (key, value..<at)
     }
 
@@ -170,9 +195,11 @@ struct DeltaText {
         skipComma(&at)
         guard at < text.count, text[at] != UInt8(ascii: "]") else { return nil }
         let start = at
-        at = text.endOfJSONValue(start)
+        at = end(ofValueAt: start)
         return start..<at
     }
+
+    private func end(ofValueAt start: Int) -> Int { ends[start] ?? text.endOfJSONValue(start) }
 
     private func skipComma(_ at: inout Int) {
         at = text.skippingJSONSpace(at)

@@ -38,6 +38,7 @@ extension UnsafeBufferPointer<UInt8> {
         _ = JSONText.skipCheckedString(&at, first + count)
         return at - first
     }
+
     /// Where the next byte stands that is no space.
     public func skippingJSONSpace(_ from: Int) -> Int {
         var at = from

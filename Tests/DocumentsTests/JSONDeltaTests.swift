@@ -123,6 +123,22 @@ import Testing
         #expect(try apply(delta.dropLast() + more + "}", to: old) == new.dropLast() + more + "}")
     }
 
+    /// What is larger than a few kilobytes is passed over by where it is known to end.
+    @Test(arguments: [true, false])
+    func aChangeDeepInsideOfMuchTextIsMade(inArrays: Bool) throws {
+        let levels = 60
+        func text(_ innermost: String) -> String {
+            (0..<levels).reduce(innermost) { inside, level in
+                let around = "{\"}]\":\"\(String(repeating: "[{\\\"", count: 20 * level))\",\"list\":[[\(level)],{}]}"
+                return inArrays ? "[\(around),\(inside),\(around)]" : "{\"before\":\(around),\"in\":\(inside),\"behind\":\(around)}"
+            }
+        }
+        func body(_ innermost: String) -> String { "{\"all\":\(text(innermost))}" }
+        let key = inArrays ? "1" : "in"
+        let delta = "{\"all\":" + String(repeating: "{\"\(key)\":", count: levels) + "[2]" + String(repeating: "}", count: levels) + "}"
+        #expect(try apply(delta, to: body("1")) == body("2"))
+    }
+
     /// Nothing of the base is used twice, so what a delta makes is bounded by what went in.
     @Test func aDeltaDoesNotBlowUp() throws {
         let base = #"{"s":"\#(String(repeating: "x", count: 1_000))","l":[1,2,3]}"#
