@@ -232,6 +232,12 @@ extension ReadTransaction {
         if columnEquals(find, 1, proposal.revision) { return .have }
         if let parent = proposal.parent {
             if columnEquals(find, 1, parent) { return .accept }
+            let current = RevisionID(stored: find.text(1))
+            do throws(StoreError) {
+                if try readTree().isStandIn(current, for: parent) { return .accept }
+            } catch {
+                guard case .documentDamaged = error else { throw error }
+            }
         } else if find.integer(2) & DocumentFlags.deleted != 0, !proposal.missesDeletion {
             do throws(StoreError) {
                 // What came to an end here is nothing new: taken without a word, it would live on at its sender, who has not heard of its end.
@@ -256,7 +262,7 @@ extension ReadTransaction {
         let current = tree.name(of: row.revision, naming)
         if proposal.revision == current || proposal.revision == row.revision { return .have }
         if let parent = proposal.parent {
-            if parent == current || parent == row.revision { return .accept }
+            if parent == current || parent == row.revision || tree.isStandIn(row.revision, for: parent) { return .accept }
         } else if row.isDeleted, !proposal.missesDeletion, tree.revision(named: proposal.revision) == nil,
             proposal.revision.version.map({ tree.vector(of: row.revision)?.knows($0) != true }) ?? true {
             return .accept

@@ -119,7 +119,8 @@ extension WriteTransaction {
         let isHere = tree.contains(new.revision)
         // Leaves that it knows of by its version vector, whatever branch of the tree it is of. What was beside the current revision may have
         // won elsewhere.
-        let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != new.revision }, to: vector) } ?? []
+        let standIns = incoming.vector == nil ? tree.standIns(for: incoming.history, of: new.revision) : []
+        let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != new.revision }, to: vector) } ?? standIns
         let hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(new.revision, of: row.revision)
         if isHere, !hasWon {
             // By versions a deletion beside ours is newer than what its sender knows of, and comes again and again.
@@ -135,7 +136,7 @@ extension WriteTransaction {
         } else if !isHere {
             try checkGeneration(incoming)
         }
-        if new.isDeleted, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
+        if new.isDeleted, standIns.isEmpty, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
         let ancestor = incoming.history.first { tree.contains($0) }
         let descends = ancestor == row.revision || replaced.contains(row.revision)
         // Somebody made it on top of a deletion, of which ours is but another one.

@@ -81,11 +81,23 @@ extension RevisionTree {
         return revisions.filter { isKnown($0, to: history, mentioned) }
     }
 
+    /// Whether it came by the version alone that stands for this id: a peer of version vectors carried it here that does not tell ids, and both
+    /// are the same revision.
+    public func isStandIn(_ revision: RevisionID, for id: RevisionID) -> Bool {
+        !vectors.isEmpty && vectors[revision]?.current.stands(for: id) == true
+    }
+
+    /// The leaves that stand for one of these ancestors of a revision.
+    public func standIns(for history: RevisionHistory, of revision: RevisionID) -> [RevisionID] {
+        if vectors.isEmpty { return [] }
+        return leaves.map(\.revision).filter { leaf in leaf != revision && history.contains { self.isStandIn(leaf, for: $0) } }
+    }
+
     private func isKnown(_ revision: RevisionID, to history: VectorHistory, _ mentioned: Mentioned) -> Bool {
         let index = index(of: revision)
         // The peer may have it from a time before it had a version.
         if let index, mentioned.itself.contains(index) { return true }
-        if let vector = vectors[revision] { return history.knows(vector.current) }
+        if let vector = vectors[revision] { return history.knows(vector.current) || history.names(standIn: vector.current) }
         return index.map(mentioned.ancestors.contains) ?? false || history.knows(VectorVersion(standingFor: revision))
     }
 

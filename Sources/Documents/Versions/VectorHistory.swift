@@ -38,6 +38,12 @@ public struct VectorHistory: Sendable, Hashable {
         standsAlone ? vector.others.contains { $0.covers(version) } : vector.knows(version)
     }
 
+    /// Whether it names an ancestor by its id that this version stands for.
+    func names(standIn version: VectorVersion) -> Bool {
+        guard version.source == .revisionTree, !standsAlone else { return false }
+        return revisions.contains { version.stands(for: $0) } || place?.history.contains { version.stands(for: $0) } ?? false
+    }
+
     /// The same revision, without what it claims to know of others. Ids of ancestors are no claims: nobody has them by guessing.
     public var alone: VectorHistory {
         var alone = VectorHistory(vector.bare)

@@ -49,6 +49,11 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
         source == other.source && (source == .revisionTree ? time == other.time : time >= other.time)
     }
 
+    /// Whether it is what a revision of a tree is compared as.
+    func stands(for revision: RevisionID) -> Bool {
+        source == .revisionTree && revision.kind == .tree && VectorVersion(standingFor: revision) == self
+    }
+
     /// A later version of the same author.
     public func isLater(than other: VectorVersion) -> Bool { source == other.source && source != .revisionTree && time > other.time }
 
