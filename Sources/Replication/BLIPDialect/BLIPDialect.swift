@@ -198,7 +198,7 @@ struct BLIPDialect: ~Copyable {
         case .changes(let slot, let list, let rows):
             if let error = reply.error {
                 events.append(.warn("the peer refused a list of changes: \(error)"))
-                return events.append(.push(slot: slot, .listRefused(list)))
+                return events.append(.push(slot: slot, .listRefused(list, ReplicationError(reply: error, to: Profile.changes))))
             }
             note(slot, reply.properties)
             let (body, naming) = (reply.body, naming)

@@ -32,8 +32,18 @@ struct OfferedLists {
         guard !ready.isEmpty, lists.count < limits.changeListsInFlight else { return nil }
         var rows = ready
         ready.removeAll()
-        if rows.count > limits.rowsPerChangeList {
-            ready = Array(rows[limits.rowsPerChangeList...])
+        var room = limits.rowsPerChangeList
+        for (count, document) in rows.prefix(room).enumerated() {
+            // One more would make the list too long for it, or for one before it.
+            let least = min(room, document.rowsOfList ?? room)
+            guard count < least else {
+                room = count
+                break
+            }
+            room = least
+        }
+        if rows.count > room {
+            ready = Array(rows[room...])
             rows.removeLast(ready.count)
         }
         last += 1

@@ -53,6 +53,8 @@ struct OutgoingFields: Sendable {
     var goesByBody = false
     /// How often it was offered on this trip in vain; a peer that always names another revision must not keep it going round.
     var offersBefore = 0
+    /// How many rows its next list may have; nil: as many as any.
+    var rowsOfList: Int?
     /// When it was read for this trip, the pull was complete: what the peer holds and we do not is not on its way here.
     var isAfterPull = false
     /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.

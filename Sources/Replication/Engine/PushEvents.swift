@@ -46,7 +46,7 @@ enum PushEvent: Sendable {
     /// Answers ``PushAction/offer(_:_:)``, one answer for each.
     case answered(ListID, [OfferAnswer])
     /// The peer refused a whole list of announced changes.
-    case listRefused(ListID)
+    case listRefused(ListID, ReplicationError)
     /// The peer takes nothing of us: neither this list, nor these that were on their way, nor others.
     case forbidden(ListID?, [DocumentID], ReplicationError)
     /// Answers ``PushAction/compare(_:)``.

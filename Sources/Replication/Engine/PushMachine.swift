@@ -99,7 +99,7 @@ struct PushMachine {
         // What the peer refused may be on its way again already.
         case .listed(let ids): for id in ids { if case .listing? = ledger.phase(of: id) { ledger.finish(id) } }
         case .answered(let list, let answers): accept(answers, to: list, &actions)
-        case .listRefused(let list): for id in lists.take(list) { ledger.finish(id) }
+        case .listRefused(let list, let error): refuse(list, error, &actions)
         case .forbidden(let list, let ids, let error): forbid((list.map { lists.take($0) } ?? []) + ids, error, &actions)
         case .withdrawn(let id): if case .sent? = ledger.phase(of: id) { ledger.finish(id) }
         case .compared(let results): for (id, comparison) in results { accept(comparison, of: id, &actions) }

@@ -45,6 +45,18 @@ extension PushMachine {
         }
     }
 
+    /// A peer that fails at one row of a list refuses all of them, and goes on behind them: Couchbase Lite 4.1 does so at a document that it has
+    /// under a revision id since before it had versions. The others come in lists of half the size, until that one is alone.
+    mutating func refuse(_ list: ListID, _ error: ReplicationError, _ actions: inout [PushAction]) {
+        let ids = lists.take(list)
+        if ids.count == 1 { return refuse(ids[0], error, &actions) }
+        for id in ids {
+            guard case .offered(var document)? = ledger.phase(of: id) else { continue }
+            document.rowsOfList = ids.count / 2
+            offerAgain(document)
+        }
+    }
+
     /// Puts a document on the list of what was kept back, because the peer refused it.
     mutating func list(_ document: OutgoingDocument, _ error: ReplicationError, _ actions: inout [PushAction]) {
         // What was acknowledged of it is noted first: it takes it off the list that it goes on now.

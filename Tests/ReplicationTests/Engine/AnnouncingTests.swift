@@ -93,8 +93,37 @@ import Testing
         push.on(.read(page(outgoing("a", 1))))
         let list = push.list ?? ListID(number: 0)
         push.on(.read(end(1)))
-        push.on(.listRefused(list))
+        // The operator is told which document it is.
+        #expect(push.on(.listRefused(list, failed)).contains("report a \(failed.code)"))
         push.on(.answered(list, [.wanted(known: [])]))
+        #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
+    }
+
+    private let failed = ReplicationError(domain: .litecore, code: 10, message: "changes: fl_callback: exception!")
+
+    /// Couchbase Lite 4.1 fails at a document that it has under a revision id since before it had versions, and refuses the whole list for it.
+    @Test(arguments: ["a", "c", "e"])
+    func ofAListThatThePeerRefusesForOneOfItsDocumentsTheOthersCome(bad: String) {
+        var push = PushRun(.announce)
+        push.start()
+        push.on(.read(page(outgoing("a", 1), outgoing("b", 2), outgoing("c", 3), outgoing("d", 4), outgoing("e", 5))))
+        var (declined, reported): ([String], [String]) = ([], [])
+        var offered = push.last
+        push.on(.read(end(5)))
+        for _ in 0..<20 {
+            reported += offered.map(\.words).filter { $0.hasPrefix("report") }
+            guard case .offer(let list, let documents)? = offered.first(where: { if case .offer = $0 { true } else { false } }) else { break }
+            let ids = documents.map(\.id.text)
+            if ids.contains(bad) {
+                push.on(.listRefused(list, failed))
+            } else {
+                declined += ids
+                push.on(.answered(list, documents.map { _ in .declined }))
+            }
+            offered = push.last
+        }
+        #expect(declined.sorted() == ["a", "b", "c", "d", "e"].filter { $0 != bad })
+        #expect(reported == ["report \(bad) \(failed.code)"])
         #expect(push.isClean && push.machine.isIdle && push.counts.completed == push.counts.total)
     }
 
