@@ -5,7 +5,9 @@ import Testing
 /// A client of version vectors carries a document that has no version from one agent to another, and tells its version only.
 @Suite("Revisions that clients of versions carry") struct CarriedRevisionTests {
     private static let bob = "ABEiM0RVZneImaq7zN3u/w"
-    private let (first, second, third) = (rev("1-b5b38c9e7f0011"), rev("2-cc"), rev("3-dd"))
+    private let first = rev("1-b5b38c9e7f0011")
+    private let second = rev("2-cc")
+    private let third = rev("3-dd")
 
     /// A database with the document as the client brought it.
     private func carried() async throws -> Store {
