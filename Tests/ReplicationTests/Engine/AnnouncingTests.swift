@@ -1,5 +1,6 @@
 import DocumentStore
 import Documents
+import Interfaces
 import Testing
 
 @testable import Replication
