@@ -131,7 +131,7 @@ private let wrong: [Wrong] = [
     Wrong(replicator("heartbeat: ‸0"), "from 1"),
     Wrong(replicator("heartbeat: ‸5m"), "found \"5m\""),
     Wrong(replicator("compression: ‸10"), "replicators[0].compression", "off, or a level from 0 (off) to 9 (small)", "found 10"),
-    Wrong(listener("authenticator: none\n    compression: ‸false"), "listeners[0].compression", "off, or a level from 1"),
+    Wrong(listener("authenticator: none\n    compression: ‸false"), "listeners[0].compression", "off, or a level from 0 (off) to 9"),
     Wrong(listener("authenticator: none\n    compression: ‸\"6\""), "found \"6\""),
     Wrong(replicator("compression: ‸off", target: "https://hub/main"), "compression", "Couchbase Lite", "the target is https:"),
     Wrong(replicator("collections: { _default: { priority: ‸10 } }"), "_default.priority", "from 0 to 9", "found 10"),
