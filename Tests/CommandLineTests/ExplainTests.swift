@@ -24,7 +24,7 @@ struct ExplainTests {
 
     private static let lists: [(words: String, codes: [String], status: Int32)] = [
         ("documents_held http/401", ["documents_held", "http/401"], 0), ("http 401 TLS 8 exit/78", ["http/401", "tls/8", "exit/78"], 0),
-        ("documents held exit 1", ["documents_held", "exit/1"], 0), ("tls/8 tls/8", ["tls/8"], 0), ("tls/8 qqq", ["tls/8"], 1), ("certificate gone", [], 1),
+        ("documents held exit 1", ["documents_held", "exit/1"], 0), ("tls/8 tls/8", ["tls/8"], 0), ("tls/8 qqq", ["tls/8"], 1), ("certificate away", [], 1),
     ]
 
     @Test("several codes are explained one after the other, also where some are written apart; one that is not known is 1 beside the others", arguments: lists)
