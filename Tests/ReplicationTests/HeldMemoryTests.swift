@@ -6,6 +6,7 @@ import Interfaces
 import NIOCore
 import Synchronization
 import Testing
+import TestSupport
 import Transport
 
 @testable import Replication
