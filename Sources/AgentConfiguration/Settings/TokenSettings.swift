@@ -1,23 +1,13 @@
+import Encodings
+
 /// JSON Web Tokens that a listener takes as logins: who signs them, and what they have to say.
 package struct TokenSettings: Sendable, ConfigurationSection {
-    /// As JSON Web Algorithms name them. Which of them a signature may be made by is the key's.
-    package enum Algorithm: String, Sendable, CaseIterable {
-        case rs256 = "RS256"
-        case rs384 = "RS384"
-        case rs512 = "RS512"
-        case ps256 = "PS256"
-        case es256 = "ES256"
-        case es384 = "ES384"
-        case edDSA = "EdDSA"
-        case hs256 = "HS256"
-    }
-
     /// A file with public keys, or secrets. Absolute path. Default: nil, there is the secret.
     package var keys: Located<String>?
     /// Of HS256. Default: nil, there are keys.
     package var secret: Located<Secret>?
-    /// Default: empty, all that the keys have.
-    package var algorithms: [Located<Algorithm>] = []
+    /// Which of them a signature may be made by is the key's. Default: empty, all that the keys have.
+    package var algorithms: [Located<SignatureAlgorithm>] = []
     /// Default: nil, any.
     package var issuer: Located<String>?
     /// Whom the tokens are for. Default: empty, nobody in particular.
@@ -45,7 +35,7 @@ package struct TokenSettings: Sendable, ConfigurationSection {
             "File with the issuer's keys: a JSON Web Key Set, or public keys or certificates in PEM. Read again when it changes; never fetched."),
         Key("secret", optional: \.secret, Form<Secret>.secret.located,
             "Secret of HS256 that the issuer has too, at least 32 bytes, beside keys or in place of them. Where it comes from a file, that is read again when it changes."),
-        Key("algorithms", \.algorithms, Form<Algorithm>.choice.located.list(atLeast: 1, of: "algorithms"),
+        Key("algorithms", \.algorithms, Form<SignatureAlgorithm>.choice.located.list(atLeast: 1, of: "algorithms"),
             "Algorithms that are taken. Absent: all that the keys are for. A token never chooses: it is the key that says by which ones it signs."),
         Key("issuer", optional: \.issuer, Form.text("the name of an issuer").located, "The claim iss has to be this. Absent: it is not looked at."),
         Key("audience", \.audience, .audience,

@@ -1,5 +1,6 @@
 import COpenSSL
 import Digests
+import Encodings
 
 /// What verifies signatures: a public key, or a secret that both sides have. The algorithms that it takes are its own: a signature that says of itself
 /// that it was made by another one is wrong, so that nobody can have a public key taken for a secret.
@@ -194,4 +195,25 @@ private final class PublicKey: Sendable {
 package enum SignatureKeyFile {
     /// Anybody may read public keys; a file with a secret is read once more by ``SecretFile``, which looks who else can.
     package static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .certificates) }
+}
+
+extension SignatureAlgorithm {
+    /// Nil for EdDSA, which takes the message as it is.
+    fileprivate var digest: OpaquePointer? {
+        switch self {
+        case .rs256, .ps256, .es256, .hs256: EVP_sha256()
+        case .rs384, .es384: EVP_sha384()
+        case .rs512: EVP_sha512()
+        case .edDSA: nil
+        }
+    }
+
+    /// Bytes of each of the two numbers that an ECDSA signature is.
+    fileprivate var ecdsaBytes: Int? {
+        switch self {
+        case .es256: 32
+        case .es384: 48
+        default: nil
+        }
+    }
 }

@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Encodings
 import Environment
 import Interfaces
 import Logging
@@ -94,5 +95,5 @@ final class TokenAuthenticator: Sendable {
 
 extension TokenSettings {
     /// Those that are taken; empty: all that the keys are for.
-    var signatureAlgorithms: Set<SignatureAlgorithm> { Set(algorithms.compactMap { SignatureAlgorithm(rawValue: $0.value.rawValue) }) }
+    var signatureAlgorithms: Set<SignatureAlgorithm> { Set(algorithms.map(\.value)) }
 }
