@@ -84,14 +84,7 @@ extension ConfigurationNode {
     /// What it means, however it is written: by values, with the entries of every mapping in the order of their keys.
     fileprivate var meaning: String {
         switch content {
-        case .scalar(let scalar):
-            switch scalar.value {
-            case .null: "null"
-            case .bool(let value): "\(value)"
-            case .integer(let value): "\(value)"
-            case .number(let value): "\(value)"
-            case .string(let value): JSONString.quoted(value)
-            }
+        case .scalar(let scalar): scalar.json
         case .sequence(let elements): "[\(elements.map(\.meaning).joined(separator: ","))]"
         case .mapping(let entries): "{\(entries.map { "\(JSONString.quoted($0.key)):\($0.value.meaning)" }.sorted().joined(separator: ","))}"
         }

@@ -30,6 +30,17 @@ package struct ConfigurationNode: Sendable {
 
         /// The text comes, at least in part, from `${…}`.
         package var isExpanded: Bool { source != nil }
+
+        /// As JSON writes it.
+        var json: String {
+            switch value {
+            case .null: "null"
+            case .bool(let value): "\(value)"
+            case .integer(let value): "\(value)"
+            case .number(let value): "\(value)"
+            case .string(let value): JSONString.quoted(value)
+            }
+        }
     }
 
     package var content: Content

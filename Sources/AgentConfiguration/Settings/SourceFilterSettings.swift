@@ -21,18 +21,8 @@ package struct SourceFilterSettings: Sendable, ConfigurationSection {
     private static func text(_ node: ConfigurationNode) -> String {
         switch node.content {
         case .scalar(let scalar): scalar.text
-        case .sequence(let elements): "[\(elements.map { $0.scalar.map(json) ?? "null" }.joined(separator: ","))]"
+        case .sequence(let elements): "[\(elements.map { $0.scalar?.json ?? "null" }.joined(separator: ","))]"
         case .mapping: ""
-        }
-    }
-
-    private static func json(_ scalar: ConfigurationNode.Scalar) -> String {
-        switch scalar.value {
-        case .null: "null"
-        case .bool(let value): "\(value)"
-        case .integer(let value): "\(value)"
-        case .number(let value): "\(value)"
-        case .string(let value): JSONString.quoted(value)
         }
     }
 
