@@ -10,14 +10,7 @@ enum SessionTemplate {
         --
         -- Try it:   nightjar plugin test \(name)
         --           nightjar plugin run \(name) get_session
-        local function base64url(bytes)
-          return (nightjar.base64.encode(bytes):gsub("[+/=]", { ["+"] = "-", ["/"] = "_", ["="] = "" }))
-        end
-
-        local function sign(text, key)
-          return (nightjar.hmac_sha256(key, text):gsub("%x%x", function(digits) return string.char(tonumber(digits, 16)) end))
-        end
-
+        \(TokenTemplate.signing)
         return {
           description = "Session cookies of CouchDB",
 

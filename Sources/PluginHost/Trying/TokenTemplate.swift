@@ -10,14 +10,7 @@ enum TokenTemplate {
         --
         -- Try it:   nightjar plugin test \(name)
         --           nightjar plugin run \(name) token
-        local function base64url(bytes)
-          return (nightjar.base64.encode(bytes):gsub("[+/=]", { ["+"] = "-", ["/"] = "_", ["="] = "" }))
-        end
-
-        local function sign(text, key)
-          return (nightjar.hmac_sha256(key, text):gsub("%x%x", function(digits) return string.char(tonumber(digits, 16)) end))
-        end
-
+        \(signing)
         return {
           description = "JSON Web Tokens, signed with a key",
 
@@ -40,6 +33,18 @@ enum TokenTemplate {
 
         """
     }
+
+    /// What tokens and signed cookies are made with.
+    static let signing = """
+        local function base64url(bytes)
+          return (nightjar.base64.encode(bytes):gsub("[+/=]", { ["+"] = "-", ["/"] = "_", ["="] = "" }))
+        end
+
+        local function sign(text, key)
+          return (nightjar.hmac_sha256(key, text):gsub("%x%x", function(digits) return string.char(tonumber(digits, 16)) end))
+        end
+
+        """
 
     static let tests = """
         local params = { user = "gateway-7", key = "a key", seconds = 60 }
