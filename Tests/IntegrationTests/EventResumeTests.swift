@@ -21,6 +21,15 @@ import Testing
         { text in events(text).contains { $0["event"] == "documents" && $0["data"]?.contains("\"id\":\"\(id)\"") == true } }
     }
 
+    /// What a reader hears who goes when a document has come, and the id of the last of its events.
+    private func heard(_ edge: AgentProcess) async throws -> (events: [[String: String]], last: String) {
+        let first = try await EventProbe(edge)
+        try await edge.save("heard", "{}")
+        try await first.wait("the document's event", Self.hasDocument("heard"))
+        let events = Self.events(first.text)
+        return (events, try #require(events.last { $0["event"] == "documents" }?["id"]))
+    }
+
     @Test("every event has an id, and whoever shows the last one hears what came since, and of what is not known any more that it is missing")
     func resumes() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
@@ -28,18 +37,11 @@ import Testing
         let folder = try TemporaryFolder()
         let edge = try await AgentProcess.start(Configuration.edge(to: port), in: folder)
         try await edge.isSettled()
-        let id: String
-        do {
-            let first = try await EventProbe(edge)
-            try await edge.save("heard", "{}")
-            try await first.wait("the document's event", Self.hasDocument("heard"))
-            let events = Self.events(first.text)
-            #expect(events.allSatisfy { $0["id"]?.isEmpty == false }, "\(events)")
-            let status = try #require(events.first { $0["event"] == "status" })
-            let time = try JSONValue(parsing: Array((status["data"] ?? "").utf8))["time"]?.asString
-            #expect(time?.hasSuffix("Z") == true)
-            id = try #require(events.last { $0["event"] == "documents" }?["id"])
-        }
+        let (events, id) = try await heard(edge)
+        #expect(events.allSatisfy { $0["id"]?.isEmpty == false }, "\(events)")
+        let status = try #require(events.first { $0["event"] == "status" })
+        let time = try JSONValue(parsing: Array((status["data"] ?? "").utf8))["time"]?.asString
+        #expect(time?.hasSuffix("Z") == true)
         try await edge.save("missed", "{}")
         try await edge.isSettled()
 
@@ -66,13 +68,7 @@ import Testing
         let hub = try await AgentProcess.start(Configuration.hub())
         let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge")))
         try await edge.isSettled()
-        let id: String
-        do {
-            let first = try await EventProbe(edge)
-            try await edge.save("heard", "{}")
-            try await first.wait("the document's event", Self.hasDocument("heard"))
-            id = try #require(Self.events(first.text).last { $0["event"] == "documents" }?["id"])
-        }
+        let id = try await heard(edge).last
         // More than a MiB of events.
         try await edge.load("many", 12_000)
         try await edge.isSettled()

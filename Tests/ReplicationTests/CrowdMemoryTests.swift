@@ -168,10 +168,7 @@ struct CrowdMemoryTests {
         let database = try TestDatabase("hub")
         for number in 0..<20 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
         let memory = MemoryBudget(limit: 64 << 20)
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
-        let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
-        await session.start()
+        let (session, client) = await MemoryHub(database: database, memory: memory).session()
         let gate = await Gate.readers(database)
         let peer = Peer(client) { _ in nil }
         #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
@@ -209,10 +206,7 @@ struct CrowdMemoryTests {
             try await database.put("doc-\(number)", "{\"text\":\"\(text)\",\"n\":\(number)}")
         }
         let memory = MemoryBudget(limit: 64 << 20)
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
-        let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
-        await session.start()
+        let (session, client) = await MemoryHub(database: database, memory: memory).session()
         let peer = Peer(client) { $0.profile == "changes" ? nil : OutgoingReply() }
         #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
         var list: UInt64?
@@ -250,10 +244,7 @@ struct CrowdMemoryTests {
     func usedUp(endsBeforeLong: Bool) async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 16 << 20)
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
-        let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
-        await session.start()
+        let (session, client) = await MemoryHub(database: database, memory: memory).session()
         let peer = Peer(client)
         let others = memory.share { _ in }
         _ = others.hold(memory.limit + 1, owedByPeer: 0)
@@ -269,10 +260,7 @@ struct CrowdMemoryTests {
     @Test func namesOfBlobsWaitForRoomAndAreNamesUntilTheirTurn() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 16 << 20)
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
-        let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
-        await session.start()
+        let (session, client) = await MemoryHub(database: database, memory: memory).session()
         let peer = Peer(client) { _ in nil }
         await peer.begin()
         let before = memory.used
@@ -370,10 +358,7 @@ struct CrowdMemoryTests {
                 CheckpointOwner(user: nil, listener: "hub"), id: "cp", body: body, expectedRevision: nil, within: CheckpointBounds(count: 1, bytes: 2 << 20))
         }
         let memory = MemoryBudget(limit: 64 << 20)
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
-        let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory, logger: quietLogger())
-        await session.start()
+        let (session, client) = await MemoryHub(database: database, memory: memory).session()
         let peer = Peer(client)
         client.executionContext.execute { client.setReading(false) }
         peer.send(peer.request("getCheckpoint", [("client", "cp")]))

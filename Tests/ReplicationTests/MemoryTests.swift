@@ -16,11 +16,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10)))
 struct MemoryTests {
     private func connect(_ database: TestDatabase, _ memory: MemoryBudget, _ receiver: any MessageReceiver) async -> InMemoryTransport {
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
-        let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory,
-            logger: quietLogger())
-        await session.start()
+        let client = await MemoryHub(database: database, memory: memory).session().client
         client.executionContext.execute { client.start(receiver) }
         return client
     }
@@ -126,11 +122,7 @@ struct MemoryTests {
     @Test func aPeerThatHasToGoKeepsNoDocumentsInMemory() async throws {
         let database = try TestDatabase("hub")
         for number in 0..<8 { try await database.put("doc-\(number)", "{\"text\":\"\(String(repeating: "x", count: 100_000))\"}") }
-        let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
-        let session = ReplicationSession(
-            transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)),
-            environment: .system, memory: MemoryBudget(limit: 64 << 20), logger: quietLogger())
-        await session.start()
+        let (session, client) = await MemoryHub(database: database, memory: MemoryBudget(limit: 64 << 20)).session()
         let peer = Peer(client) { _ in nil }
         #expect(await peer.ask("subChanges", [("continuous", "true")])?.error == nil)
         for await request in peer.requests where request.profile == "changes" { break }
@@ -299,12 +291,15 @@ struct MemoryHub: TransportConnector {
     let database: TestDatabase
     let memory: MemoryBudget
 
-    func connect() async throws -> any MessageTransport {
+    func connect() async throws -> any MessageTransport { await session().client }
+
+    /// Of a connection that was made: what runs here, and the peer's end.
+    func session() async -> (session: ReplicationSession, client: InMemoryTransport) {
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
         let session = ReplicationSession(
             transport: server, role: .passive(PassiveConfiguration(listener: "hub", database: database.database)), environment: .system, memory: memory,
             logger: quietLogger())
         await session.start()
-        return client
+        return (session, client)
     }
 }

@@ -119,21 +119,7 @@ struct CredentialTests {
         let options = "authenticator: { plugin: maker, params: { prefix: made } }"
         let configuration = "plugins: plugins\n" + Configuration.secureEdge([("hub", "\(scheme)://127.0.0.1:\(server.port)/main", options)], log: "trace")
         let edge = try await AgentProcess.start(configuration, in: folder)
-        var tokens: [String] = []
-        for _ in 0..<2 {
-            let request = try await server.serve("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-            let line = request.replacing("\r\n", with: "\n").split(separator: "\n").first { $0.hasPrefix("Authorization: Bearer made-hub-") }
-            tokens.append(String(try #require(line, "\(request)").dropFirst("Authorization: Bearer ".utf8.count)))
-        }
-        #expect(tokens[0] != tokens[1])
-        let error = try await edge.refusal("hub")
-        #expect(error["public_code"]?.asInt64 == 10401 && error["transient"]?.asBool == false, "\(error.text)")
-        let status = try await edge.admin.get("/api/status").text
-        let end = try await edge.stop()
-        #expect(end.status == 0)
-        for text in [status, error.text, end.output, end.errors] {
-            for token in tokens { #expect(!text.contains(token), "\(token) in \(text)") }
-        }
+        try await isRenewedAndNotShown(edge, server, "Authorization: Bearer ", "made-hub-")
     }
 
     @Test("a plugin's session goes in its cookie with the first request, and another one when it is refused; neither is shown", arguments: ["ws", "http"])
@@ -151,22 +137,29 @@ struct CredentialTests {
         let configuration = "plugins: plugins\n"
             + Configuration.secureEdge([("hub", "\(scheme)://127.0.0.1:\(server.port)/main", "authenticator: { plugin: maker }")], log: "trace")
         let edge = try await AgentProcess.start(configuration, in: folder)
-        var sessions: [String] = []
+        for request in try await isRenewedAndNotShown(edge, server, "Cookie: Ticket=", "hub-") { #expect(!request.contains("Authorization:"), "\(request)") }
+    }
+
+    /// Both of its first requests are refused: each has another secret in its header, and neither is in anything that is shown.
+    @discardableResult
+    private func isRenewedAndNotShown(_ edge: AgentProcess, _ server: ServerSocket, _ header: String, _ start: String) async throws -> [String] {
+        var (requests, secrets): ([String], [String]) = ([], [])
         for _ in 0..<2 {
             let request = try await server.serve("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-            let line = request.replacing("\r\n", with: "\n").split(separator: "\n").first { $0.hasPrefix("Cookie: Ticket=hub-") }
-            sessions.append(String(try #require(line, "\(request)").dropFirst("Cookie: Ticket=".utf8.count)))
-            #expect(!request.contains("Authorization:"), "\(request)")
+            let line = request.replacing("\r\n", with: "\n").split(separator: "\n").first { $0.hasPrefix(header + start) }
+            secrets.append(String(try #require(line, "\(request)").dropFirst(header.utf8.count)))
+            requests.append(request)
         }
-        #expect(sessions[0] != sessions[1])
+        #expect(secrets[0] != secrets[1])
         let error = try await edge.refusal("hub")
         #expect(error["public_code"]?.asInt64 == 10401 && error["transient"]?.asBool == false, "\(error.text)")
         let status = try await edge.admin.get("/api/status").text
         let end = try await edge.stop()
         #expect(end.status == 0)
         for text in [status, error.text, end.output, end.errors] {
-            for session in sessions { #expect(!text.contains(session), "\(session) in \(text)") }
+            for secret in secrets { #expect(!text.contains(secret), "\(secret) in \(text)") }
         }
+        return requests
     }
 
     @Test("a plugin that gives no token or session is told as the reason, and asked again", arguments: ["token", "session"])
