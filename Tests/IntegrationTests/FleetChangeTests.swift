@@ -150,6 +150,33 @@ struct FleetChangeTests {
         try await fleet.sends(gateway, 3, "third")
     }
 
+    @Test("where signatures are asked for, a rollback takes what the fleet has signed with a key that counts, and nothing else")
+    func rolledBackWithSignatures() async throws {
+        var fleet = try await TestFleet.make()
+        let accept = "accept: [ plugins ], require_signed: true"
+        let gateway = try await fleet.gateway(running: try fleet.configuration("north", fleet: accept, filter: nil, plugins: false))
+        for number in 1...2 {
+            #expect(try await fleet.publish(TestFleet.passing(number)).status == 0)
+            try await fleet.waits("north", runs: Int64(number))
+        }
+        #expect(try await gateway.reload(try fleet.configuration("north", fleet: accept, plugins: false)).status == 0)
+        #expect(try await gateway.command("plugin", "rollback", "gate").status == 0)
+        try await fleet.sends(gateway, 1, "first-again")
+        let first = try #require(try await gateway.plugin("gate")["version"]?.asString)
+        #expect(try await gateway.command("plugin", "reload", "gate").status == 0)
+        // The next version comes from another key, and the one before counts no more.
+        let key = try await TestFleet.newKey("other.pem", in: fleet.desk)
+        let both = try fleet.configuration("north", fleet: accept, plugins: false).replacing("keys: [ ", with: "keys: [ \"\(key)\", ")
+        #expect(try await gateway.reload(both).status == 0)
+        #expect(try await fleet.publish(TestFleet.passing(3), signedBy: "other.pem", "--trust", fleet.key).status == 0)
+        try await fleet.waits("north", runs: 3)
+        fleet.key = key
+        #expect(try await gateway.reload(try fleet.configuration("north", fleet: accept, plugins: false)).status == 0)
+        let rollback = try await gateway.command("plugin", "rollback", "gate", "--to", first)
+        #expect(rollback.status == 1 && rollback.errors.contains("which fleet.keys does not name"), "\(rollback)")
+        try await fleet.sends(gateway, 3, "third")
+    }
+
     @Test("a plugin that is in use and has no file is not withdrawn before its use has ended")
     func withdrawalOfWhatIsUsed() async throws {
         let fleet = try await TestFleet.make()

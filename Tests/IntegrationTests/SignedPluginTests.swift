@@ -57,5 +57,62 @@ import Testing
         try await eventually("the new version serves") { try await edge.plugin("gate")["version"] != version }
         try await eventually("it lets all through") { try await hub.has("second") }
         #expect(try await edge.stop().status == 0)
+
+        // It is kept with its signature.
+        try folder.write("plugins/gate.lua", Self.filter(3))
+        let again = try await AgentProcess.start(configuration, in: folder)
+        try await again.save("third", "{\"n\":7}")
+        try await eventually("the signed one serves on") { try await hub.has("third") }
+        #expect(try await again.stop().status == 0)
+    }
+
+    @Test("what was kept before signatures were asked for serves neither by a rollback nor at a start, nor on when a reload asks for them")
+    func keptBefore() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let folder = try TemporaryFolder()
+        let key = try await TestFleet.newKey("key.pem", in: folder)
+        func configuration(_ more: String = "") throws -> String {
+            try Configuration.edge(to: try hub.port("edge"), type: "push", collection: "{ push_filter: gate }", plugins: true, more: more)
+        }
+        let signed = try configuration("fleet: { keys: [ \"\(key)\" ], require_signed: true }\n")
+        try folder.write("plugins/gate.lua", TestFleet.passing(1))
+        let edge = try await AgentProcess.start(try configuration(), in: folder)
+        let first = try #require(try await edge.plugin("gate")["version"]?.asString)
+        try await edge.plugin("gate", becomes: TestFleet.passing(2))
+        let second = try await edge.plugin("gate")["version"]
+        #expect(try await edge.command("plugin", "rollback", "gate").status == 0)
+        try await edge.save("one", "{\"n\":1}")
+        try await eventually("the first one serves") { try await hub.has("one") }
+
+        let early = try await edge.reload(signed)
+        #expect(early.status == 78 && early.errors.contains("gate.lua.sig: is missing"), "\(early)")
+        let sign = try await NightjarExecutable.run("plugin", "sign", "gate", "--key", folder.path("key.pem"), "--plugins", folder.path("plugins"))
+        #expect(sign.status == 0, "\(sign)")
+        #expect(try await edge.reload(signed).status == 0)
+        #expect(try await edge.plugin("gate")["version"] == second)
+        #expect(try await edge.plugin("gate")["rolled_back"]?.isNull == true)
+        try await edge.save("again", "{\"n\":1}")
+        try await edge.save("two", "{\"n\":2}")
+        try await eventually("the signed one serves") { try await hub.has("two") }
+        #expect(try await !hub.has("again"))
+        let rollback = try await edge.command("plugin", "rollback", "gate")
+        #expect(rollback.status == 1, "\(rollback)")
+        for words in ["gate.lua.sig", "version \(first)", "it has no signature", "nightjar plugin sign gate"] { #expect(rollback.errors.contains(words), "\(rollback)") }
+        #expect(try await edge.plugin("gate")["version"] == second)
+        #expect(try await edge.stop().status == 0)
+
+        // Another agent, which never had a signed one.
+        let other = try TemporaryFolder()
+        try other.write("plugins/gate.lua", TestFleet.passing(1))
+        #expect(try await AgentProcess.start(try configuration(), in: other).stop().status == 0)
+        let path = try other.write("nightjar.yaml", signed)
+        for isGone in [false, true] {
+            if isGone { other.remove("plugins/gate.lua") }
+            let check = try await NightjarExecutable.run("check", "--config", path, folder: other.path)
+            #expect(check.status == 78 && !"\(check)".contains("run would serve version"), "\(check)")
+            let start = try await NightjarExecutable.run("run", "--config", path, folder: other.path)
+            #expect(start.status == 78, "\(start)")
+            for words in ["gate.lua.sig", "version \(first)", "it has no signature", "nightjar plugin sign gate"] { #expect(start.errors.contains(words), "\(start)") }
+        }
     }
 }

@@ -81,11 +81,11 @@ final class Folder: Sendable {
 /// A host over one folder that is stopped at the end, and its events from before the first loading on.
 func withHost<Result: Sendable>(
     _ folder: String, configurationFolder: String? = nil, limits: PluginHostLimits = quick, services: any PluginServices = NoPluginServices(),
-    proof: any PluginProof = NoPluginProof(), versionsFolder: String? = nil, logger: Logger = quiet, environment: Environment = .system, _ body: (PluginHost, inout Events) async throws -> Result
+    proof: any PluginProof = NoPluginProof(), versionsFolder: String? = nil, seal: @escaping @Sendable () -> PluginSeal? = { nil }, logger: Logger = quiet, environment: Environment = .system, _ body: (PluginHost, inout Events) async throws -> Result
 ) async throws -> Result {
     let host = try PluginHost(
         folder: folder, configurationFolder: configurationFolder, limits: limits, services: services, proof: proof,
-        versionsFolder: versionsFolder, logger: logger, environment: environment)
+        versionsFolder: versionsFolder, seal: seal, logger: logger, environment: environment)
     var events = Events(host)
     await host.start()
     do {

@@ -184,7 +184,7 @@ package struct FleetDocument: Sendable, Equatable {
 
     var plugin: SuppliedPlugin? {
         guard case .plugin(let main, let tests) = content else { return nil }
-        return SuppliedPlugin(name: item.name, main: main, tests: tests)
+        return SuppliedPlugin(name: item.name, main: main, tests: tests, document: body?.serialize())
     }
 
     package var fragment: ConfigurationFragment? {

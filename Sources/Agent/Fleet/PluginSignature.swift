@@ -21,6 +21,16 @@ package enum PluginSignature {
         guard keys.contains(key) else { return "is by \(key), which fleet.keys does not name" }
         return key.accepts(signature, of: message) ? nil : "does not fit: a file of the plugin was changed since it was signed, or \(key) has not signed it"
     }
+
+    /// The same of a document of the fleet that brought a plugin.
+    static func problem(_ document: [UInt8], of plugin: SuppliedPlugin, trusting keys: [VerifyingKey]) -> String? {
+        guard let version = (try? JSONValue(parsing: document))?["version"]?.asInt64 else { return "is in no document of the fleet" }
+        do throws(FleetRefusal) {
+            let found = try FleetDocument(verifying: document, id: FleetItem(.plugin, plugin.name).id(version), trusting: keys)
+            guard found.content == .plugin(main: plugin.main, tests: plugin.tests) else { return "is in a document of the fleet that holds other files" }
+            return nil
+        } catch { return "is in a document of the fleet that does not count: \(error.reason)" }
+    }
 }
 
 extension AgentSettings {
@@ -28,6 +38,7 @@ extension AgentSettings {
     package var pluginSeal: PluginSeal? {
         guard let fleet, fleet.requiresSigned else { return nil }
         let keys = fleet.keys.compactMap { VerifyingKey($0.value) }
-        return PluginSeal { PluginSignature.problem($0, of: $1, trusting: keys) }
+        return PluginSeal(
+            problem: { PluginSignature.problem($0, of: $1, trusting: keys) }, suppliedProblem: { PluginSignature.problem($0, of: $1, trusting: keys) })
     }
 }

@@ -106,7 +106,8 @@ package enum ConfigurationCheck {
         return uses(settings, check.plugins).compactMap { reference, _, _ in
             let name = reference.plugin.value
             guard !distrusted.contains(name), !sound.contains(name) || wrong.contains(name), told.insert(name).inserted,
-                let version = KeptVersions.last(name, in: settings.pluginVersionsFolder, limits: PluginHostLimits(settings.pluginLimits))
+                let version = KeptVersions.last(
+                    name, in: settings.pluginVersionsFolder, limits: PluginHostLimits(settings.pluginLimits), seal: settings.pluginSeal)
             else { return nil }
             return "plugin \(name): run would serve version \(version), which was in force last and is kept in \(settings.pluginVersionsFolder), until the file is mended"
         }

@@ -33,7 +33,8 @@ package struct FleetSettings: Sendable, ConfigurationSection {
             "Settings of this configuration that signed fragments may set, each with all that is below it: log, plugin_limits, "
                 + "replicators.*.collections.*.push_filter. * is any name. Absent: none. Sections of databases, listeners and replicators are neither added nor taken out."),
         Key("require_signed", \.requiresSigned, Form<Bool>.boolean,
-            "Takes a plugin of the plugins folder only with a signature by one of keys beside it, NAME.lua.sig, as nightjar plugin sign writes it."),
+            "Takes a plugin of the plugins folder only with a signature by one of keys beside it, NAME.lua.sig, as nightjar plugin sign writes it; "
+                + "and serves a version that it kept only if it was kept with one."),
         Key("id", optional: \.id, Form.text(.name), "This agent's name in the fleet; where the hub asks for a login, its user name. Absent: its peer id."),
         Key("labels", \.labels, Form.text(.name).list(of: "labels"), "Groups that this agent is in; what is published for one of them is for it."),
         Key("publishers", \.publishers, Form.text("a user name").list(of: "user names"),

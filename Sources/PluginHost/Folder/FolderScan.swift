@@ -26,7 +26,7 @@ struct FolderScan {
             var reader = FolderReader(root: root.number, rootPath: try root.realPath(), limits: limits)
             if let only { reader.readOnly(only) } else { reader.readAll() }
             scan.take(reader)
-            if let seal { scan.check(seal, at: root.number, try root.realPath()) }
+            scan.readSignatures(seal, at: root.number, try root.realPath())
         } catch {
             scan.root = nil
             scan.failure = "the plugins folder \(folder) cannot be read: \(error.message)"

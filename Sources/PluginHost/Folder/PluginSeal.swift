@@ -2,8 +2,9 @@ import Digests
 import Encodings
 import Glibc
 
-/// Whether the files of a plugin in the plugins folder are signed by somebody who counts. The signature is in a file beside the plugin's first
-/// one: `NAME.lua.sig`, `NAME/init.lua.sig`.
+/// Whether a version of a plugin is signed by somebody who counts. The signature of one in the plugins folder is in a file beside its first
+/// one: `NAME.lua.sig`, `NAME/init.lua.sig`. It is kept with each version that was in force, and judged again by the keys that count whenever
+/// that version could serve.
 package struct PluginSeal: Sendable {
     package static let suffix = ".sig"
     /// Of a signature's file.
@@ -11,8 +12,30 @@ package struct PluginSeal: Sendable {
 
     /// Why a signature does not count for a message; nil where it does.
     package let problem: @Sendable (_ signature: [UInt8], _ message: [UInt8]) -> String?
+    /// The same of the document by which a plugin came that is none of the folder's.
+    private let suppliedProblem: @Sendable (_ document: [UInt8], _ plugin: SuppliedPlugin) -> String?
 
-    package init(problem: @escaping @Sendable (_ signature: [UInt8], _ message: [UInt8]) -> String?) { self.problem = problem }
+    package init(
+        problem: @escaping @Sendable (_ signature: [UInt8], _ message: [UInt8]) -> String?,
+        suppliedProblem: @escaping @Sendable (_ document: [UInt8], _ plugin: SuppliedPlugin) -> String?
+    ) { (self.problem, self.suppliedProblem) = (problem, suppliedProblem) }
+
+    /// Why a version must not serve, wherever it was kept; nil where it may.
+    func refusal(of source: PluginSource) -> PluginProblem? {
+        let reason: String
+        if let signature = source.signature {
+            let found = if let plugin = SuppliedPlugin(source) { suppliedProblem(signature, plugin) } else { problem(signature, source.signedText) }
+            guard let found else { return nil }
+            reason = "its signature \(found)"
+        } else {
+            reason = "it has no signature"
+        }
+        let file = SuppliedPlugin(source) == nil ? source.main.path : "\(source.name).lua"
+        return PluginProblem(
+            plugin: source.name, file: file + Self.suffix,
+            message: "version \(source.version), which was in force and is kept, does not serve with fleet.require_signed: \(reason); have that file, or a newer one, signed "
+                + "where the key is (nightjar plugin sign \(source.name) --key FILE), and put both into the plugins folder")
+    }
 
     /// What has to be signed of a plugin as it is in the folder now, and where its signature belongs.
     package static func unsigned(_ plugin: String, in folder: String, limits: PluginHostLimits) throws(PluginError) -> (message: [UInt8], file: String) {
@@ -35,20 +58,24 @@ extension PluginSource {
 }
 
 extension FolderScan {
-    /// Refuses the plugins whose signature is missing or wrong.
+    /// Takes the signatures that are beside the plugins, for the versions that are kept; where one is needed, refuses the plugins whose signature
+    /// is missing or wrong.
     ///
-    /// - Parameter folder: from which they were read, with its real path.
-    mutating func check(_ seal: PluginSeal, at folder: Int32, _ realPath: String) {
+    /// - Parameters:
+    ///   - seal: nil where none is needed.
+    ///   - folder: from which they were read, with its real path.
+    mutating func readSignatures(_ seal: PluginSeal?, at folder: Int32, _ realPath: String) {
         for (name, source) in sources {
             let file = source.main.path + PluginSeal.suffix
             var problem: String?
             do throws(FileRefusal) {
                 let content = try BoundedFile.read(at: folder, file, inside: [realPath], limit: PluginSeal.maximumBytes, limitName: "signature bytes")
-                problem = seal.problem(content.bytes, source.signedText)
+                sources[name]?.signature = content.bytes
+                problem = seal?.problem(content.bytes, source.signedText)
             } catch {
                 problem = error.isMissing ? "is missing: fleet.require_signed takes no plugin without a signature" : error.message
             }
-            guard let problem else { continue }
+            guard seal != nil, let problem else { continue }
             refused[name] = PluginProblem(plugin: name, file: file, message: "\(problem); sign it where the key is: nightjar plugin sign \(name) --key FILE")
             sources[name] = nil
         }

@@ -20,12 +20,15 @@ struct PluginSource: Sendable {
     let version: String
     /// Like `version`, with the tests.
     let identity: String
+    /// What came with the files, be it right or wrong: the file beside the plugin, or the fleet's document.
+    var signature: [UInt8]?
 
     /// - Parameters:
     ///   - own: modules of the plugin's own folder; all of them belong to the version.
     ///   - library: modules of plugins/lib; those belong to the version that are named in its sources, directly or through others.
-    init(name: String, main: File, own: [String: File], library: [String: File], tests: File?) {
+    init(name: String, main: File, own: [String: File], library: [String: File], tests: File?, signature: [UInt8]? = nil) {
         self.name = name
+        self.signature = signature
         self.main = main
         self.tests = tests
         var reached = own

@@ -6,8 +6,12 @@ package struct SuppliedPlugin: Sendable, Equatable {
     package var name: String
     package var main: [UInt8]
     package var tests: [UInt8]?
+    /// The signed document that brought it; nil where it counts as unsigned.
+    package var document: [UInt8]?
 
-    package init(name: String, main: [UInt8], tests: [UInt8]?) { (self.name, self.main, self.tests) = (name, main, tests) }
+    package init(name: String, main: [UInt8], tests: [UInt8]?, document: [UInt8]? = nil) {
+        (self.name, self.main, self.tests, self.document) = (name, main, tests, document)
+    }
 
     package static func isName(_ name: String) -> Bool { PluginName.isValid(name) }
 
@@ -16,8 +20,17 @@ package struct SuppliedPlugin: Sendable, Equatable {
 
     var source: PluginSource {
         PluginSource(
-            name: name, main: .init(path: "fleet/\(name).lua", bytes: main), own: [:], library: [:],
-            tests: tests.map { .init(path: "fleet/\(name).test.lua", bytes: $0) })
+            name: name, main: .init(path: Self.path(name), bytes: main), own: [:], library: [:],
+            tests: tests.map { .init(path: "fleet/\(name).test.lua", bytes: $0) }, signature: document)
+    }
+
+    /// No file of the plugins folder has this name and is the plugin's.
+    private static func path(_ name: String) -> String { "fleet/\(name).lua" }
+
+    /// What a source was made of; nil of one that comes from the plugins folder.
+    init?(_ source: PluginSource) {
+        guard source.main.path.utf8.elementsEqual(Self.path(source.name).utf8) else { return nil }
+        self.init(name: source.name, main: source.main.bytes, tests: source.tests?.bytes, document: source.signature)
     }
 
     /// Why it would be refused wherever it was used: it does not load, or its tests fail.

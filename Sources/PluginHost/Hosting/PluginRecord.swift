@@ -56,6 +56,8 @@ final class PluginRecord: Sendable {
         /// Of the files whose tests have passed on the version in force.
         var provenIdentity = ""
         var standing = PluginStanding.trusted
+        /// What the signature lacks of the version in force: nothing is asked of it.
+        var unsigned: PluginProblem?
         /// Callers that wait for the end of the tests; false if they may not.
         var waiting: [CheckedContinuation<Bool, Never>] = []
         var rollback: PluginRollback?
@@ -66,7 +68,18 @@ final class PluginRecord: Sendable {
         var seenFailures: Set<String> = []
 
         /// The version that is asked, or will be once its tests are over.
-        var serving: String? { if case .failed = standing { nil } else { inForce?.source.version } }
+        var serving: String? {
+            if unsigned != nil { return nil }
+            return if case .failed = standing { nil } else { inForce?.source.version }
+        }
+
+        /// Why what is in the folder is not taken, and why there is nothing in its place.
+        var refusal: PluginStatus.Refusal? {
+            guard let unsigned else { return refused.map { PluginStatus.Refusal(version: $0.version, error: $0.problem.description) } }
+            let version = inForce?.source.version ?? ""
+            guard let refused else { return PluginStatus.Refusal(version: version, error: unsigned.description) }
+            return PluginStatus.Refusal(version: refused.version, error: "\(refused.problem); \(unsigned)")
+        }
     }
 
     init(_ name: String, _ core: HostCore) {
@@ -96,7 +109,7 @@ final class PluginRecord: Sendable {
     /// A call by this use: the version in force and the use's parameters for it, of one moment.
     func call(_ use: Int, _ context: CallContext) -> PluginCall? {
         fields.withLock { fields in
-            guard let version = fields.inForce, let prepared = fields.prepared[use], let registration = fields.uses[use] else { return nil }
+            guard fields.unsigned == nil, let version = fields.inForce, let prepared = fields.prepared[use], let registration = fields.uses[use] else { return nil }
             let usual = switch registration.hook {
             case .resolve, .sync, .transform, .onStatus, .onDocuments: version.limits.resolver
             case .authenticatePassword, .authenticateCertificate, .token, .getSession: version.limits.authenticator
@@ -158,14 +171,14 @@ final class PluginRecord: Sendable {
         }.sorted { $0.usedBy < $1.usedBy }
         return PluginStatus(
             name: name, description: fields.inForce?.description, version: fields.serving, generation: fields.generation,
-            state: fields.isMissing ? .missing : fields.standing == .testing ? .testing : !failing.isEmpty ? .failing
-                : fields.refused != nil ? .refused : .active,
+            state: fields.unsigned != nil ? .refused : fields.isMissing ? .missing : fields.standing == .testing ? .testing
+                : !failing.isEmpty ? .failing : fields.refused != nil ? .refused : .active,
             hooks: fields.inForce?.hookNames ?? [], usedBy: fields.uses.values.map(\.usedBy).sorted(),
             calls: all.calls, errors: all.errors.reduce(0, +), rejected: all.rejected, notAsked: all.notAsked,
             p99Milliseconds: all.latencies.quantile(0.99).map { $0 / 1e6 }, limitHits: counts.hits,
             memoryBytes: counts.memoryBytes, states: counts.states,
             perHook: counts.hooks.map { PluginStatus.Hook($0.key.rawValue, $0.value) }.sorted { $0.name < $1.name },
-            refused: fields.refused.map { PluginStatus.Refusal(version: $0.version, error: $0.problem.description) },
+            refused: fields.refusal,
             rolledBack: fields.rollback, keptVersions: fields.kept, failing: failing,
             loginFailures: fields.uses.values.compactMap { use in
                 use.breaker.recent.map { "\(use.usedBy): \($0.kind.rawValue): \($0.message)" }

@@ -21,7 +21,8 @@ extension PluginRecord {
     /// - Throws: ``PolicyFailure`` where there is no version that may be asked.
     func testedCall(_ use: Int, _ context: CallContext, _ patience: Patience) async throws(PolicyFailure) -> PluginCall {
         if patience == .waits { try await testsAreOver() }
-        let (standing, version) = read { ($0.standing, $0.prepared[use]?.version ?? "") }
+        let (standing, unsigned, version) = read { ($0.standing, $0.unsigned, $0.prepared[use]?.version ?? "") }
+        if let unsigned { throw failure(version, "\(unsigned)") }
         switch standing {
         case .trusted: break
         case .testing:
@@ -84,7 +85,7 @@ extension Reloader {
     /// The version that was in force before, if it is kept and suits all uses.
     private func servesLast(instead record: PluginRecord) -> Bool {
         guard !core.barred.withLock({ $0.contains(record.name) }), let last = store.index(record.name).current, let source = try? store.source(record.name, last),
-            case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment)
+            core.seal()?.refusal(of: source) == nil, case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment)
         else { return false }
         return putIntoForce(version, record, proves: false) == nil
     }

@@ -51,9 +51,9 @@ final class Reloader {
         let expected = core.expected.withLock { $0 ?? [] }
         if isStarting { for name in expected where scan.sources[name] == nil && scan.refused[name] == nil { serveLost(name) } }
         for name in Set(known).union(scan.sources.keys).union(scan.refused.keys).sorted() where !core.isStopping {
-            let outcome: ReloadVerdict.Outcome
-            if let problem = scan.refused[name] {
-                serveLast(record(name))
+            var outcome: ReloadVerdict.Outcome
+            if var problem = scan.refused[name] {
+                if let kept = serveLast(record(name)) { problem.message += "; nor can an older one stand in: \(kept.message)" }
                 outcome = refuse(record(name), nil, problem)
             } else if let source = scan.sources[name] {
                 if isStarting, mayWait(source) { continue }
@@ -62,8 +62,11 @@ final class Reloader {
                 outcome = missing(record(name))
             }
             let record = core.record(named: name)
+            if let record, let problem = seal(record, scan.sources[name]) {
+                if case .refused = outcome {} else { outcome = .refused(problem) }
+            }
             record?.reportDropped(record?.throttle.takeUnreported(now: core.environment.time.monotonicNanoseconds()) ?? 0)
-            let (generation, version) = record?.read { ($0.generation, $0.inForce?.source.version) } ?? (0, nil)
+            let (generation, version) = record?.read { ($0.generation, $0.unsigned == nil ? $0.inForce?.source.version : nil) } ?? (0, nil)
             verdicts.append(ReloadVerdict(plugin: name, generation: generation, version: version, outcome: outcome))
         }
         for record in core.allRecords() { refreshFiles(record) }
@@ -115,6 +118,7 @@ final class Reloader {
         // The same bytes would be refused again.
         if let refused, refused.isFinal, refused.identity == source.identity, !demand.isForced { return .refused(refused.problem) }
         if let current, current.source.version == source.version {
+            if let signature = source.signature, signature != current.source.signature { keep(source, record) }
             if proven != source.identity || refused?.identity == source.identity {
                 // Only its tests have changed; a version that fails them stays in force, and the failure is reported.
                 if let problem = core.prove(source, current.limits) {
@@ -199,6 +203,7 @@ final class Reloader {
                 }
                 fields.generation += 1
                 fields.refused = nil
+                fields.unsigned = nil
                 fields.isMissing = false
                 fields.rollback = nil
                 fields.provenIdentity = isTested ? source.identity : ""
@@ -247,12 +252,20 @@ final class Reloader {
     private func serveLost(_ name: String) {
         guard PluginName.isValid(name), store.index(name).current != nil else { return }
         let record = record(name)
-        serveLast(record)
+        let problem = serveLast(record)
         let serving = record.change { fields in
             fields.isMissing = true
+            if var problem {
+                problem.message = "the plugin's file is gone, and \(problem.message)"
+                fields.refused = PluginRecord.Refused(version: "", identity: "", problem: problem, isFinal: true)
+            }
             return fields.inForce?.source.version
         }
-        if let serving { record.send(.missing(plugin: name, serving: serving)) } else { core.records.withLock { $0[name] = nil } }
+        if let serving {
+            record.send(.missing(plugin: name, serving: serving))
+        } else if problem == nil {
+            core.records.withLock { $0[name] = nil }
+        }
     }
 
     private func missing(_ record: PluginRecord) -> ReloadVerdict.Outcome {

@@ -21,6 +21,7 @@ extension Reloader {
         if target == inForce { return verdict(.unchanged) }
         let source: PluginSource
         do { source = try store.source(name, target) } catch { throw .system("plugin \"\(name)\": \(error.message)") }
+        if let problem = core.seal()?.refusal(of: source) { throw .refused(plugin: name, problem: problem) }
         switch VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) {
         case .failure(let problem): throw .refused(plugin: name, problem: problem)
         case .success(let version):
@@ -39,8 +40,13 @@ extension Reloader {
 
     /// The rollback holds: its version is in force, or at a start comes into force instead of the file's.
     ///
-    /// - Returns: nil if that version cannot be had any more; the file's is taken then.
+    /// - Returns: nil if that version cannot be had any more, or nobody who counts has signed it; the file's is taken then.
     func hold(_ rollback: PluginRollback, _ record: PluginRecord, _ demand: Demand) -> ReloadVerdict.Outcome? {
+        if let seal = core.seal(), let source = try? store.source(record.name, rollback.to), let problem = seal.refusal(of: source) {
+            record.send(.refused(plugin: record.name, version: rollback.to, serving: nil, problem: problem))
+            endRollback(record)
+            return nil
+        }
         if record.read({ $0.inForce?.source.version }) == rollback.to {
             show(record, rollback)
             return unchanged(record, demand)
@@ -77,12 +83,42 @@ extension Reloader {
     }
 
     /// At a start whose file is refused, the version that was in force last serves on. Its tests have passed when it was taken.
-    func serveLast(_ record: PluginRecord) {
+    ///
+    /// - Returns: what its signature lacks, where that is why it does not.
+    @discardableResult
+    func serveLast(_ record: PluginRecord) -> PluginProblem? {
         guard record.read({ $0.inForce == nil }), !core.barred.withLock({ $0.contains(record.name) }), let last = store.index(record.name).current,
-            let source = try? store.source(record.name, last),
-            case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment)
-        else { return }
+            let source = try? store.source(record.name, last)
+        else { return nil }
+        if let problem = core.seal()?.refusal(of: source) { return problem }
+        guard case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment) else { return nil }
         if putIntoForce(version, record, proves: false) == nil { show(record, nil) }
+        return nil
+    }
+
+    /// Has the version in force asked nothing while it lacks a signature that counts, and everything again once it has one: the signature may be
+    /// asked for only since it came into force, or its key may count no more.
+    ///
+    /// - Parameter found: what is in the folder, or comes from elsewhere, and counts.
+    /// - Returns: what its signature lacks.
+    func seal(_ record: PluginRecord, _ found: PluginSource?) -> PluginProblem? {
+        guard let source = record.read({ $0.inForce?.source }) else { return nil }
+        var problem = found?.version == source.version ? nil : core.seal()?.refusal(of: source)
+        // It may have been signed since it was loaded.
+        if problem != nil, let kept = try? store.source(record.name, source.version) { problem = core.seal()?.refusal(of: kept) }
+        let before = record.change { fields in
+            defer { fields.unsigned = problem }
+            return fields.unsigned
+        }
+        guard before != problem else { return problem }
+        if let problem {
+            record.send(.refused(plugin: record.name, version: source.version, serving: nil, problem: problem))
+        } else if found == nil {
+            record.send(.restored(plugin: record.name, version: source.version))
+        }
+        // Whoever was judged by it is judged again, and held.
+        record.retry()
+        return problem
     }
 
     private func show(_ record: PluginRecord, _ rollback: PluginRollback?) {

@@ -25,11 +25,13 @@ package struct PluginRollback: Sendable, Equatable {
 package enum KeptVersions {
     /// The version of a plugin that was in force last, if it is kept and can be read.
     ///
-    /// - Parameter folder: the agent's `plugin-versions`.
-    package static func last(_ plugin: String, in folder: String, limits: PluginHostLimits = PluginHostLimits()) -> String? {
+    /// - Parameters:
+    ///   - folder: the agent's `plugin-versions`.
+    ///   - seal: whose signatures it needs; nil: it needs none.
+    package static func last(_ plugin: String, in folder: String, limits: PluginHostLimits = PluginHostLimits(), seal: PluginSeal? = nil) -> String? {
         guard PluginName.isValid(plugin) else { return nil }
         let store = VersionStore(folder: folder, limits: limits)
-        guard let version = store.index(plugin).current, (try? store.source(plugin, version)) != nil else { return nil }
+        guard let version = store.index(plugin).current, let source = try? store.source(plugin, version), seal?.refusal(of: source) == nil else { return nil }
         return version
     }
 }
@@ -37,7 +39,7 @@ package enum KeptVersions {
 /// The last versions of each plugin that were in force, as files of the agent's data, so that a rollback works after a restart and
 /// without the plugins folder. Confined to the supervisor's thread.
 ///
-/// A folder for each plugin: `VERSION.json` for the sources of one version, and `index.json`, written last, for their order.
+/// A folder for each plugin: `VERSION.json` for the sources of one version, with their signature, and `index.json`, written last, for their order.
 final class VersionStore {
     struct Index: Equatable {
         /// In the order they came into force, the newest last.
@@ -77,7 +79,9 @@ final class VersionStore {
         }
         var modules: [String: PluginSource.File] = [:]
         for member in json["modules"]?.asObject?.members ?? [] { modules[member.key] = Self.file(member.value) }
-        let source = PluginSource(name: plugin, main: main, own: modules, library: [:], tests: Self.file(json["tests"]))
+        let source = PluginSource(
+            name: plugin, main: main, own: modules, library: [:], tests: Self.file(json["tests"]),
+            signature: json["signature"]?.asString.flatMap { Base64.decode($0) })
         guard source.version == version else {
             throw FileRefusal(message: "\(path(plugin, version)) does not hold version \(version) but \(source.version)")
         }
@@ -92,7 +96,7 @@ final class VersionStore {
     /// A version has come into force, from the folder or at a start.
     func cameIntoForce(_ source: PluginSource, now: Int64) throws(FileRefusal) {
         var index = index(source.name)
-        if index.current == source.version, index.rollback == nil, isStored(source) { return }
+        if index.current == source.version, index.rollback == nil, isStored(source, signed: true) { return }
         if index.current != source.version {
             // The version that was in force until now is the one before, also after a rollback.
             if let current = index.current, let at = index.kept.firstIndex(where: { $0.version == current }) {
@@ -130,9 +134,10 @@ final class VersionStore {
 
     private func path(_ plugin: String, _ version: String) -> String { "\(folder ?? "")/\(plugin)/\(version).json" }
 
-    private func isStored(_ source: PluginSource) -> Bool {
+    /// - Parameter signed: with the signature that it has, too.
+    private func isStored(_ source: PluginSource, signed: Bool = false) -> Bool {
         guard folder != nil, let stored = try? self.source(source.name, source.version) else { return folder == nil }
-        return stored.identity == source.identity
+        return stored.identity == source.identity && (!signed || source.signature == nil || source.signature == stored.signature)
     }
 
     private func store(_ index: Index, _ source: PluginSource?, _ plugin: String? = nil) throws(FileRefusal) {
@@ -144,7 +149,7 @@ final class VersionStore {
             try DurableFile.makeFolder(folder)
             if access("\(folder)/\(name)", F_OK) != 0 { makeRoom(in: folder) }
             try DurableFile.makeFolder("\(folder)/\(name)")
-            if let source, !isStored(source) {
+            if let source, !isStored(source, signed: true) {
                 try DurableFile.write(path(name, source.version), Self.encode(source), writers: .thisProcess)
             }
             try DurableFile.write(path(name, "index"), Self.encode(index), writers: .thisProcess)
@@ -199,6 +204,7 @@ final class VersionStore {
         return JSONValue.object(JSONObject([
             .init(key: "version", value: .string(source.version)), .init(key: "main", value: json(source.main)),
             .init(key: "modules", value: .object(modules)), .init(key: "tests", value: source.tests.map(json) ?? .null),
+            .init(key: "signature", value: source.signature.map { .string(Base64.encode($0)) } ?? .null),
         ])).serialize()
     }
 

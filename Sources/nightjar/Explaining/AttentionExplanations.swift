@@ -144,8 +144,8 @@ extension Explanation {
             "authenticator_failing", "An authenticator failed on a login: whoever it was got 503 and may come again.",
             "The text has file and line. Mend the plugin and save it."),
         Explanation(
-            "plugin_unavailable", "A plugin that the configuration uses has no version that loads.",
-            "nightjar plugin check says why. Mend its file, or name another plugin and nightjar reload."),
+            "plugin_unavailable", "A plugin that the configuration uses has no version that loads, or none with the signature that fleet.require_signed asks for.",
+            "nightjar plugin check says why. Mend its file, or have it signed (nightjar plugin sign); or name another plugin and nightjar reload."),
         Explanation(
             "plugin_file_gone",
             "The file of a plugin in use is gone. Its last version serves, also after a restart, from the copy in DATA/plugin-versions; without that the next "
