@@ -252,7 +252,7 @@ let package = Package(
 
         .testTarget(
             name: "AgentTests",
-            dependencies: ["Agent", "AgentConfiguration", "Digests", "Documents", "DocumentStore", "Environment", "Encodings", "Interfaces", "PluginHost", "Replication", "TLS", "TestSupport", .product(name: "Logging", package: "swift-log")],
+            dependencies: ["Agent", "AgentConfiguration", "Digests", "Documents", "DocumentStore", "Environment", "Encodings", "Interfaces", "PluginHost", "Replication", "TLS", "TestSupport", "Transport", .product(name: "Logging", package: "swift-log")],
             swiftSettings: strict),
         .testTarget(name: "HouseTests", dependencies: ["nightjar", "Documents", "TestSupport"], swiftSettings: strict),
 

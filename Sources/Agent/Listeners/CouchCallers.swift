@@ -16,7 +16,7 @@ final class CouchCallers: Sendable {
         var database: String
         /// Seconds since 1970.
         var since: Int64
-        /// The listener's when it was let in.
+        /// The last change of who may come in, and of the authorities, when it was let in.
         var generation: Int
         var authorities: Int
         /// Nil when it is answered.

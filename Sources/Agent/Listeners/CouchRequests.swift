@@ -74,13 +74,13 @@ extension PeerListener {
     private func caller(_ request: HTTPRequest, _ database: String) async throws -> CouchCallers.Caller {
         guard isOpen else { throw HTTPError(503, "the listener is starting", headers: ["Retry-After": "1"]) }
         let chain = (request.securePeer?.certificates ?? []).compactMap { try? Certificate(der: $0) }
-        let (generation, authorities) = state.withLock { ($0.generation, $0.authorities) }
+        let (generations, authorities) = state.withLock { ($0.generations, $0.authorities) }
         // The authorities may have changed since the handshake.
         guard security.map({ $0.accepts(chain) }) ?? true else { throw HTTPError(401, "connect again", headers: ["Connection": "close"]) }
         func known(_ principal: Principal, _ proof: PeerAuthentication.Proof, _ login: PeerSessions.Key?) -> CouchCallers.Caller {
             CouchCallers.Caller(
                 principal: principal, proof: proof, chain: chain, login: login, address: request.connection.remoteAddress, database: database,
-                since: environment.time.wallSeconds(), generation: generation, authorities: authorities)
+                since: environment.time.wallSeconds(), generation: generations.last(for: proof), authorities: authorities)
         }
         let cookies = mayUseCookies(request.headers) ? request.headers.first("Cookie") : nil
         for scope in database.utf8.isEmpty ? [""] : [database, ""] {

@@ -32,8 +32,7 @@ package final class PeerListener: ListenerDelegate {
         /// Bound before it may take peers: while a reload is prepared.
         var isOpen = false
         var isStopping = false
-        /// How often the authenticator has changed.
-        var generation = 0
+        var generations = JudgingGenerations()
         /// The file of users by which all who are there have been judged.
         var users: UserMarks?
         /// How often the authorities of certificates have, or what they revoke.
@@ -46,7 +45,7 @@ package final class PeerListener: ListenerDelegate {
         var database: Database
         var principal: Principal
         var proof: PeerAuthentication.Proof
-        /// The authenticator's when it was asked.
+        /// The last change of who may come in when it was asked.
         var generation: Int
         var login: PeerSessions.Key?
     }
@@ -271,7 +270,7 @@ package final class PeerListener: ListenerDelegate {
     }
 
     package func authorize(_ request: UpgradeRequest) async -> UpgradeDecision {
-        let (isOpen, generation) = state.withLock { ($0.isOpen, $0.generation) }
+        let (isOpen, generations) = state.withLock { ($0.isOpen, $0.generations) }
         guard isOpen else { return .refuse(status: 503, reason: "the listener is starting", headers: ["Retry-After": "1"]) }
         let principal: Principal
         let proof: PeerAuthentication.Proof
@@ -295,7 +294,8 @@ package final class PeerListener: ListenerDelegate {
         let isOurs = request.headers.first(Subprotocol.versionsHeader) != nil && request.offeredProtocols.contains(Subprotocol.generation4.rawValue)
         let chosen = isOurs && database.hasVersions ? Subprotocol.generation4.rawValue : nil
         return .accept(
-            protocol: chosen, context: Accepted(database: database, principal: principal, proof: proof, generation: generation, login: login))
+            protocol: chosen,
+            context: Accepted(database: database, principal: principal, proof: proof, generation: generations.last(for: proof), login: login))
     }
 
     // MARK: - Logins
@@ -303,8 +303,8 @@ package final class PeerListener: ListenerDelegate {
     /// It takes peers, and does not stop yet.
     var isOpen: Bool { state.withLock { $0.isOpen && !$0.isStopping } }
 
-    /// How often the authenticator has changed.
-    var authenticatorGeneration: Int { state.withLock { $0.generation } }
+    /// The last change of the authenticator.
+    var authenticatorGeneration: Int { state.withLock { $0.generations.authenticator } }
 
     func authenticate(_ request: UpgradeRequest) async -> PeerAuthentication.Outcome {
         guard state.withLock({ $0.isOpen }) else {
@@ -360,7 +360,7 @@ package final class PeerListener: ListenerDelegate {
         let isStale = state.withLock { state in
             state.connections[key] = Connection(peer: peer, session: session, principal: admission.principal, proof: admission.proof, chain: chain,
                 login: admission.login)
-            return state.generation != admission.generation
+            return state.generations.last(for: admission.proof) != admission.generation
         }
         logger.info("peer connected", metadata: ["database": "\(admission.database.name)", "protocol": "\(configuration.subprotocol.rawValue)"])
         Task {

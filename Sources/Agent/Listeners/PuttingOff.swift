@@ -60,8 +60,7 @@ extension PeerListener {
         loginCache?.forget()
         let users = policies.users().map { UserMarks($0) }
         let (generation, before, peers) = state.withLock { state in
-            state.generation += 1
-            return (state.generation, state.users, state.connections.sorted { $0.key < $1.key }.map { (key: $0.key, proof: $0.value.proof) })
+            (state.generations.authenticatorChanges(), state.users, state.connections.sorted { $0.key < $1.key }.map { (key: $0.key, proof: $0.value.proof) })
         }
         let callers = callers.all
         for caller in callers { caller.admission?.doubt(generation) }
@@ -117,12 +116,12 @@ extension PeerListener {
         for connection in state.withLock({ $0.connections.values.filter { isOver($0.proof) } }) { await end(connection, Self.endedToken, "log in again") }
     }
 
-    /// As ``judgeAgain()``, for those who came by a token: other logins are what they were. One who is on the way in is judged by the new number.
+    /// As ``judgeAgain()``, for those who came by a token: other logins are what they were, and so are sessions. One who is on the way in with a token is
+    /// judged by the new number.
     private func judgeTokensAgain() async {
         func isToken(_ proof: PeerAuthentication.Proof) -> Bool { if case .token = proof { true } else { false } }
         let (generation, peers) = state.withLock { state in
-            state.generation += 1
-            return (state.generation, state.connections.filter { isToken($0.value.proof) }.keys.sorted())
+            (state.generations.tokenKeysChange(), state.connections.filter { isToken($0.value.proof) }.keys.sorted())
         }
         let callers = callers.all.filter { isToken($0.proof) }
         for caller in callers { caller.admission?.doubt(generation) }
@@ -167,7 +166,8 @@ extension PeerListener {
         let admission = callers.add(caller)
         var caller = caller
         caller.admission = admission
-        let (generation, authorities) = state.withLock { ($0.generation, $0.authorities) }
+        let (generations, authorities) = state.withLock { ($0.generations, $0.authorities) }
+        let generation = generations.last(for: caller.proof)
         if authorities != caller.authorities { putOffUnlessVouchedFor(caller) }
         if let login = caller.login, !sessions.has(login) { admission.end() }
         if generation != caller.generation, admission.standing != .ended {
