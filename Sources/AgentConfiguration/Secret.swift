@@ -27,14 +27,17 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     package var mayChange: Bool { reference != nil }
 
     /// The secret as its files say now; as they said when the configuration was read, where they cannot be read now or say nothing.
-    package var current: Secret {
+    package var current: Secret { read() ?? self }
+
+    /// The secret as its files say now; nil where they cannot be read or say nothing.
+    package func read() -> Secret? {
         guard let reference else { return self }
         var node = ConfigurationNode(
             .scalar(ConfigurationNode.Scalar(text: reference.text, style: .doubleQuoted)), at: SourcePosition(file: "", line: 0, column: 0))
         var expansion = Expansion(environment: nil, folder: reference.folder)
         var problems = ProblemList(file: "")
         expansion.expand(&node, &problems)
-        guard let scalar = node.scalar, !scalar.isUnresolved, !scalar.text.isEmpty else { return self }
+        guard let scalar = node.scalar, !scalar.isUnresolved, !scalar.text.isEmpty else { return nil }
         return Secret(scalar.text, source: reference.text, folder: reference.folder)
     }
 

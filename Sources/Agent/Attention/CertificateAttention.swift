@@ -7,7 +7,8 @@ import TLS
 extension Agent {
     nonisolated func certificateAttention(of listener: PeerListener, now: Int64) -> [Attention] {
         let subject = "listener \(listener.settings.name.value)"
-        let tokens = listener.policies.tokens?.failure.map { [Self.refused(subject, "authenticator.jwt", "\($0)")] } ?? []
+        var tokens = listener.policies.tokens?.failure.map { [Self.refused(subject, "authenticator.jwt", "\($0)")] } ?? []
+        if let problem = listener.policies.tokens?.secretProblem { tokens.append(Self.refused(subject, "authenticator.jwt.secret", problem)) }
         guard let security = listener.security else { return tokens }
         var list = tokens + Self.attention(of: security.identity, subject, now: now)
         if let failure = security.rootsFailure { list.append(Self.refused(subject, "roots", "\(failure)")) }

@@ -118,6 +118,27 @@ struct WebTokenTests {
         #expect(try await agent.stop().status == 0)
     }
 
+    @Test("a file of the secret that becomes too short is told by health until it is mended, and the secret before stays in force")
+    func shortSecret() async throws {
+        let folder = try TemporaryFolder()
+        let good = String(repeating: "hunter-", count: 6)
+        try folder.write("jwt.secret", good)
+        let agent = try await AgentProcess.start(Configuration.hub(listener: "authenticator: { jwt: { secret: \"${file:jwt.secret}\" } }"), in: folder)
+        func refused() async throws -> JSONValue? {
+            try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "tls_files_refused" }
+        }
+        for (wrong, why) in [("short", "a secret of 5 bytes; expected at least 32"), ("", "its file cannot be read, or is empty")] {
+            try folder.write("jwt.secret", wrong)
+            let entry = try await eventually("health tells of it") { try await refused() }
+            #expect(entry["subject"] == "listener edge", "\(entry.text)")
+            #expect(entry["text"]?.asString?.contains("authenticator.jwt.secret") == true && entry["text"]?.asString?.contains(why) == true, "\(entry.text)")
+            try folder.write("jwt.secret", good)
+            try await eventually("it is mended") { try await refused() == nil }
+        }
+        #expect(!agent.process.errors.contains("hunter"))
+        #expect(try await agent.stop().status == 0)
+    }
+
     @Test("tokens that nobody signed keep out neither the user whom they name nor others at that address")
     func guesses() async throws {
         let (signer, mallory) = (try TokenSigner(.p256), try TokenSigner(.p256))

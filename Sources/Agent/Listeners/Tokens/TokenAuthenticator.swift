@@ -20,11 +20,18 @@ final class TokenAuthenticator: Sendable {
         case refused(TokenProblem)
     }
 
+    /// A secret of the configuration, and the key that it is.
+    private struct Shared: Sendable {
+        var secret: Secret
+        var key: TokenKey
+        /// What is wrong with its file, while this one from before is in force.
+        var problem: String?
+    }
+
     private let rules: TokenRules
     private let algorithms: Set<SignatureAlgorithm>
     private let files: ReloadableFiles<[TokenKey]>?
-    /// The secret, and the key that it is.
-    private let shared: Mutex<(secret: Secret, key: TokenKey)?>
+    private let shared: Mutex<Shared?>
     private let time: any TimeSource
 
     /// - Parameter listener: named in problems.
@@ -47,7 +54,7 @@ final class TokenAuthenticator: Sendable {
         rules = TokenRules(settings: settings)
         algorithms = settings.signatureAlgorithms
         self.files = files
-        self.shared = Mutex(shared.map { (secret: $0.0, key: $0.1) })
+        self.shared = Mutex(shared.map { Shared(secret: $0.0, key: $0.1) })
         self.time = time
     }
 
@@ -69,27 +76,42 @@ final class TokenAuthenticator: Sendable {
     /// What is wrong with the file of keys now, while those from before are in use.
     var failure: TLSFileError? { files?.failure }
 
+    /// The same of the file of the secret.
+    var secretProblem: String? { shared.withLock { $0?.problem } }
+
     /// Takes in a file or a secret that has changed. Broken ones are reported, and what was there before stays in force.
     ///
     /// - Returns: whether tokens may be judged otherwise than before.
     func refresh(_ logger: Logger) -> Bool {
         var hasChanged = false
         do throws(TLSFileError) { hasChanged = try files?.reload() ?? false } catch { logger.error("tokens are judged by the keys from before: \(error)") }
-        let hasSecret = shared.withLock { shared in
-            guard let known = shared else { return false }
-            let now = known.secret.current
-            guard now != known.secret else { return false }
-            do throws(CertificateError) {
-                shared = (secret: now, key: try Self.key(now))
-                return true
-            } catch {
-                shared?.secret = now
-                logger.error("tokens are judged by the secret from before: \(error)")
-                return false
-            }
-        }
+        let (hasSecret, problem) = refreshSecret()
+        if let problem { logger.error("tokens are judged by the secret from before: \(problem)") }
         if hasChanged || hasSecret { logger.notice("tokens are judged by the keys as they are now") }
         return hasChanged || hasSecret
+    }
+
+    /// - Returns: whether it is another one, and what is wrong with it where nobody was told.
+    private func refreshSecret() -> (isNew: Bool, problem: String?) {
+        shared.withLock { shared in
+            guard var known = shared else { return (false, nil) }
+            let before = known.problem
+            known.problem = nil
+            var isNew = false
+            if let now = known.secret.read() {
+                if now != known.secret {
+                    do throws(CertificateError) {
+                        known.key = try Self.key(now)
+                        known.secret = now
+                        isNew = true
+                    } catch { known.problem = error.reason }
+                }
+            } else {
+                known.problem = "its file cannot be read, or is empty"
+            }
+            shared = known
+            return (isNew, known.problem == before ? nil : known.problem)
+        }
     }
 }
 
