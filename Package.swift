@@ -136,7 +136,7 @@ let package = Package(
         .target(
             name: "Agent",
             dependencies: [
-                "AgentConfiguration", "CMalloc", "CouchDBServer", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+                "AgentConfiguration", "CMalloc", "CTimex", "CouchDBServer", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
                 "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -154,7 +154,7 @@ let package = Package(
         .executableTarget(
             name: "nightjar",
             dependencies: [
-                "Agent", "AgentConfiguration", "CTimex", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+                "Agent", "AgentConfiguration", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
                 "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -89,6 +89,7 @@ package actor Agent {
     nonisolated let audit: AuditLog
 
     nonisolated let refusedLogins = RefusedLogins()
+    nonisolated let timeFloor: TimeFloor
 
     nonisolated let pendingCounts: PendingCounts
 
@@ -119,6 +120,7 @@ package actor Agent {
         startedAt = environment.time.wallSeconds()
         records = ReplicatorRecords(dataFolder: settings.data.value)
         disks = DiskGuard(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.database))
+        timeFloor = TimeFloor(dataFolder: settings.data.value, time: environment.time)
         audit = AuditLog(dataFolder: settings.data.value, time: environment.time, logger: logs.logger(.http))
         channels = ChannelKeeper(Resyncs(time: environment.time, audit: audit, logger: logs.logger(.listener)), time: environment.time)
         shared = Mutex(Shared(settings: settings))
@@ -289,7 +291,7 @@ package actor Agent {
             policies: ListenerPolicies(
                 authenticator: try password.map { try source.passwordAuthenticator($0, usedBy: "\(name) authenticator") },
                 certificateAuthenticator: try certificate.map { try source.certificateAuthenticator($0, usedBy: "\(name) authenticator") },
-                tokens: try settings.tokens.map { try TokenAuthenticator.make($0, listener: settings.name.value, time: environment.time) },
+                tokens: try settings.tokens.map { try TokenAuthenticator.make($0, listener: settings.name.value, time: environment.time, floor: timeFloor) },
                 pushFilter: try settings.pushFilter.map { try source.pushFilter($0, usedBy: "\(name) push_filter") },
                 pullFilter: try settings.pullFilter.map { try source.pullFilter($0, usedBy: "\(name) pull_filter") },
                 syncFunction: try settings.sync.map { try source.syncFunction($0, usedBy: "\(name) sync") },

@@ -1,10 +1,17 @@
 import CMalloc
+import CTimex
 import Environment
 import Glibc
 
 /// Facts of the machine and the process.
 package enum System {
     package static var coreCount: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
+
+    /// Whether something keeps the clock right, such as a time server.
+    package static var keepsClock: Bool {
+        var facts = timex()
+        return adjtimex(&facts) != TIME_ERROR && facts.status & Int32(STA_UNSYNC) == 0
+    }
 
     /// Keeps what the allocator holds beyond what is in use small: what peers send makes threads of every kind allocate by turns.
     package static func boundAllocator() {

@@ -29,12 +29,12 @@ struct ArrowTests {
         "MessageEndpoints": ["CZlib", "Environment", "Interfaces"],
         "Transport": ["HTTPServer", "Interfaces", "Encodings", "Environment", "Documents", "Digests", "MessageEndpoints", "TLS"],
         "Agent": [
-            "AgentConfiguration", "CMalloc", "CouchDBServer", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "AgentConfiguration", "CMalloc", "CTimex", "CouchDBServer", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
             "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
         ],
         // Commands speak to an agent or open its folders: nothing of the protocol, of TLS records or of SQL is theirs.
         "nightjar": [
-            "Agent", "AgentConfiguration", "CTimex", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
+            "Agent", "AgentConfiguration", "Digests", "Discovery", "DocumentStore", "Documents", "Encodings", "Environment", "HTTPServer", "Interfaces",
             "LuaRuntime", "MessageEndpoints", "PluginHost", "Replication", "TLS", "Transport",
         ],
     ]

@@ -7,7 +7,15 @@ extension Agent {
     /// This machine's.
     nonisolated func clockAttention() -> [Attention] {
         let now = environment.time.wallSeconds()
-        guard now < StoreLimits.earliestSeconds else { return [] }
+        guard now < StoreLimits.earliestSeconds else {
+            guard let doubt = timeFloor.now(keys: nil).doubt else { return [] }
+            return [
+                Attention(
+                    .clockUnset, "clock", doubt,
+                    remedy: "set it, and have it kept right (systemctl enable --now systemd-timesyncd, or chrony): until then tokens of listeners are judged by the later time. "
+                        + "If it is right and was ahead then, it is believed as soon as it is kept right; or stop the agent, remove that file and start it")
+            ]
+        }
         return [
             Attention(
                 .clockUnset, "clock", "the clock of this machine says \(Timestamp.format(now)): it has not been set since it was started",

@@ -104,11 +104,11 @@ extension PeerListener {
     // MARK: - Tokens
 
     /// Takes in keys that changed, and puts off those whose tokens have ended or are signed by none of the keys any more. By the clock of the wall, which
-    /// is the one that tokens are dated by.
+    /// is the one that tokens are dated by, or what is known to be later.
     func refreshTokens() async {
         guard let tokens = policies.tokens else { return }
         if tokens.refresh(logger) { await judgeTokensAgain() }
-        let now = time.wallSeconds()
+        let now = tokens.now.seconds
         func isOver(_ proof: PeerAuthentication.Proof) -> Bool {
             if case .token(let token) = proof { token.end <= now } else { false }
         }

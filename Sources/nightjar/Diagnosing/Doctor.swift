@@ -1,6 +1,5 @@
 import Agent
 import AgentConfiguration
-import CTimex
 import Documents
 import DocumentStore
 import Encodings
@@ -78,8 +77,7 @@ struct Doctor: Sendable {
         if now < StoreLimits.earliestSeconds {
             return [Finding("time", .wrong, "the clock says \(shown): certificates seem not valid yet, and documents get wrong times", mend: mend)]
         }
-        var facts = timex()
-        let isKept = adjtimex(&facts) != TIME_ERROR && facts.status & Int32(STA_UNSYNC) == 0
+        let isKept = System.keepsClock
         var file = stat()
         for database in settings.databases where stat("\(settings.data.value)/\(database.name.value).nightjar/db.sqlite3", &file) == 0 {
             let written = Int64(file.st_mtim.tv_sec)

@@ -22,8 +22,11 @@ extension Explanation {
             "See that the clock is kept right (nightjar doctor); then nothing has to be done. Couchbase Lite 4 refuses those documents until the time in the text, also "
                 + "after further edits, and a replicator offers them again then; in a conflict their edits count as the later ones until then."),
         Explanation(
-            "clock_unset", "The clock of this machine says a time before 2026 (earliest_time): it has no battery, and nothing has set it since it was started.",
-            "Set the clock, and have it kept right: systemctl enable --now systemd-timesyncd, or chrony. Until then versions go on from the last one that was made here."),
+            "clock_unset",
+            "The clock of this machine says a time before 2026 (earliest_time), or one before the agent ran here last (DATA/clock.noted, where a listener takes tokens) "
+                + "while nothing keeps it right: it has no battery, and nothing has set it since it was started; or it was ahead then.",
+            "Set the clock, and have it kept right: systemctl enable --now systemd-timesyncd, or chrony. Until then versions go on from the last one that was made here, "
+                + "and JSON Web Tokens are judged by the later time. Where it was ahead and cannot be kept right: stop the agent, remove DATA/clock.noted, start it."),
         Explanation(
             "database_copied",
             "A version came under the name that a database here makes versions under, and was not made here: a copy of the database is in use, on a machine that was cloned "

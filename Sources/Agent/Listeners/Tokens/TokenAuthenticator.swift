@@ -33,9 +33,12 @@ final class TokenAuthenticator: Sendable {
     private let files: ReloadableFiles<[TokenKey]>?
     private let shared: Mutex<Shared?>
     private let time: any TimeSource
+    private let floor: TimeFloor?
 
-    /// - Parameter listener: named in problems.
-    static func make(_ settings: TokenSettings, listener: String, time: any TimeSource) throws(ConfigurationProblem) -> TokenAuthenticator {
+    /// - Parameters:
+    ///   - listener: named in problems.
+    ///   - floor: what the clock is held against; nil believes it.
+    static func make(_ settings: TokenSettings, listener: String, time: any TimeSource, floor: TimeFloor? = nil) throws(ConfigurationProblem) -> TokenAuthenticator {
         let files: ReloadableFiles<[TokenKey]>?
         let algorithms = settings.signatureAlgorithms
         do throws(TLSFileError) {
@@ -45,17 +48,20 @@ final class TokenAuthenticator: Sendable {
         } catch { throw ConfigurationProblem(at: settings.keys?.position ?? settings.position, "listener \"\(listener)\" authenticator.jwt: \(error)") }
         do throws(CertificateError) {
             let shared = try settings.secret.map { secret throws(CertificateError) in (secret.value, try key(secret.value)) }
-            return TokenAuthenticator(settings, files, shared, time)
+            return TokenAuthenticator(settings, files, shared, time, floor)
         } catch { throw ConfigurationProblem(at: settings.secret?.position ?? settings.position, "listener \"\(listener)\" authenticator.jwt: \(error)") }
     }
 
     /// Does not throw: see ``ReloadableFiles``.
-    private init(_ settings: TokenSettings, _ files: ReloadableFiles<[TokenKey]>?, _ shared: (Secret, TokenKey)?, _ time: any TimeSource) {
+    private init(
+        _ settings: TokenSettings, _ files: ReloadableFiles<[TokenKey]>?, _ shared: (Secret, TokenKey)?, _ time: any TimeSource, _ floor: TimeFloor?
+    ) {
         rules = TokenRules(settings: settings)
         algorithms = settings.signatureAlgorithms
         self.files = files
         self.shared = Mutex(shared.map { Shared(secret: $0.0, key: $0.1) })
         self.time = time
+        self.floor = floor
     }
 
     private static func key(_ secret: Secret) throws(CertificateError) -> TokenKey {
@@ -68,10 +74,13 @@ final class TokenAuthenticator: Sendable {
     func judge(_ text: String) -> Verdict {
         do throws(TokenProblem) {
             let token = try WebToken(verifying: text, by: keys, algorithms: algorithms)
-            let (principal, end) = try rules.bearer(token.claims, now: time.wallSeconds())
+            let (principal, end) = try rules.bearer(token.claims, at: now)
             return .accepted(principal, PeerToken(text: text, end: end))
         } catch { return .refused(error) }
     }
+
+    /// What time it is for tokens, and why it is not what the clock says.
+    var now: (seconds: Int64, doubt: String?) { floor?.now(keys: rules.settings.keys?.value) ?? (time.wallSeconds(), nil) }
 
     /// What is wrong with the file of keys now, while those from before are in use.
     var failure: TLSFileError? { files?.failure }
@@ -83,6 +92,7 @@ final class TokenAuthenticator: Sendable {
     ///
     /// - Returns: whether tokens may be judged otherwise than before.
     func refresh(_ logger: Logger) -> Bool {
+        floor?.note()
         var hasChanged = false
         do throws(TLSFileError) { hasChanged = try files?.reload() ?? false } catch { logger.error("tokens are judged by the keys from before: \(error)") }
         let (hasSecret, problem) = refreshSecret()

@@ -9,13 +9,14 @@ struct TokenRules: Sendable {
 
     let settings: TokenSettings
 
-    /// - Parameter now: seconds since 1970.
+    /// - Parameter moment: seconds since 1970, and why that is not what the clock says.
     /// - Returns: who it is, and when the token is not taken any more.
-    func bearer(_ claims: JSONObject, now: Int64) throws(TokenProblem) -> (principal: Principal, end: Int64) {
+    func bearer(_ claims: JSONObject, at moment: (seconds: Int64, doubt: String?)) throws(TokenProblem) -> (principal: Principal, end: Int64) {
+        let (now, doubt) = (moment.seconds, moment.doubt.map { "; \($0)" } ?? "")
         guard let expiry = try instant("exp", claims) else { throw Self.problem("it has no exp, so that it would be good for ever") }
         let end = expiry + Self.skew
-        guard now < end else { throw Self.problem("it has ended, at \(Timestamp.format(expiry))") }
-        if let start = try instant("nbf", claims), now < start - Self.skew { throw Self.problem("it begins only at \(Timestamp.format(start))") }
+        guard now < end else { throw Self.problem("it has ended, at \(Timestamp.format(expiry))\(doubt)") }
+        if let start = try instant("nbf", claims), now < start - Self.skew { throw Self.problem("it begins only at \(Timestamp.format(start))\(doubt)") }
         if let issuer = settings.issuer {
             guard let found = claims["iss"]?.asString, found.utf8.elementsEqual(issuer.value.utf8) else {
                 throw Self.problem("its issuer (iss) is \(Self.shown(claims["iss"])); expected \(WebToken.shown(issuer.value))")
