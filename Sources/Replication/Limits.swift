@@ -116,9 +116,9 @@ public struct ReplicationLimitValues: Sendable {
     public var blobPieceBytes = 64 << 10
     /// `blob_looks`: blobs that a connection has looked for at the same time; another's are not behind all that one document names.
     public var blobLooks = 64
-    /// `blobs_under_way`: blobs that the revisions of a connection wait for at the same time, one revision for a quarter of them at most. Of the others
+    /// `awaited_blobs`: blobs that the revisions of a connection wait for at the same time, one revision for a quarter of them at most. Of the others
     /// nothing but the name is held.
-    public var blobsUnderWay = 256
+    public var awaitedBlobs = 256
     /// `blob_fetches`: blobs that are fetched at the same time.
     public var blobFetches = 8
     /// `blob_reads`: requests for blobs that are served at the same time, piece by piece.

@@ -34,8 +34,8 @@ package struct TLSConnectionLimits: Sendable, Equatable {
     package var handshakeTime: TimeAmount = .seconds(10)
     /// `linger_time`: how long a client that spoke plain HTTP may go on sending, so that it can read the refusal.
     package var lingerTime: TimeAmount = .seconds(2)
-    /// `held_bytes`: plain bytes that wait for the end of the handshake. A request's header is a few KiB; bodies wait above.
-    package var heldBytes = 1 << 20
+    /// `handshake_bytes`: plain bytes that wait for the end of the handshake. A request's header is a few KiB; bodies wait above.
+    package var handshakeBytes = 1 << 20
     /// `read_bytes`: plain bytes passed on at once. Four records: more only makes the allocator work harder.
     package var readBytes = 64 << 10
     /// `chain_bytes`: a peer's certificates all together. OpenSSL's own bound.

@@ -354,7 +354,7 @@ extension ReplicationLimits {
         self.turnBytes = 2 << 10
         self.blobPieceBytes = 4 << 10
         self.blobLooks = 1
-        self.blobsUnderWay = 2
+        self.awaitedBlobs = 2
         self.blobFetches = 1
         self.blobReads = 1
         self.knownProofs = 2

@@ -217,16 +217,16 @@ struct BlobMachine {
 
     /// Gives each revision a few of its blobs to wait for: one that names thousands does not keep another's behind all of them.
     private mutating func openMore(_ actions: inout [BlobAction]) {
-        let share = max(1, limits.blobsUnderWay / 4)
+        let share = max(1, limits.awaitedBlobs / 4)
         var (left, passed) = (unopened.count, 0)
-        while openNeeds < limits.blobsUnderWay, passed < left, let waiter = unopened.popFirst() {
+        while openNeeds < limits.awaitedBlobs, passed < left, let waiter = unopened.popFirst() {
             guard var more = needs.removeValue(forKey: waiter) else {
                 // Given up.
                 left -= 1
                 continue
             }
             // In the document's order, so that a run depends on nothing else.
-            while more.next < more.references.count, more.open.count < share, openNeeds < limits.blobsUnderWay {
+            while more.next < more.references.count, more.open.count < share, openNeeds < limits.awaitedBlobs {
                 begin(more.references[more.next], waiter, &more)
                 more.next += 1
             }

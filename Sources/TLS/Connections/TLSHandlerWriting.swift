@@ -17,9 +17,9 @@ extension TLSHandler {
         case .waiting, .sniffing, .handshaking:
             heldBytes += bytes.readableBytes
             pending.append((bytes, promise))
-            if heldBytes > limits.heldBytes {
+            if heldBytes > limits.handshakeBytes {
                 fail(TLSError(
-                    .limitExceeded, "\(heldBytes) bytes wait for the end of the TLS handshake, more than held_bytes (\(limits.heldBytes)) allows"))
+                    .limitExceeded, "\(heldBytes) bytes wait for the end of the TLS handshake, more than handshake_bytes (\(limits.handshakeBytes)) allows"))
             }
         case .open:
             pending.append((bytes, promise))

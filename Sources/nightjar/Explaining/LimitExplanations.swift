@@ -119,7 +119,7 @@ extension Explanation {
             "handshake_time", "A TLS handshake was not complete within 10 seconds.",
             "Look at the line, and whether the other side speaks TLS at that port: nightjar doctor."),
         Explanation("header_bytes", "The header of a request or of a proxy's answer is larger than 16 KiB.", "Look at the client's cookies, or what answers as the proxy."),
-        Explanation("held_bytes", "More than 1 MiB came before the end of a TLS handshake.", "Look what connects there: it does not wait for the handshake."),
+        Explanation("handshake_bytes", "More than 1 MiB came before the end of a TLS handshake.", "Look what connects there: it does not wait for the handshake."),
         Explanation("inbound_bytes", "A peer sent more than 4 MiB after it was asked to wait; its connection ended.", "It connects anew. Look at the peer's version where it happens again."),
         Explanation("outbound_bytes", "More than 16 MiB waited for a peer that does not read; its connection ended.", "It connects anew. Look at the line to that peer."),
         Explanation("message_bytes", "A message on a connection is larger than 1 MiB.", "Look what answers at the other side: peers of this protocol send smaller ones."),

@@ -216,7 +216,7 @@ import Testing
 
     /// Of thousands a few are under way, and nothing but names is held of the others.
     @Test func aRevisionWaitsForAFewOfItsBlobsAtATime() {
-        var run = Run { ($0.blobsUnderWay, $0.blobLooks, $0.blobFetches) = (8, 20, 20) }
+        var run = Run { ($0.awaitedBlobs, $0.blobLooks, $0.blobFetches) = (8, 20, 20) }
         #expect(run.on(needed(1, 1, 2, 3, 4, 2)) == ["look 1", "look 2"])
         let held = run.machine.bytes
         // Another's are not behind all of them.
@@ -243,7 +243,7 @@ import Testing
     }
 
     @Test func whatCannotBeHadEndsARevisionThatHasMoreToCome() {
-        var run = Run { $0.blobsUnderWay = 4 }
+        var run = Run { $0.awaitedBlobs = 4 }
         run.on(needed(1, 1, 2, 3))
         #expect(run.on(needed(2, 2, 4)) == ["look 2"])
         #expect(run.on(.failed(run.at(1), http(404))).contains("tell 1 404"))

@@ -184,13 +184,13 @@ import Testing
     }
 
     @Test func whatWaitsForTheHandshakeIsBounded() throws {
-        let pair = try pair(client: { $0.limits.heldBytes = 1000 })
+        let pair = try pair(client: { $0.limits.handshakeBytes = 1000 })
         pair.client.send(Array(repeating: 1, count: 1000))
         #expect(pair.client.channel.isActive)
         let future = pair.client.channel.writeAndFlush(ByteBuffer(bytes: [1]))
         #expect(throws: TLSError.self) { try future.wait() }
         #expect(pair.client.recorder.kinds == [.limitExceeded])
-        #expect(pair.client.recorder.tlsErrors.first?.message.contains("held_bytes (1000)") == true)
+        #expect(pair.client.recorder.tlsErrors.first?.message.contains("handshake_bytes (1000)") == true)
         pair.finish()
     }
 
