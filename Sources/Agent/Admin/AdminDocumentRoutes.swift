@@ -13,10 +13,10 @@ struct AdminDocumentRoutes: Sendable {
 
     var routes: [Route] {
         [
-            .get("api/databases/:db/documents") { request in list(try access(request), includesDeleted: try includesDeleted(request)) },
+            .get("api/databases/:db/documents") { request in list(try access(request), includesDeleted: try request.flag(.deleted)) },
             .get("api/databases/:db/documents/:id") { request in
                 let id = try request.parameters.require("id")
-                let withVersion = try request.queryValue("cv") == "true"
+                let withVersion = try request.flag(.cv)
                 guard let json = try await access(request).get(id, withVersion: withVersion) else { throw AgentError(.notFound, "there is no document \"\(id)\"") }
                 return Answer.json(bytes: json + [UInt8(ascii: "\n")])
             },
@@ -43,9 +43,7 @@ struct AdminDocumentRoutes: Sendable {
             },
             .get("api/databases/:db/find", find),
             .get("api/databases/:db/export") { request in
-                export(
-                    try access(request), includesDeleted: try includesDeleted(request),
-                    namesCollection: try request.queryValue("collection_names") == "true")
+                export(try access(request), includesDeleted: try request.flag(.deleted), namesCollection: try request.flag(.collectionNames))
             },
             .get("api/databases/:db/last") { request in
                 let text = try request.queryValue("count")
@@ -64,7 +62,7 @@ struct AdminDocumentRoutes: Sendable {
             // As large as it likes: it is stored in batches as it comes.
             .post("api/databases/:db/import", bodyLimit: .unlimited) { request in
                 var access = try access(request)
-                access.importsWithoutBlobs = try request.queryValue("missing_blobs") == "true"
+                access.importsWithoutBlobs = try request.flag(.missingBlobs)
                 let before = try request.queryValue("after")
                 guard let lines = Int(before ?? "0"), lines >= 0 else { throw AgentError(.invalid, "after is a number of lines") }
                 var pieces = request.body.makeAsyncIterator()
@@ -109,21 +107,20 @@ struct AdminDocumentRoutes: Sendable {
         guard (1...DocumentAccess.maximumFound).contains(limit) else {
             throw AgentError(.invalid, "limit is 1 to \(DocumentAccess.maximumFound)")
         }
-        if try request.queryValue("newest") == "true" {
+        let includesDeleted = try request.flag(.deleted)
+        if try request.flag(.newest) {
             let rows = try await access.last(limit, includesBodies: false)
             return Answer.json(JSONOutput.object(["rows": .array(rows.reversed().map { DocumentLines.summary($0) }), "next": .null]))
         }
         let since = try request.queryValue("since").flatMap { SequenceNumber($0) } ?? 0
         let found = try await access.find(
-            prefix: try request.queryValue("prefix") ?? "", since: since, limit: limit, includesDeleted: try includesDeleted(request))
+            prefix: try request.queryValue("prefix") ?? "", since: since, limit: limit, includesDeleted: includesDeleted)
         return Answer.json(
             JSONOutput.object([
                 "rows": .array(found.rows.map { DocumentLines.summary($0) }),
                 "next": found.next.map { JSONOutput.number($0) } ?? .null,
             ]))
     }
-
-    private func includesDeleted(_ request: HTTPRequest) throws -> Bool { try request.queryValue("deleted") == "true" }
 
     private func answer(_ id: String, _ saved: SavedRevision, _ status: Int) -> HTTPResponse {
         Answer.json(

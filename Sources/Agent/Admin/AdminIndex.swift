@@ -35,14 +35,20 @@ struct AdminIndex: Sendable {
         for route in shown(routes) {
             let parts = route.pattern.split(separator: "/")
             let path = "/" + parts.map { $0.first == ":" || $0.first == "*" ? "{\($0.dropFirst())}" : String($0) }.joined(separator: "/")
-            let parameters = parts.filter { $0.first == ":" || $0.first == "*" }.map { part in
+            let places = parts.filter { $0.first == ":" || $0.first == "*" }.map { part in
                 JSONOutput.object([
                     "name": .string(String(part.dropFirst())), "in": .string("path"), "required": .bool(true),
                     "schema": JSONOutput.object(["type": .string("string")]),
                 ])
             }
+            let flags = AdminFlag.of(route).map { flag in
+                JSONOutput.object([
+                    "name": .string(flag.rawValue), "in": .string("query"), "required": .bool(false),
+                    "schema": JSONOutput.object(["type": .string("boolean"), "default": .bool(false)]),
+                ])
+            }
             let operation = JSONOutput.object([
-                "summary": .string(AdminRouteSummaries.of(route)), "parameters": .array(parameters),
+                "summary": .string(AdminRouteSummaries.of(route)), "parameters": .array(places + flags),
                 "x-role": .string(AdminRole.needed(route.method, route.pattern).rawValue),
                 "responses": JSONOutput.object(["default": JSONOutput.object(["description": .string("the answer, or error and reason")])]),
             ])

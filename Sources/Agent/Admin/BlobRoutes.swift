@@ -23,7 +23,7 @@ struct BlobRoutes: Sendable {
             },
             .get("api/databases/:db/blobs/:digest") { request in
                 let digest = try request.parameters.require("digest")
-                if try request.queryValue("facts") == "true" { return Answer.json(try await access(request).facts(digest)) }
+                if try request.flag(.facts) { return Answer.json(try await access(request).facts(digest)) }
                 let blob = try await access(request).open(digest)
                 return .stream(headers: ["Content-Type": "application/octet-stream"], length: Int(clamping: blob.size)) { writer in
                     try await blob.each { try await writer.write($0) }

@@ -46,12 +46,7 @@ struct CareRoutes: Sendable {
         let database = try database(request)
         let collection = try DocumentAccess.parse(try request.parameters.require("db")).collection
         var wanted = ResyncRequest(database: database.name, collection: collection.isDefault ? nil : collection)
-        switch try request.queryValue("dry_run") {
-        case nil, "false": break
-        case "true": wanted.isTrial = true
-        // Whoever meant to try it must not find it done.
-        case let other?: throw AgentError(.invalid, "dry_run is true or false, not \"\(other)\"")
-        }
+        wanted.isTrial = try request.flag(.dryRun)
         if let name = try request.queryValue("collection") {
             do { wanted.collection = try CollectionName(parsing: name) } catch { throw AgentError(.invalid, "collection: \(error)") }
         }

@@ -44,7 +44,7 @@ struct ConflictRoutes: Sendable {
     @Sendable private func list(_ request: HTTPRequest) async throws -> HTTPResponse {
         let limit = try Self.number("limit", request).map { Int(clamping: $0) } ?? .max
         let before = try Self.number("before", request)
-        let includeBodies = try request.queryValue("bodies") == "true"
+        let includeBodies = try request.flag(.bodies)
         let state = try request.queryValue("state")
         if let state, state != "pending", state != "decided" {
             throw AgentError(.invalid, "state is pending or decided, not \"\(state)\"")

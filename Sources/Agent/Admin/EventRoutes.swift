@@ -54,7 +54,7 @@ struct EventRoutes: Sendable {
         [
             .get("api/events") { request in
                 let seconds = try Self.seconds(request)
-                let hasLog = try request.queryValue("log") == "true"
+                let hasLog = try request.flag(.log)
                 let only = try request.queryValue("replicator")
                 let last = try request.headers.first("Last-Event-ID") ?? request.queryValue("last_event_id")
                 let place = try places.take()

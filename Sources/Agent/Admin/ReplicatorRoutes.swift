@@ -14,7 +14,7 @@ struct ReplicatorRoutes: Sendable {
             .post("api/replicators/:name/start", start),
             .post("api/replicators/:name/stop") { request in
                 let replicator = try replicator(request)
-                let isKept = try request.queryValue("keep") == "true"
+                let isKept = try request.flag(.keep)
                 if isKept { try agent.remember(replicator, isStopped: true) }
                 agent.note(.stopped, of: replicator)
                 // Answered at once; the stop may take as long as the peer's answer to our CLOSE.
@@ -79,7 +79,7 @@ struct ReplicatorRoutes: Sendable {
 
     @Sendable private func start(_ request: HTTPRequest) async throws -> HTTPResponse {
         let replicator = try replicator(request)
-        let resets = try request.queryValue("reset") == "true"
+        let resets = try request.flag(.reset)
         try agent.remember(replicator, isStopped: false)
         agent.note(nil, of: replicator)
         // Only to be told: a database that cannot be read is no reason not to start.

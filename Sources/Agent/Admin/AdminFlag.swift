@@ -1,0 +1,40 @@
+import HTTPServer
+
+/// Queries of the admin API that are true or false, and false where they are not there. Every one is read by ``HTTPServer/HTTPRequest/flag(_:)``: whoever
+/// writes another word must not find the opposite done.
+enum AdminFlag: String, CaseIterable {
+    case bodies, collectionNames = "collection_names", cv, deleted, dryRun = "dry_run", facts, keep, log, missingBlobs = "missing_blobs", newest, reset
+
+    /// The routes that read it, as ``AdminRouteSummaries`` names them.
+    private var routes: [String] {
+        switch self {
+        case .bodies: ["GET api/conflicts"]
+        case .collectionNames: ["GET api/databases/:db/export"]
+        case .cv: ["GET api/databases/:db/documents/:id"]
+        case .deleted: ["GET api/databases/:db/documents", "GET api/databases/:db/export", "GET api/databases/:db/find"]
+        case .dryRun: ["POST api/databases/:db/resync"]
+        case .facts: ["GET api/databases/:db/blobs/:digest"]
+        case .keep: ["POST api/replicators/:name/stop"]
+        case .log: ["GET api/events"]
+        case .missingBlobs: ["POST api/databases/:db/import"]
+        case .newest: ["GET api/databases/:db/find"]
+        case .reset: ["POST api/replicators/:name/start"]
+        }
+    }
+
+    static func of(_ route: Route) -> [AdminFlag] {
+        let name = "\(route.method) \(route.pattern)"
+        return allCases.filter { $0.routes.contains(name) }
+    }
+}
+
+extension HTTPRequest {
+    /// - Throws: ``AgentError`` where the query has another word than true or false, none included.
+    func flag(_ flag: AdminFlag) throws -> Bool {
+        switch try queryValue(flag.rawValue) {
+        case nil, "false": return false
+        case "true": return true
+        case let other?: throw AgentError(.invalid, "\(flag.rawValue) is true or false, not \"\(other)\"")
+        }
+    }
+}
