@@ -220,7 +220,7 @@ package actor Agent {
             }
         }
         stopProgress.begin("plugins")
-        observers.end(state.replicators)
+        await observers.end(state.replicators, within: stopProgress.timeForObservers(now: environment.time.monotonicNanoseconds()))
         remember(state.replicators)
         for shadow in state.conflictPolicies.values.map(\.shadow) + state.replicators.flatMap({ $0.configuration.collections.map(\.shadow) }) {
             shadow?.stop()

@@ -25,6 +25,17 @@ import Testing
         #expect(untold.count == 0 && untold.take(1).events.isEmpty)
     }
 
+    @Test("what nobody took by the end is counted, and nothing comes after it")
+    func end() throws {
+        let untold = UntoldDocuments()
+        untold.add(try events(0..<UntoldDocuments.most + 2))
+        #expect(untold.take(100).missed == 2)
+        untold.add(try events(0..<103))
+        #expect(untold.close() == UntoldDocuments.most + 3)
+        untold.add(try events(0..<1))
+        #expect(untold.count == 0 && untold.take(1).events.isEmpty && untold.close() == 0)
+    }
+
     @Test("what there is not is left out")
     func texts() throws {
         let error = ReplicationError(domain: .http, code: 403, message: "no")

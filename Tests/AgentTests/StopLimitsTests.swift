@@ -35,6 +35,9 @@ struct StopLimitsTests {
             #expect(used * second + progress.timeForConnections(now: (7 + used) * second) + StopLimits.rest == UInt64(StopLimits.promised) * second)
         }
         #expect(progress.timeForConnections(now: 60 * second) == second)
+        #expect(progress.timeForObservers(now: 8 * second) == StopLimits.observers)
+        #expect(progress.timeForObservers(now: 11 * second) + StopLimits.rest == second)
+        #expect(progress.timeForObservers(now: 60 * second) == second / 10)
     }
 
     @Test("peers that never answer are waited for once, for as long as the limit says", arguments: [StopLimits.goodbye, StopLimits.connections])

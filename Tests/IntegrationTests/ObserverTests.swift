@@ -58,6 +58,37 @@ struct ObserverTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
+    @Test("what it has gathered is told when a reload takes it out, and when the agent stops")
+    func end() async throws {
+        let hub = try await AgentProcess.start(Configuration.hub())
+        let folder = try TemporaryFolder()
+        let edge = try await edge("""
+            return { on_documents = function(documents)
+              for _, document in ipairs(documents) do nightjar.log.info("heard of " .. document.id) end
+            end }
+            """, to: hub, in: folder)
+        let observed = try folder.text("nightjar.yaml")
+        try await edge.isSettled()
+        // Each ends before the 200 ms have passed for which documents are gathered.
+        for number in 1...3 {
+            try await edge.save("reload-\(number)", "{}")
+            try await hub.waits(documents: Int64(number))
+            try await edge.isSettled()
+            for text in [observed.replacing("    observer: watch\n", with: ""), observed] {
+                try folder.write("nightjar.yaml", text)
+                #expect(try await edge.admin.post("/api/reload").status == 200)
+            }
+            _ = try await edge.process.line(containing: "heard of reload-\(number)", in: .errors)
+            try await edge.isSettled()
+        }
+        try await edge.save("last", "{}")
+        try await hub.waits(documents: 4)
+        try await edge.isSettled()
+        let outcome = try await edge.stop()
+        #expect(outcome.status == 0 && outcome.errors.contains("heard of last"), "\(outcome)")
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("check names an observer that has none of the hooks")
     func withoutHook() async throws {
         let folder = try TemporaryFolder()

@@ -30,7 +30,7 @@ extension Agent {
             for replicator in gone { tasks.addTask { await replicator.stop() } }
         }
         remember(gone)
-        observers.end(gone)
+        await observers.end(gone, within: StopLimits.observers)
         return told.map { "replicator \($0.configuration.name) stopped" }
     }
 

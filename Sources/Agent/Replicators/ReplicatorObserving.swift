@@ -9,7 +9,7 @@ import Synchronization
 
 /// Plugins that are told what replicators do.
 extension Agent {
-    /// From now on, and until ``ReplicatorObservers/end(_:)``.
+    /// From now on, and until ``ReplicatorObservers/end(_:within:)``.
     func observe(_ replicator: Replicator, _ settings: ReplicatorSettings) throws {
         guard let reference = settings.observer else { return }
         let name = settings.name.value
@@ -24,9 +24,14 @@ final class ReplicatorObservers: Sendable {
 
     func add(_ observing: ReplicatorObserving, of replicator: Replicator) { all.withLock { $0[ObjectIdentifier(replicator)] = observing } }
 
-    /// Nobody is told any more of what these do.
-    func end(_ replicators: [Replicator]) {
-        for replicator in replicators { all.withLock { $0.removeValue(forKey: ObjectIdentifier(replicator)) }?.end() }
+    /// Those of replicators that have stopped tell what they have gathered, and then nobody is told any more of what these do.
+    ///
+    /// - Parameter nanoseconds: no call begins later; one that runs has the limits of its plugin.
+    func end(_ replicators: [Replicator], within nanoseconds: UInt64) async {
+        let gone = all.withLock { all in replicators.compactMap { all.removeValue(forKey: ObjectIdentifier($0)) } }
+        await withTaskGroup(of: Void.self) { tasks in
+            for observing in gone { tasks.addTask { await observing.finish(within: nanoseconds) } }
+        }
     }
 }
 
@@ -43,17 +48,25 @@ final class ReplicatorObserving: Sendable {
         static let looks = 10
     }
 
-    private let tasks: [Task<Void, Never>]
+    private let observer: PluginObserver
+    private let time: any TimeSource
+    private let logger: Logger
+    private let untold: UntoldDocuments
+    /// A task that is cancelled reads what its stream holds still, without waiting for more, and ends.
+    private let gathering: Task<Void, Never>
+    private let telling: [Task<Void, Never>]
 
     init(_ replicator: Replicator, _ observer: PluginObserver, _ time: any TimeSource, _ logger: Logger) {
+        let untold = UntoldDocuments()
+        (self.observer, self.time, self.logger, self.untold) = (observer, time, logger, untold)
         let configuration = replicator.configuration
         let (database, name, remote) = (configuration.database.name, configuration.name, configuration.shownTarget)
         let tell: @Sendable (LuaHook, [UInt8]) async -> Void = { hook, news in
             await observer.tell(hook, news, database: database, replicator: name, remote: remote)
         }
         let (statuses, batches) = (replicator.statusChanges(kept: 1), replicator.documentEvents())
-        let untold = UntoldDocuments()
-        tasks = [
+        gathering = Task { for await batch in batches { untold.add(batch) } }
+        telling = [
             Task {
                 var told: [UInt8] = []
                 for await status in statuses {
@@ -61,17 +74,16 @@ final class ReplicatorObserving: Sendable {
                     guard news != told else { continue }
                     told = news
                     await tell(.onStatus, news)
-                    do { try await time.sleep(nanoseconds: Limits.pause) } catch { return }
+                    try? await time.sleep(nanoseconds: Limits.pause)
                 }
             },
-            Task { for await batch in batches { untold.add(batch) } },
             Task {
                 var isSaid = false
                 for await _ in untold.signal {
                     while untold.count > 0 {
                         var looks = 0
-                        while untold.count < Limits.batch, looks < Limits.looks {
-                            do { try await time.sleep(nanoseconds: Limits.look) } catch { return }
+                        while untold.count < Limits.batch, looks < Limits.looks, !Task.isCancelled {
+                            try? await time.sleep(nanoseconds: Limits.look)
                             looks += 1
                         }
                         let (events, missed) = untold.take(Limits.batch)
@@ -80,17 +92,32 @@ final class ReplicatorObserving: Sendable {
                             if !isSaid { logger.warning("\(Self.words(observer.plugin, missed))") }
                             isSaid = true
                         }
-                        await tell(.onDocuments, ReplicatorNews.documents(events))
-                        if Task.isCancelled { return }
+                        if !events.isEmpty { await tell(.onDocuments, ReplicatorNews.documents(events)) }
                     }
                 }
             },
         ]
     }
 
-    deinit { end() }
+    deinit {
+        untold.close()
+        for task in telling + [gathering] { task.cancel() }
+    }
 
-    func end() { for task in tasks { task.cancel() } }
+    /// Tells what is gathered, and the newest status. What there is no time for is counted.
+    func finish(within nanoseconds: UInt64) async {
+        gathering.cancel()
+        await gathering.value
+        for task in telling { task.cancel() }
+        await Deadline.run(nanoseconds: nanoseconds, time) { [telling] in
+            for task in telling { await task.value }
+        }
+        let left = untold.close()
+        guard left > 0 else { return }
+        observer.missed(left)
+        logger.warning(
+            "the plugin \(observer.plugin) was not told of \(Plural.count(left, "document")): it is slower than the replicator, and its end does not wait for it any longer")
+    }
 
     private static func words(_ plugin: String, _ missed: Int) -> String {
         "the plugin \(plugin) is slower than the replicator, and was not told of \(Plural.count(missed, "document")), since observed_documents is \(UntoldDocuments.most); "
@@ -106,6 +133,7 @@ final class UntoldDocuments: Sendable {
     private struct State {
         var events: [DocumentEvent] = []
         var missed = 0
+        var isClosed = false
     }
 
     private let state = Mutex(State())
@@ -119,11 +147,23 @@ final class UntoldDocuments: Sendable {
 
     func add(_ batch: [DocumentEvent]) {
         state.withLock { state in
+            if state.isClosed { return }
             let room = Self.most - state.events.count
             state.events += batch.prefix(room)
             state.missed += max(0, batch.count - room)
         }
         wake.yield()
+    }
+
+    /// There is nothing to take any more.
+    ///
+    /// - Returns: how many documents nobody took.
+    @discardableResult
+    func close() -> Int {
+        state.withLock { state in
+            defer { state = State(isClosed: true) }
+            return state.events.count + state.missed
+        }
     }
 
     /// The oldest, and how many were left out since the last time.

@@ -14,10 +14,16 @@ final class StopProgress: Sendable {
 
     /// Nanoseconds that connections may take: what the steps before have left of what is promised, without what comes behind. A second at least.
     func timeForConnections(now: UInt64) -> UInt64 {
-        let most = UInt64(StopLimits.connections) * 1_000_000_000
+        max(1_000_000_000, time(now, most: UInt64(StopLimits.connections) * 1_000_000_000))
+    }
+
+    /// The same for plugins that hear what replicators did: a tenth of a second at least.
+    func timeForObservers(now: UInt64) -> UInt64 { max(100_000_000, time(now, most: StopLimits.observers)) }
+
+    private func time(_ now: UInt64, most: UInt64) -> UInt64 {
         guard let began = began.withLock({ $0 }) else { return most }
         let end = began + UInt64(StopLimits.promised) * 1_000_000_000 - StopLimits.rest
-        return min(most, max(1_000_000_000, end > now ? end - now : 0))
+        return min(most, end > now ? end - now : 0)
     }
 
     /// The step under way, and the threads that do something or wait for the disk: what neither is nor does cannot be what is waited for.
