@@ -56,11 +56,17 @@ extension PluginError {
         return hook
     }
 
+    private static func need(_ hook: String, _ usedBy: String) -> String {
+        guard let one = LuaHook(rawValue: hook), LuaHook.observing.contains(one) else { return "\(usedBy) needs \(hook), which this version does not have" }
+        let place = usedBy.hasSuffix(" \(hook)") ? String(usedBy.dropLast(hook.count + 1)) : usedBy
+        return "\(place) needs on_status or on_documents, and this version has neither"
+    }
+
     /// What a use lacks in a new version, for the version's refusal.
     var reasonForRefusal: String {
         switch self {
         case .noHook(_, _, let hook, let has, let usedBy):
-            "\(usedBy) needs \(hook), which this version does not have; it has \(has.isEmpty ? "no hooks" : has.joined(separator: ", "))"
+            "\(Self.need(hook, usedBy)); it has \(has.isEmpty ? "no hooks" : has.joined(separator: ", "))"
         case .parameters(_, _, let problems, let usedBy):
             "\(usedBy): " + problems.map(\.description).joined(separator: "; ")
         default: description

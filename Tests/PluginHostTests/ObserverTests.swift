@@ -46,6 +46,37 @@ struct ObserverTests {
         }
     }
 
+    @Test func aVersionMayLeaveOneOfTheHooksOutAndNotBoth() async throws {
+        let folder = Folder()
+        let onDocuments = "on_documents = function(documents) nightjar.metrics.count('documents', #documents) end,"
+        folder.write("a.lua", "return { \(Self.onStatus) \(onDocuments) }")
+        let services = Services()
+        try await withHost(folder.path, services: services) { host, events in
+            let observer = try host.observer(plugin: "a", usedBy: "replicator hub observer")
+            func tellBoth() async -> [String] {
+                await tell(observer, .onStatus, #"{"activity":"idle"}"#)
+                await tell(observer, .onDocuments, #"[{"id":"x"}]"#)
+                return services.take()
+            }
+            let status = "idle 1 database=main remote=ws://hub/main replicator=hub"
+            #expect(await tellBoth() == [status, "documents 1"])
+            folder.save("a.lua", "return { \(onDocuments) }")
+            try await events.reloaded("a")
+            #expect(await tellBoth() == ["documents 1"])
+            #expect(host.status("a")?.usedBy == ["replicator hub observer on_documents"])
+            folder.save("a.lua", "return { \(Self.onStatus) }")
+            try await events.reloaded("a")
+            #expect(await tellBoth() == [status])
+            folder.save("a.lua", passes("true"))
+            #expect(try await events.refused("a").message == "replicator hub observer needs on_status or on_documents, and this version has neither; it has push_filter")
+            #expect(await tellBoth() == [status])
+            folder.save("a.lua", "return { \(Self.onStatus) \(onDocuments) description = 'both again' }")
+            try await events.reloaded("a")
+            #expect(await tellBoth() == [status, "documents 1"])
+            #expect(host.status("a")?.usedBy == ["replicator hub observer on_documents", "replicator hub observer on_status"])
+        }
+    }
+
     @Test func failuresAndWhatIsMissedAreCounted() async throws {
         let folder = Folder()
         folder.write("a.lua", "return { \(Self.onStatus) on_documents = function() end }")

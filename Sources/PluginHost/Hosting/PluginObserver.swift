@@ -2,7 +2,7 @@ import Interfaces
 import LuaRuntime
 import Synchronization
 
-/// A plugin that is told what a replicator does, by those of its hooks on_status and on_documents that the version in force has.
+/// A plugin that is told what a replicator does, by those of its hooks on_status and on_documents that the version in force has: one of them at least.
 package final class PluginObserver: Sendable {
     package let plugin: String
     private let uses = Mutex([LuaHook: PluginUse]())
@@ -33,6 +33,16 @@ package final class PluginObserver: Sendable {
 
     /// Counts documents that it is not told of, since it is too slow.
     package func missed(_ documents: Int) { use(.onDocuments)?.record.statistics.notAsked(documents, .onDocuments) }
+}
+
+extension LuaHook {
+    /// A plugin with any of them can be told what a replicator does.
+    static let observing: Set<LuaHook> = [.onStatus, .onDocuments]
+}
+
+extension LoadedVersion {
+    /// The place takes one of several hooks, and this version lacks this one and has another: nobody misses it.
+    func hasInstead(of hook: LuaHook) -> Bool { !hooks.contains(hook) && LuaHook.observing.contains(hook) && !hooks.isDisjoint(with: LuaHook.observing) }
 }
 
 /// One thing to tell.

@@ -173,7 +173,7 @@ final class PluginRecord: Sendable {
             name: name, description: fields.inForce?.description, version: fields.serving, generation: fields.generation,
             state: fields.unsigned != nil ? .refused : fields.isMissing ? .missing : fields.standing == .testing ? .testing
                 : !failing.isEmpty ? .failing : fields.refused != nil ? .refused : .active,
-            hooks: fields.inForce?.hookNames ?? [], usedBy: fields.uses.values.map(\.usedBy).sorted(),
+            hooks: fields.inForce?.hookNames ?? [], usedBy: fields.uses.filter { fields.prepared[$0.key] != nil }.values.map(\.usedBy).sorted(),
             calls: all.calls, errors: all.errors.reduce(0, +), rejected: all.rejected, notAsked: all.notAsked,
             p99Milliseconds: all.latencies.quantile(0.99).map { $0 / 1e6 }, limitHits: counts.hits,
             memoryBytes: counts.memoryBytes, states: counts.states,

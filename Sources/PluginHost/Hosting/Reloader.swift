@@ -176,7 +176,7 @@ final class Reloader {
         while true {
             let uses = record.read { $0.uses }
             var preparations: [Int: UsePreparation] = [:]
-            for (number, use) in uses.sorted(by: { $0.key < $1.key }) {
+            for (number, use) in uses.sorted(by: { $0.key < $1.key }) where !version.hasInstead(of: use.hook) {
                 do {
                     preparations[number] = try UsePreparation(
                         version, hook: use.hook, params: use.params, usedBy: use.usedBy, files: core.files, previous: use.texts)
@@ -187,14 +187,19 @@ final class Reloader {
             }
             // A use that has come meanwhile must be checked too.
             let swapped = record.change { fields -> (from: String?, listeners: [(EventHub<String>, String)])? in
-                guard fields.uses.keys.allSatisfy({ preparations[$0] != nil }) else { return nil }
+                guard fields.uses.allSatisfy({ preparations[$0] != nil || version.hasInstead(of: $1.hook) }) else { return nil }
                 let from = fields.serving
                 fields.inForce = version
                 if !isTested { fields.standing = .testing }
                 fields.prepared = [:]
                 var listeners: [(EventHub<String>, String)] = []
                 for (number, use) in fields.uses {
-                    guard let preparation = preparations[number] else { continue }
+                    guard let preparation = preparations[number] else {
+                        // Nothing is asked of it before a version has the hook again.
+                        fields.uses[number]?.fileProblems = [:]
+                        fields.uses[number]?.breaker = record.newBreaker(use.hook)
+                        continue
+                    }
                     fields.prepared[number] = preparation.prepared
                     fields.uses[number]?.texts = preparation.texts
                     fields.uses[number]?.fileProblems = preparation.fileProblems
