@@ -2,6 +2,7 @@ import Documents
 import DocumentStore
 import Interfaces
 import Replication
+import Synchronization
 import Testing
 
 /// Push and pull filters, on either side of the connection.
@@ -173,6 +174,42 @@ struct FilterTests {
         let status = await replicate(a, hub)
         #expect(status.error == nil && status.counts.pulled == 5)
         #expect(try await a.count() == 5)
+    }
+
+    /// It would be asked again for ever: when the blobs are here nobody can say that it is the filter which was asked before.
+    @Test func aFilterWithoutAVersionPutsNothingInThePlaceOfADocument() async throws {
+        final class Nameless: DocumentFilter {
+            let pluginName = "nameless"
+            let version = ""
+            let changesBodies = true
+            let rounds = Mutex(0)
+
+            func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+                let round = rounds.withLock { rounds in
+                    rounds += 1
+                    return rounds
+                }
+                return documents.map { document in
+                    switch document.id.text {
+                    case "passes": .pass
+                    case "changes" where round < 50: .replace(document.body)
+                    default: .reject
+                    }
+                }
+            }
+
+            func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
+        }
+        let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
+        let digest = try await b.blob([UInt8](repeating: 7, count: 1_000))
+        for id in ["passes", "changes", "stays"] {
+            try await b.put(id, "{\"photo\":{\"@type\":\"blob\",\"digest\":\"\(digest)\",\"length\":1000}}")
+        }
+        let filter = Nameless()
+        let status = await replicate(a, Hub(b)) { $0.only { $0.pullFilter = filter } }
+        #expect(status.error == nil && status.counts.pulled == 1 && status.counts.held == 1 && status.counts.rejected == 1, "\(status)")
+        #expect(filter.rounds.withLock { $0 } < 10)
+        #expect(try await a.count() == 1)
     }
 
     /// A filter with too few verdicts does not let anything through, and does not stop the rest.

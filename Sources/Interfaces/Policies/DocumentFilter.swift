@@ -18,7 +18,8 @@ public enum FilterVerdict: Sendable, Equatable {
 /// Decides which documents may leave (push filter) or enter (pull filter) a database.
 public protocol DocumentFilter: Sendable {
     var pluginName: String { get }
-    /// What verdicts depend on now: a hash of the version in force and of the parameters.
+    /// What verdicts depend on now: a hash of the version in force and of the parameters. Without one a filter may pass and reject documents, and
+    /// put nothing in their place.
     var version: String { get }
     /// One verdict for each document, in the same order. Never throws and never blocks an event loop.
     func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict]
@@ -39,5 +40,14 @@ extension DocumentFilter {
         .failed(
             PolicyFailure(
                 plugin: pluginName, version: version, kind: "plugin_result", message: "the filter gave no verdict for this document"))
+    }
+
+    /// What counts when a filter without a version puts another body in the place of a document's: it would be asked again when the blobs of that are
+    /// here, since nobody could say that it is the same filter still, and would have them fetched again, for ever.
+    package var namelessVerdict: FilterVerdict {
+        .failed(
+            PolicyFailure(
+                plugin: pluginName, version: version, kind: "plugin_result",
+                message: "the filter changes the document and has no version; expected is a text that changes with what the filter does"))
     }
 }

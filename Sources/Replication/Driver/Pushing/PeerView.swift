@@ -93,6 +93,7 @@ extension DocumentFilter {
     func verdicts(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
         var verdicts = await evaluate(documents, context)
         while verdicts.count < documents.count { verdicts.append(missingVerdict) }
-        return verdicts
+        guard version.isEmpty else { return verdicts }
+        return verdicts.map { if case .replace = $0 { namelessVerdict } else { $0 } }
     }
 }
