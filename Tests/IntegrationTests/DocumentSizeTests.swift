@@ -90,6 +90,26 @@ struct DocumentSizeTests {
         for each in [agent, hub] { #expect(try await each.stop().status == 0) }
     }
 
+    @Test("a document for which limits.memory has no room is in the status, and comes when the agent starts with more", arguments: ["ws", "http"])
+    func memory(_ scheme: String) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
+        try await hub.save("film", Self.body(6 << 20))
+        try await hub.save("note", "{}")
+        let port = try hub.port("edge")
+        func edge(_ memory: String) -> String { Configuration.edge(to: port, type: "pull", scheme: scheme, more: "limits: { memory: \(memory) }\n") }
+        let folder = try TemporaryFolder()
+        let small = try await AgentProcess.start(edge("8MiB"), in: folder)
+        try await small.waits("too_large", is: 1)
+        #expect(try await small.replicator("hub")["too_large_is_capped"]?.asBool == false)
+        let status = try await small.command("status")
+        #expect(status.output.contains("hub: too large for this agent when the remote gave them: 1 document; asked for again once it starts with a larger limits.memory\n"), "\(status)")
+        #expect(try await small.stop().status == 0)
+        let large = try await AgentProcess.start(edge("64MiB"), in: folder)
+        try await eventually("it is taken") { try await large.has("film") }
+        try await large.waits("too_large", is: 0)
+        for each in [large, hub] { #expect(try await each.stop().status == 0) }
+    }
+
     @Test("a document above it that is pushed is refused by name: both sides tell of it, and it goes once the limit is raised")
     func pushing() async throws {
         let port = try freePort()

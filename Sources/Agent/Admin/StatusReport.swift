@@ -193,6 +193,7 @@ extension Agent {
         let held = (try? await replicator.heldCount()) ?? 0
         let pending = (try? await replicator.pendingEstimate()) ?? Replicator.Pending()
         let refused = (try? await replicator.refusedCount()) ?? 0
+        let tooLarge = (try? await replicator.tooLarge()) ?? Replicator.TooLarge()
         return JSONOutput.object([
             "name": .string(configuration.name),
             "database": .string(configuration.database.name),
@@ -233,6 +234,10 @@ extension Agent {
             "held": JSONOutput.number(held),
             // Documents that the peer refused, now.
             "refused": JSONOutput.number(refused),
+            // Documents of the peer that were larger than this agent takes; they are asked for again once it starts with a larger limits.memory.
+            "too_large": JSONOutput.number(tooLarge.count),
+            // There are more, which are not known by name; they are asked for again as well.
+            "too_large_is_capped": .bool(tooLarge.isCapped),
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
             "last_success_at": JSONOutput.text(status.lastSuccess.map { Timestamp.format($0) }),

@@ -13,6 +13,8 @@ final class CollectionLink {
     var push: PushMachine?
     var pull: PullMachine
     var checkpoint: CheckpointMachine?
+    /// Where the pull began; nil: at the beginning.
+    var pulledFrom: RemoteSequence?
     /// What was sent to the peer last; the same bytes are kept here.
     var checkpointBytes: [UInt8] = []
 

@@ -97,6 +97,8 @@ public struct ActiveConfiguration: Sendable {
     /// Not nil: what the peer has behind these sequences, one for each collection, is counted as rejected where it is not here, and nothing
     /// is taken.
     var asksOnlySince: [RemoteSequence?]?
+    /// What the peer has behind these sequences (nil: everything) is pulled, wherever the checkpoint is.
+    var startsSince: [CollectionName: RemoteSequence?] = [:]
     /// What was kept back in earlier runs is looked at again.
     var reviewsHeld = true
     /// Documents that the replicator has counted as held, and asks for once more.

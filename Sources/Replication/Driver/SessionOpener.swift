@@ -176,14 +176,16 @@ struct SessionOpener {
         link.marks.areBelieved = agreed.trustsKnownRevisions && !isUnderWay || !isKnown || isNew
         if !link.marks.areBelieved, configuration.type.pushes { link.comparesThrough = link.source.trustsBehind }
         if configuration.type.pulls {
-            link.pull.subscribe(since: agreed.remote)
+            let since: RemoteSequence? = if let start = active.startsSince[link.collection.name] { start } else { agreed.remote }
+            link.pulledFrom = since
+            link.pull.subscribe(since: since)
             session.touch(link)
             // Left over from an earlier run: the local revision is readable, the decision is still due.
             session.tell(link, pull: .started)
             session.removals.reviewOrphans(link)
             watchPullPolicies(link)
             let isFirst = start.own == nil && !active.resets && start.newest == 0
-            session.dialect.subscribe(link.slot, subscription(active, link, since: agreed.remote, isFirst: isFirst))
+            session.dialect.subscribe(link.slot, subscription(active, link, since: since, isFirst: isFirst))
         }
         // After the subscription: a listener with a resolver leaves conflicts to a peer that it knows to pull.
         if configuration.type.pushes {

@@ -3,9 +3,9 @@ import DocumentStore
 import Environment
 
 /// Documents of a remote that were larger than the settings here allow, with what these allowed then. The checkpoint is past them: where the settings
-/// allow more, they are asked for once more, by name.
+/// allow more, they are asked for once more, by name. Those that there are too many of to be named are found by reading the remote's changes again.
 enum TooLargeDocuments {
-    /// `too_large_documents`: as many are remembered of a collection and a remote.
+    /// `too_large_documents`: as many are remembered by name of a collection and a remote.
     static let most = 1_000
 
     /// What settings allow.
@@ -22,17 +22,90 @@ enum TooLargeDocuments {
         func allowMore(than others: Bounds) -> Bool { memory > others.memory || document > others.document }
     }
 
+    /// Documents beyond ``most``: what was allowed when they came, and where the remote's changes are that have all of them.
+    struct Unnamed: Sendable, Equatable {
+        var bounds: Bounds
+        /// They are behind it; nil: the beginning.
+        var since: RemoteSequence?
+
+        /// As many are kept apart, by what was allowed. It seldom changes.
+        fileprivate static let most = 8
+
+        /// One that stands for both.
+        fileprivate func with(_ other: Unnamed) -> Unnamed {
+            let bounds = Bounds(memory: min(bounds.memory, other.bounds.memory), document: min(bounds.document, other.bounds.document))
+            return Unnamed(bounds: bounds, since: Self.earlier(since, other.since))
+        }
+
+        /// A remote that went back to a backup counts from an earlier one again.
+        private static func earlier(_ one: RemoteSequence?, _ other: RemoteSequence?) -> RemoteSequence? {
+            if one == other { return one }
+            guard let one, let other, let first = place(one), let second = place(other) else { return nil }
+            return first <= second ? one : other
+        }
+
+        /// The number that a sequence is, or that CouchDB's `"12-g1AAAA"` begins with; nil where sequences cannot be compared.
+        private static func place(_ sequence: RemoteSequence) -> UInt64? {
+            if let number = sequence.integer { return number }
+            let parts = sequence.json.dropFirst().split(separator: "-", maxSplits: 1)
+            return parts.count == 2 ? UInt64(parts[0]) : nil
+        }
+    }
+
+    /// What is remembered of a collection and a remote.
+    struct Noted: Sendable, Equatable {
+        var documents: [DocumentID: Bounds] = [:]
+        var unnamed: [Unnamed] = []
+
+        fileprivate mutating func note(_ new: Unnamed) {
+            if let known = unnamed.firstIndex(where: { $0.bounds == new.bounds }) {
+                unnamed[known] = unnamed[known].with(new)
+                return
+            }
+            if unnamed.count >= Unnamed.most, let first = unnamed.first { unnamed = [unnamed.dropFirst().reduce(first) { $0.with($1) }] }
+            unnamed.append(new)
+        }
+    }
+
+    /// What is to be asked for.
+    struct Due: Sendable, Equatable {
+        var documents: [DocumentID] = []
+        /// Where the changes are to be read again, for those that are not named.
+        var rereading: Rereading?
+    }
+
+    /// The remote's changes are read once more.
+    struct Rereading: Sendable, Equatable {
+        /// Those behind it; nil: all.
+        var since: RemoteSequence?
+    }
+
+    /// - Parameter since: what the remote has behind it includes the document.
     static func note(
-        _ id: DocumentID, _ bounds: Bounds, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
+        _ id: DocumentID, _ bounds: Bounds, since: RemoteSequence?, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
-        try change(remote, collection, transaction) { if $0[id] != nil || $0.count < most { $0[id] = bounds } }
+        try change(remote, collection, transaction) { noted in
+            if noted.documents[id] != nil || noted.documents.count < most {
+                noted.documents[id] = bounds
+            } else {
+                noted.note(Unnamed(bounds: bounds, since: since))
+            }
+        }
+    }
+
+    static func noted(_ remote: RemoteID, _ collection: Collection, _ transaction: ReadTransaction) throws(StoreError) -> Noted {
+        decode(try transaction.localDocument(collection, id: key(remote))?.body)
     }
 
     /// Those that were noted where less was allowed.
     static func due(
         _ bounds: Bounds, _ remote: RemoteID, _ collection: Collection, _ transaction: ReadTransaction
-    ) throws(StoreError) -> [DocumentID] {
-        decode(try transaction.localDocument(collection, id: key(remote))?.body).filter { bounds.allowMore(than: $0.value) }.keys.sorted()
+    ) throws(StoreError) -> Due {
+        let noted = try noted(remote, collection, transaction)
+        var due = Due(documents: noted.documents.filter { bounds.allowMore(than: $0.value) }.keys.sorted())
+        let unnamed = noted.unnamed.filter { bounds.allowMore(than: $0.bounds) }
+        if let first = unnamed.first { due.rereading = Rereading(since: unnamed.dropFirst().reduce(first) { $0.with($1) }.since) }
+        return due
     }
 
     /// They were asked for with these bounds. What was too large once more was noted anew, and stays.
@@ -40,8 +113,15 @@ enum TooLargeDocuments {
         _ ids: [DocumentID], askedWith bounds: Bounds, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
         try change(remote, collection, transaction) { noted in
-            for id in ids { if let before = noted[id], bounds.allowMore(than: before) { noted[id] = nil } }
+            for id in ids { if let before = noted.documents[id], bounds.allowMore(than: before) { noted.documents[id] = nil } }
         }
+    }
+
+    /// The changes were read again with these bounds; the same holds.
+    static func forgetUnnamed(
+        rereadWith bounds: Bounds, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
+    ) throws(StoreError) {
+        try change(remote, collection, transaction) { noted in noted.unnamed.removeAll { bounds.allowMore(than: $0.bounds) } }
     }
 
     // MARK: - As it is stored
@@ -49,7 +129,7 @@ enum TooLargeDocuments {
     private static func key(_ remote: RemoteID) -> String { "too-large/\(remote.number)" }
 
     private static func change(
-        _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction, _ body: (inout [DocumentID: Bounds]) -> Void
+        _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction, _ body: (inout Noted) -> Void
     ) throws(StoreError) {
         let stored = try transaction.localDocument(collection, id: key(remote))
         let before = decode(stored?.body)
@@ -57,24 +137,42 @@ enum TooLargeDocuments {
         body(&after)
         guard after != before else { return }
         _ = try transaction.putLocalDocument(
-            collection, id: key(remote), body: after.isEmpty ? nil : encode(after), expectedRevision: stored?.revision)
+            collection, id: key(remote), body: after == Noted() ? nil : encode(after), expectedRevision: stored?.revision)
     }
 
-    /// `{"ID": [memory, document]}`
-    private static func encode(_ documents: [DocumentID: Bounds]) -> [UInt8] {
-        let members = documents.sorted { $0.key < $1.key }.map { id, bounds in
+    /// `{"ID": [memory, document]}`, and under the empty id, which no document has, `[[memory, document, since]]` of those without a name.
+    private static func encode(_ noted: Noted) -> [UInt8] {
+        var members = noted.documents.sorted { $0.key < $1.key }.map { id, bounds in
             JSONObject.Member(key: id.text, value: .array([.int(bounds.memory), .int(bounds.document)]))
+        }
+        if !noted.unnamed.isEmpty {
+            let unnamed = noted.unnamed.map { each in
+                JSONValue.array([.int(each.bounds.memory), .int(each.bounds.document), each.since.map { .string($0.json) } ?? .null])
+            }
+            members.append(JSONObject.Member(key: "", value: .array(unnamed)))
         }
         return JSONValue.object(JSONObject(members)).serialize()
     }
 
-    private static func decode(_ bytes: [UInt8]?) -> [DocumentID: Bounds] {
-        guard let bytes, let object = (try? JSONValue(stored: bytes))?.asObject else { return [:] }
-        var documents: [DocumentID: Bounds] = [:]
+    private static func decode(_ bytes: [UInt8]?) -> Noted {
+        guard let bytes, let object = (try? JSONValue(stored: bytes))?.asObject else { return Noted() }
+        var noted = Noted()
         for member in object.members {
-            guard let numbers = member.value.asArray, numbers.count == 2, let memory = numbers[0].asInt64, let document = numbers[1].asInt64 else { continue }
-            documents[DocumentID(stored: member.key)] = Bounds(memory: Int(memory), document: Int(document))
+            guard let values = member.value.asArray else { continue }
+            if member.key.isEmpty {
+                noted.unnamed = values.compactMap { each in
+                    guard let parts = each.asArray, parts.count == 3, let bounds = bounds(parts) else { return nil }
+                    return Unnamed(bounds: bounds, since: parts[2].asString.map { RemoteSequence(json: $0) })
+                }
+            } else if let bounds = bounds(values), values.count == 2 {
+                noted.documents[DocumentID(stored: member.key)] = bounds
+            }
         }
-        return documents
+        return noted
+    }
+
+    private static func bounds(_ numbers: [JSONValue]) -> Bounds? {
+        guard numbers.count >= 2, let memory = numbers[0].asInt64, let document = numbers[1].asInt64 else { return nil }
+        return Bounds(memory: Int(memory), document: Int(document))
     }
 }

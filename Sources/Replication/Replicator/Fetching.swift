@@ -11,7 +11,7 @@ extension Replicator {
     func hasFetchedMissing() async -> Bool {
         if let fetcher { return await fetcher.value }
         let missing = shared.withLock { $0.missing.take() }
-        guard !missing.documents.isEmpty, !isStopping else { return false }
+        guard !missing.isEmpty, !isStopping else { return false }
         let task = environment.task { await self.fetch(missing) }
         fetcher = task
         let isDone = await task.value
@@ -30,6 +30,7 @@ extension Replicator {
         var only = configuration
         (only.type, only.isContinuous) = (.pull, false)
         only.collections = configuration.collections.compactMap { wanted in
+            if missing.rereadings[wanted.collection] != nil { return wanted }
             guard let ids = missing.documents[wanted.collection] else { return nil }
             var wanted = wanted
             wanted.documentIDs = ids
@@ -39,7 +40,8 @@ extension Replicator {
         var active = ActiveConfiguration(replicator: only, resets: true, startsLegacy: speaksLegacy, savesCheckpoint: false)
         active.reviewsHeld = false
         active.heldBefore = missing.held.mapValues(Set.init)
-        let (offered, owed) = (Offers(), Owed())
+        active.startsSince = missing.rereadings.mapValues(\.since)
+        let (offered, owed) = (Offers(of: missing.held), Owed())
         let correlation = transport.correlationID
         let end = await replicate(
             over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) }, told: { owed.note($0) })
@@ -48,15 +50,23 @@ extension Replicator {
         if end.error == nil, end.ending == .complete {
             await forgetWithdrawn(missing.held, offered, correlation)
             await forgetTooLarge(owed.settled(missing.tooLarge))
+            await forgetUnnamed(missing.rereadings.keys.filter { owed.isSettled($0) })
         }
         return end.error == nil && missing.concernsPushes
     }
 
-    /// What a connection was offered.
+    /// What a connection was offered of what it asked for.
     private final class Offers: Sendable {
+        private let asked: [CollectionName: Set<DocumentID>]
         private let ids = Mutex([CollectionName: Set<DocumentID>]())
 
-        func note(_ collection: CollectionName, _ offered: [DocumentID]) { ids.withLock { $0[collection, default: []].formUnion(offered) } }
+        init(of asked: [CollectionName: [DocumentID]]) { self.asked = asked.mapValues(Set.init) }
+
+        func note(_ collection: CollectionName, _ offered: [DocumentID]) {
+            guard let asked = asked[collection] else { return }
+            ids.withLock { $0[collection, default: []].formUnion(offered.filter(asked.contains)) }
+        }
+
         func has(_ collection: CollectionName, _ id: DocumentID) -> Bool { ids.withLock { $0[collection]?.contains(id) == true } }
     }
 
@@ -79,6 +89,9 @@ extension Replicator {
                 }
             }
         }
+
+        /// Whether nothing of a collection has to be asked for again.
+        func isSettled(_ collection: CollectionName) -> Bool { state.withLock { !$0.hadNoRoom && $0.documents[collection] == nil } }
 
         /// Of what was asked for, what need not be asked for again.
         func settled(_ asked: [CollectionName: [DocumentID]]) -> [CollectionName: [DocumentID]] {

@@ -5,36 +5,78 @@ import DocumentStore
 extension Replicator {
     private var bounds: TooLargeDocuments.Bounds { TooLargeDocuments.Bounds(memory, configuration.limits) }
 
-    /// Has such documents asked for by name, when the pull has come to its end.
+    /// Documents of the remote that were too large when it gave them, and were not asked for since. One that has shrunk there may be here by now.
+    public struct TooLarge: Sendable, Equatable {
+        public var count = 0
+        /// There are more, which are not known by name. They are asked for again as well.
+        public var isCapped = false
+    }
+
+    /// How many there are.
+    public nonisolated func tooLarge() async throws -> TooLarge {
+        guard configuration.type.pulls else { return TooLarge() }
+        let (key, database) = (configuration.remoteKey, configuration.database)
+        let collections = configuration.collections.compactMap { database.collection($0.collection) }
+        return try await database.read { transaction -> TooLarge in
+            var found = TooLarge()
+            guard let remote = try transaction.existingRemote(for: key) else { return found }
+            for collection in collections {
+                let noted = try TooLargeDocuments.noted(remote, collection, transaction)
+                found.count += noted.documents.count
+                if !noted.unnamed.isEmpty { found.isCapped = true }
+            }
+            return found
+        }
+    }
+
+    /// Has such documents asked for, when the pull has come to its end: by name, and those that have none where the remote's changes are read again.
+    ///
+    /// What allows more is in force from a start of the agent on, and so with a connection that was not there before.
     func noteTooLarge() async {
         guard configuration.type.pulls else { return }
         let (key, bounds) = (configuration.remoteKey, bounds)
         for wanted in configuration.collections {
             guard let collection = configuration.database.collection(wanted.collection) else { continue }
             do {
-                let due = try await configuration.database.read { transaction -> [DocumentID] in
-                    guard let remote = try transaction.existingRemote(for: key) else { return [] }
+                let due = try await configuration.database.read { transaction -> TooLargeDocuments.Due in
+                    guard let remote = try transaction.existingRemote(for: key) else { return TooLargeDocuments.Due() }
                     return try TooLargeDocuments.due(bounds, remote, collection, transaction)
                 }
-                guard !due.isEmpty else { continue }
+                guard due != TooLargeDocuments.Due() else { continue }
                 let chosen = wanted.documentIDs.map { Set($0) }
-                shared.withLock { $0.missing.note(tooLarge: due.filter { chosen?.contains($0) ?? true }, in: wanted.collection) }
+                shared.withLock {
+                    $0.missing.note(tooLarge: due.documents.filter { chosen?.contains($0) ?? true }, in: wanted.collection)
+                    if let rereading = due.rereading { $0.missing.note(rereading, of: wanted.collection) }
+                }
             } catch { logger.debug("which documents were too large before is not known: \(error)") }
         }
     }
 
     /// They were asked for, and another connection would bring no more: those that are not noted anew are here, or are not to be had.
     func forgetTooLarge(_ asked: [CollectionName: [DocumentID]]) async {
-        let (key, bounds) = (configuration.remoteKey, bounds)
+        let bounds = bounds
         for (name, ids) in asked.sorted(by: { $0.key < $1.key }) {
-            guard let collection = configuration.database.collection(name) else { continue }
-            do {
-                try await configuration.database.write { transaction in
-                    guard let remote = try transaction.existingRemote(for: key) else { return }
-                    try TooLargeDocuments.forget(ids, askedWith: bounds, remote, collection, transaction)
-                }
-            } catch { logger.warning("documents that were too large before will be asked for again: \(error)") }
+            await forgetTooLarge(name) { try TooLargeDocuments.forget(ids, askedWith: bounds, $0, $1, $2) }
         }
+    }
+
+    /// The remote's changes of these collections were read again, and everything in them is here, or is not to be had.
+    func forgetUnnamed(_ reread: [CollectionName]) async {
+        let bounds = bounds
+        for name in reread.sorted() {
+            await forgetTooLarge(name) { try TooLargeDocuments.forgetUnnamed(rereadWith: bounds, $0, $1, $2) }
+        }
+    }
+
+    private func forgetTooLarge(_ name: CollectionName, _ forget: @escaping @Sendable (RemoteID, Collection, WriteTransaction) throws -> Void) async {
+        let key = configuration.remoteKey
+        guard let collection = configuration.database.collection(name) else { return }
+        do {
+            try await configuration.database.write { transaction in
+                guard let remote = try transaction.existingRemote(for: key) else { return }
+                try forget(remote, collection, transaction)
+            }
+        } catch { logger.warning("documents that were too large before will be asked for again: \(error)") }
     }
 
     /// Asks for what is missing, where something is: the pull is over.

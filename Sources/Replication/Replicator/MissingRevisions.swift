@@ -6,7 +6,8 @@ import Interfaces
 ///   was dropped here as the losing side may be what the peer went on with, and the pull passed it long ago.
 /// - those that wait here for a blob which cannot be had. Some peers give a blob only while they give its document; and a document that was
 ///   purged there, or has expired, is never told of again.
-/// - those that were larger than the settings here allowed, and are not larger than those of now.
+/// - those that were larger than the settings here allowed, and are not larger than those of now. Where there were too many of them to know their names,
+///   the remote's changes are read again.
 struct MissingRevisions {
     /// `missing_revisions`: documents that are remembered; those beyond are found again when they are next offered.
     static let limit = 10_000
@@ -25,8 +26,12 @@ struct MissingRevisions {
         var held: [CollectionName: [DocumentID]] = [:]
         /// Those of them that were too large.
         var tooLarge: [CollectionName: [DocumentID]] = [:]
+        /// Collections whose changes are read again. Documents are not asked for with them: these may have changed before.
+        var rereadings: [CollectionName: TooLargeDocuments.Rereading] = [:]
         /// The peer refused some for what is not here: what comes may have to be decided, and pushed.
         var concernsPushes = false
+
+        var isEmpty: Bool { documents.isEmpty && rereadings.isEmpty }
     }
 
     /// How often each was to be had, and was not.
@@ -57,11 +62,15 @@ struct MissingRevisions {
     private var held = Tries()
     private var tooLarge: Set<Key> = []
 
-    var isEmpty: Bool { refused.due.isEmpty && held.due.isEmpty && tooLarge.isEmpty }
+    private var rereadings: [CollectionName: TooLargeDocuments.Rereading] = [:]
+
+    var isEmpty: Bool { refused.due.isEmpty && held.due.isEmpty && tooLarge.isEmpty && rereadings.isEmpty }
 
     mutating func note(tooLarge ids: [DocumentID], in collection: CollectionName) {
         for id in ids { tooLarge.insert(Key(collection: collection, id: id)) }
     }
+
+    mutating func note(_ rereading: TooLargeDocuments.Rereading, of collection: CollectionName) { rereadings[collection] = rereading }
 
     /// Looks at what happened to documents.
     mutating func note(_ events: [DocumentEvent]) {
@@ -83,6 +92,7 @@ struct MissingRevisions {
         wanted.concernsPushes = !wanted.documents.isEmpty
         wanted.tooLarge = Self.take(Self.batch, of: &tooLarge)
         for more in [wanted.held, wanted.tooLarge] { wanted.documents.merge(more) { Array(Set($0 + $1)).sorted() } }
+        if wanted.documents.isEmpty { swap(&wanted.rereadings, &rereadings) }
         return wanted
     }
 }

@@ -161,6 +161,10 @@ enum StatusText {
             if let seconds = replicator["oldest_pending_seconds"]?.asInt64 {
                 notes += "\(string(replicator["name"])): \(bytes(replicator["pending_bytes"])) to push, the oldest change for \(Plural.count(seconds, "second"))\n"
             }
+            if let count = replicator["too_large"]?.asInt64, count > 0 {
+                let documents = replicator["too_large_is_capped"]?.asBool == true ? "more than \(count) documents (too_large_documents)" : Plural.count(count, "document")
+                notes += "\(string(replicator["name"])): too large for this agent when the remote gave them: \(documents); asked for again once it starts with a larger limits.memory\n"
+            }
             notes += bandwidth("bandwidth", "its connections", of: replicator)
             if let time = replicator["resumes_at"]?.asString {
                 let name = string(replicator["name"])

@@ -49,6 +49,7 @@ function one(state, replicator, isChosen) {
       ["Lag", replicator.lag_seconds === null ? "–" : duration(replicator.lag_seconds)],
       ["Rejected by filters here", count(replicator.rejected)],
       ["Held", count(replicator.held)], ["Refused by the peer", count(replicator.refused)], ["Failed", count(replicator.failed)],
+      replicator.too_large > 0 && ["Too large for this agent", (replicator.too_large_is_capped ? "over " : "") + count(replicator.too_large)],
       ["Purged, access removed", count(replicator.access_removed)],
       ["Conflicts decided", count(replicator.conflicts_resolved)],
       ["Sent, received", `${bytes(replicator.bytes_sent)}, ${bytes(replicator.bytes_received)}`],

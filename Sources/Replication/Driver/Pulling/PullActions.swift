@@ -120,7 +120,9 @@ struct PullActions {
     private func noteTooLarge(_ id: DocumentID, _ link: CollectionLink) {
         guard let remote = link.remote else { return }
         let (bounds, collection) = (TooLargeDocuments.Bounds(session.memory, session.limits), link.collection)
-        session.write { try TooLargeDocuments.note(id, bounds, remote, collection, $0) } then: { _, _ in }
+        // The pull itself may be past it already.
+        let since = link.checkpoint?.saved.remote ?? link.pulledFrom
+        session.write { try TooLargeDocuments.note(id, bounds, since: since, remote, collection, $0) } then: { _, _ in }
     }
 
     /// What the version in force has said of a revision before its blobs were fetched counts; about the others it is asked.
