@@ -10,6 +10,8 @@ extension Replicator {
         public var count = 0
         /// There are more, which are not known by name. They are asked for again as well.
         public var isCapped = false
+
+        public init(count: Int = 0, isCapped: Bool = false) { (self.count, self.isCapped) = (count, isCapped) }
     }
 
     /// How many there are.
