@@ -291,7 +291,7 @@ let package = Package(
 
 // What the tests replay of the fuzz targets; with NIGHTJAR_FUZZ set they are a program around libFuzzer instead (Tests/run --fuzz).
 let fuzzed: [Target.Dependency] = [
-    "AgentConfiguration", "BLIP", "CouchDBServer", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "HTTPServer", "Interfaces",
+    "Agent", "AgentConfiguration", "BLIP", "CouchDBServer", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "HTTPServer", "Interfaces",
     "LuaRuntime", "MessageEndpoints", "Replication", "TLS", "Transport",
     .product(name: "Logging", package: "swift-log"),
     .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOEmbedded", package: "swift-nio"),

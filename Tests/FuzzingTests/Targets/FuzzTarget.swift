@@ -22,7 +22,7 @@ struct FuzzTarget: Sendable {
 
     static let all: [FuzzTarget] = [
         frames, connection, messages, json, revisionTrees, configuration, httpRequests, webSocketFrames, tlsRecords, luaResults, couchRequests, couchAnswers,
-        deltas, proxyAnswers, endpointFrames, deflate,
+        deltas, proxyAnswers, endpointFrames, deflate, webTokens,
     ]
 
     static func named(_ name: String) -> FuzzTarget? { all.first { $0.name == name } }
