@@ -22,4 +22,7 @@ struct AttackTests {
 
     @Test("connections without end", arguments: Attack.connections)
     func connections(_ attack: Attack) async throws { try await attack.run() }
+
+    @Test("documents that are a lot to look at", arguments: Attack.documents)
+    func documents(_ attack: Attack) async throws { try await attack.run() }
 }

@@ -29,11 +29,26 @@ extension Attack {
             testDescription: "20 documents that name 1,000 blobs each, which are not here, on each of 20 connections",
             bounds: Bounds(perRequest: 150, memory: 71 << 20)
         ) { try await nameBlobs($0, connections: 20, documents: 20, blobs: 1_000) },
+        Attack(
+            testDescription: "6 documents that name 9,990 blobs each, which are not here, on each of 4 connections",
+            bounds: Bounds(perRequest: 600, memory: 71 << 20)
+        ) { try await nameBlobs($0, connections: 4, documents: 6, blobs: 9_990) },
         Attack(testDescription: "20,000 frames of one byte of a request", bounds: Bounds(perRequest: 0.2)) { hub in
             var frames = HandmadeFrames()
             let first = frames.message(beginning, flags: moreComing)
             return try await poured(hub, connections: 1, [first] + (0..<20_000).map { _ in frames.frame(1, moreComing, [0x20]) })
         },
+        Attack(testDescription: "40,000 frames without a byte of a request", bounds: Bounds(perRequest: 0.1)) { hub in
+            var frames = HandmadeFrames()
+            let first = frames.message(beginning, flags: moreComing)
+            return try await poured(hub, connections: 1, [first] + (0..<40_000).map { _ in frames.frame(1, moreComing, []) })
+        } check: { try await isHeld($0) },
+        Attack(testDescription: "40,000 acknowledgements of messages that do not exist", bounds: Bounds(perRequest: 0.1)) { hub in
+            let kinds: [UInt8] = [0x34, 0x35]
+            return try await poured(hub, connections: 1, (1...40_000).map { number in
+                HandmadeFrames.varint(UInt64(number) << (number % 40)) + [kinds[number % 2]] + HandmadeFrames.varint(UInt64(number))
+            })
+        } check: { try await isHeld($0) },
     ]
 
     private static let moreComing: UInt8 = 0x40
