@@ -25,4 +25,7 @@ struct AttackTests {
 
     @Test("documents that are a lot to look at", arguments: Attack.documents)
     func documents(_ attack: Attack) async throws { try await attack.run() }
+
+    @Test("servers that lie to the replicator", arguments: Attack.servers)
+    func servers(_ attack: Attack) async throws { try await attack.run() }
 }

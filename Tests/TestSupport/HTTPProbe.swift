@@ -19,7 +19,10 @@ package struct HTTPProbe: Sendable {
     let address: Socket.Address
 
     package static func unix(_ path: String) -> HTTPProbe { HTTPProbe(address: .unix(path)) }
-    package static func tcp(_ host: String = "127.0.0.1", port: Int) -> HTTPProbe { HTTPProbe(address: .tcp(host: host, port: port)) }
+    /// - Parameter from: the address of this machine by which it comes.
+    package static func tcp(_ host: String = "127.0.0.1", port: Int, from: String? = nil) -> HTTPProbe {
+        HTTPProbe(address: .tcp(host: host, port: port, from: from))
+    }
 
     /// Sends a request and reads the whole answer.
     ///

@@ -6,13 +6,14 @@ struct Socket: ~Copyable {
 
     enum Address: Sendable {
         case unix(String)
-        case tcp(host: String, port: Int)
+        /// From an address of this machine, if one is given.
+        case tcp(host: String, port: Int, from: String? = nil)
     }
 
     init(_ address: Address) throws {
         switch address {
         case .unix(let path): descriptor = try Self.unix(path)
-        case .tcp(let host, let port): descriptor = try Self.tcp(host, port)
+        case .tcp(let host, let port, let source): descriptor = try Self.tcp(host, port, source)
         }
         var limit = timeval(tv_sec: 60, tv_usec: 0)
         for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
@@ -61,7 +62,7 @@ struct Socket: ~Copyable {
         return descriptor
     }
 
-    private static func tcp(_ host: String, _ port: Int) throws -> Int32 {
+    private static func tcp(_ host: String, _ port: Int, _ source: String?) throws -> Int32 {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_NUMERICSERV
@@ -69,7 +70,7 @@ struct Socket: ~Copyable {
         guard getaddrinfo(host, "\(port)", &hints, &found) == 0, let first = found else { throw SupportError("\(host) is unknown") }
         defer { freeaddrinfo(found) }
         let descriptor = socket(first.pointee.ai_family, first.pointee.ai_socktype | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard connect(descriptor, first.pointee.ai_addr, first.pointee.ai_addrlen) == 0 else {
+        guard comes(descriptor, from: source), connect(descriptor, first.pointee.ai_addr, first.pointee.ai_addrlen) == 0 else {
             let why = String(cString: strerror(errno))
             close(descriptor)
             throw SupportError("\(host):\(port): \(why)")
@@ -78,11 +79,22 @@ struct Socket: ~Copyable {
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
         return descriptor
     }
+
+    /// Whether it has this IPv4 address from here on.
+    private static func comes(_ descriptor: Int32, from source: String?) -> Bool {
+        guard let source else { return true }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        guard inet_pton(AF_INET, source, &address.sin_addr) == 1 else { return false }
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0 }
+        }
+    }
 }
 
 /// A TCP port that is taken as long as this exists: to test what happens to others who want it.
 package final class TakenPort: Sendable {
-    private let descriptor: Int32
+    let descriptor: Int32
     package let port: Int
 
     /// Takes any free port of 127.0.0.1.
