@@ -28,4 +28,7 @@ struct AttackTests {
 
     @Test("servers that lie to the replicator", arguments: Attack.servers)
     func servers(_ attack: Attack) async throws { try await attack.run() }
+
+    @Test("tokens that nobody signed", arguments: Attack.tokens)
+    func tokens(_ attack: Attack) async throws { try await attack.run() }
 }
