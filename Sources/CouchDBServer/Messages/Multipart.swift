@@ -63,6 +63,42 @@ enum Multipart {
     }
 }
 
+/// A body whose parts are documents, each alone or with its attachments behind it, and what cannot be had.
+struct MixedParts: Sendable {
+    private let outer: String
+    private let inner: String
+
+    init(_ call: CouchCall) {
+        func boundary() -> String { Hex.encode(call.host.environment.random.bytes(16)) }
+        (outer, inner) = (boundary(), boundary())
+    }
+
+    func type(_ media: String = "multipart/mixed") -> String { "\(media); boundary=\"\(outer)\"" }
+
+    /// - Parameter fields: of its part's header where attachments follow, each with the end of its line.
+    func write(_ text: DocumentText, fields: String = "", _ writer: inout PieceWriter) async throws {
+        guard !text.following.isEmpty else { return try await write(text.pieces, &writer) }
+        try await writer.write("--\(outer)\r\n\(fields)Content-Type: multipart/related; boundary=\"\(inner)\"\r\n\r\n")
+        try await Multipart.write(text, inner, &writer)
+        try await writer.write("\r\n")
+    }
+
+    /// A document that nothing follows.
+    func write(_ document: [BodyPiece], _ writer: inout PieceWriter) async throws {
+        try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")
+        try await writer.write(document)
+        try await writer.write("\r\n")
+    }
+
+    func write(error json: [UInt8], _ writer: inout PieceWriter) async throws {
+        try await writer.write("--\(outer)\r\nContent-Type: application/json; error=\"true\"\r\n\r\n")
+        try await writer.write(json)
+        try await writer.write("\r\n")
+    }
+
+    func end(_ writer: inout PieceWriter) async throws { try await writer.write("--\(outer)--") }
+}
+
 /// Reads the parts of a multipart body as they come, with no more of it in memory than one read of the socket brings.
 struct MultipartReader {
     private var pieces: RequestBody.AsyncIterator

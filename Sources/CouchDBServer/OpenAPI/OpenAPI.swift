@@ -113,6 +113,11 @@ enum OpenAPI {
         switch answer {
         case .json(let schema): json(schema)
         case .bytes: ["*/*": [:]]
+        case .parts:
+            [
+                "application/json": ["schema": ["$ref": "#/components/schemas/Object"]], "multipart/mixed": ["schema": ["type": "string"]],
+                "multipart/related": ["schema": ["type": "string"]],
+            ]
         case .feed:
             ["application/json": ["schema": ["$ref": "#/components/schemas/Changes"]], "text/event-stream": ["schema": ["type": "string"]]]
         }

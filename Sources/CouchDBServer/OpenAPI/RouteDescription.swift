@@ -16,6 +16,8 @@ struct RouteDescription: Sendable {
         /// JSON of this schema.
         case json(String)
         case bytes
+        /// Documents as JSON, or each in a part.
+        case parts
         /// Changes, in the form that `feed` names.
         case feed
 
@@ -88,7 +90,9 @@ extension RouteDescription {
         "DELETE /:db": .init("Databases are removed in the configuration.", success: []),
         "POST /:db": .init("Saves a document, under an id of the server's where it has none.", ["batch"], body: .json("Document"), success: [201, 202], answer: "Saved", errors: [409, 412, 507]),
         "POST /:db/_bulk_docs": .init("Saves documents; with new_edits false as replication has them.", body: .json("BulkDocuments"), success: [201], answer: "Objects", errors: [417, 507]),
-        "POST /:db/_bulk_get": .init("Reads many revisions.", ["revs", "latest", "attachments"], body: .json("BulkGet")),
+        "POST /:db/_bulk_get": .init(
+            "Reads many revisions, as JSON or, for a client that takes none, in parts with their attachments.", ["revs", "latest", "attachments"],
+            body: .json("BulkGet"), answer: .parts),
         "POST /:db/_revs_diff": .init("Which of these revisions are not here.", body: .json("Revisions")),
         "POST /:db/_missing_revs": .init("The same in an older form.", body: .json("Revisions")),
         "GET /:db/_changes": .init("What changed, as a list or as it comes; filter=PLUGIN runs the plugin's push_filter with the other parameters.", changes, answer: .feed),

@@ -14,23 +14,28 @@ enum BulkGet {
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
         let body = try await call.jsonObject()
         guard let list = body["docs"]?.asArray else { throw CouchError.badRequest("Missing JSON list of 'docs'.") }
-        func flag(_ key: String) throws -> Bool { try call.query.flag(key, default: body[key]?.asBool ?? false) }
+        func flag(_ key: String, default other: Bool = false) throws -> Bool { try call.query.flag(key, default: body[key]?.asBool ?? other) }
         let latest = try flag("latest")
         var form = DocumentForm()
         form.withRevisions = try flag("revs")
         let asked = list.map { Self.asked($0, latest: latest) }
-        let carries = try flag("attachments")
+        let media = media(call.request)
+        let parts = media.map { _ in MixedParts(call) }
+        // In parts, attachments come along unless the client holds them, or wants none.
+        let carries = try flag("attachments", default: parts != nil)
+        let carried: DocumentForm.Attachments = parts == nil ? .inline : .follow
         let reading = DocumentReading(call: call)
         try await reading.prepare()
         let base = form
-        return .pieces(call.database.blobs, packing: call.packing) { writer in
-            try await writer.write("{\"results\":[")
+        let type = media.flatMap { parts?.type($0) } ?? "application/json"
+        return .pieces(type: type, call.database.blobs, packing: parts == nil ? call.packing : nil) { writer in
+            var output = Output(parts)
+            try await output.begin(&writer)
             var rest = asked[...]
-            var isFirst = true
             while !rest.isEmpty {
                 let questions = rest.prefix { if case .document = $0 { true } else { false } }
                 guard !questions.isEmpty else {
-                    try await write(rest.removeFirst(), call, &isFirst, &writer)
+                    try await write(rest.removeFirst(), call, &output, &writer)
                     continue
                 }
                 let page = try await reading.page(
@@ -38,13 +43,20 @@ enum BulkGet {
                 for (document, question) in zip(page, questions) {
                     var form = base
                     if case .document(_, let since) = question { form.since = since }
-                    form.attachments = carries || !form.since.isEmpty ? .inline : .stubs
-                    try await write(document, question, form, &isFirst, &writer)
+                    form.attachments = carries || !form.since.isEmpty ? carried : .stubs
+                    try await write(document, question, form, &output, &writer)
                 }
                 rest = rest.dropFirst(page.count)
             }
-            try await writer.write("]}\n")
+            try await output.end(&writer)
         }
+    }
+
+    /// The type of a body in parts, for a client that takes one and no JSON; nil for all others.
+    private static func media(_ request: HTTPRequest) -> String? {
+        func takes(_ types: String...) -> Bool { types.contains { Multipart.isAccepted(request, $0) } }
+        if takes("application/json", "application/*", "*/*") { return nil }
+        return takes("multipart/mixed", "multipart/*") ? "multipart/mixed" : takes("multipart/related") ? "multipart/related" : nil
     }
 
     private static func asked(_ item: JSONValue, latest: Bool) -> Asked {
@@ -69,75 +81,110 @@ enum BulkGet {
     }
 
     private static func write(
-        _ document: FoundDocument, _ asked: Asked, _ form: DocumentForm, _ isFirst: inout Bool, _ writer: inout PieceWriter
+        _ document: FoundDocument, _ asked: Asked, _ form: DocumentForm, _ output: inout Output, _ writer: inout PieceWriter
     ) async throws {
         guard case .document(let question, _) = asked else { return }
-        try await begin(document.id.text, &isFirst, &writer)
-        var isFirstRevision = true
+        let id = document.id.text
+        try await output.begin(id, &writer)
         if document.isDamaged {
             let revision = if case .named(let revisions, _) = question.wanted { revisions.first?.text } else { String?.none }
-            try await writer.write(error(document.id.text, revision ?? "undefined", CouchError.from(.documentDamaged(id: document.id, detail: ""))))
-            return try await writer.write("]}")
+            try await output.write(id, revision ?? "undefined", CouchError.from(.documentDamaged(id: document.id, detail: "")), &writer)
+            return try await output.endDocument(&writer)
         }
         for found in document.revisions {
-            if !isFirstRevision { try await writer.write(",") }
-            isFirstRevision = false
             do {
                 let text = try await DocumentText.of(found, form, writer.blobs)
-                try await writer.write("{\"ok\":")
-                try await writer.write(text.pieces)
-                try await writer.write("}")
+                try await output.write(text, of: found, &writer)
             } catch let unreadable as UnreadableAttachment {
                 // Of this revision alone: those of other documents are to come.
-                try await writer.write(error(document.id.text, found.revision.text, unreadable.answer))
+                try await output.write(id, found.revision.text, unreadable.answer, &writer)
             }
         }
         var missing = document.missing.map(\.text)
         if document.revisions.isEmpty, missing.isEmpty, case .leaves = question.wanted { missing = ["undefined"] }
         for revision in missing where document.revisions.isEmpty || !document.missing.isEmpty {
-            if !isFirstRevision { try await writer.write(",") }
-            isFirstRevision = false
-            try await writer.write(error(document.id.text, revision, CouchError.missing()))
+            try await output.write(id, revision, CouchError.missing(), &writer)
         }
-        try await writer.write("]}")
-    }
-
-    private static func begin(_ id: String, _ isFirst: inout Bool, _ writer: inout PieceWriter) async throws {
-        try await writer.write("\(isFirst ? "" : ",")\n{\"id\":\(JSONValue.string(id).text),\"docs\":[")
-        isFirst = false
+        try await output.endDocument(&writer)
     }
 
     /// A design document, or what could not be asked for.
-    private static func write(_ asked: Asked, _ call: CouchCall, _ isFirst: inout Bool, _ writer: inout PieceWriter) async throws {
+    private static func write(_ asked: Asked, _ call: CouchCall, _ output: inout Output, _ writer: inout PieceWriter) async throws {
         switch asked {
         case .document: return
         case .wrong(let id, let rev, let problem):
-            try await begin(id, &isFirst, &writer)
-            try await writer.write(error(id, rev, problem))
+            try await output.begin(id, &writer)
+            try await output.write(id, rev, problem, &writer)
         case .design(let id, let revision):
-            try await begin(id, &isFirst, &writer)
+            try await output.begin(id, &writer)
             if let stored = try await DesignDocuments(call: call).get(id), revision == nil || revision == stored.revision {
-                try await writer.write("{\"ok\":")
-                try await writer.write(DesignDocuments.shown(stored, withRevisions: true))
-                try await writer.write("}")
+                try await output.write([.bytes(DesignDocuments.shown(stored, withRevisions: true))], &writer)
             } else {
-                try await writer.write(error(id, revision?.text ?? "undefined", CouchError.missing()))
+                try await output.write(id, revision?.text ?? "undefined", CouchError.missing(), &writer)
             }
         }
-        try await writer.write("]}")
+        try await output.endDocument(&writer)
     }
 
-    private static func error(_ id: String, _ rev: String, _ error: HTTPError) -> [UInt8] {
-        var text = JSONWriter()
-        text.raw("{\"error\":{\"id\":")
-        text.string(id)
-        text.raw(",\"rev\":")
-        text.string(rev)
-        text.raw(",\"error\":")
-        text.string(error.word)
-        text.raw(",\"reason\":")
-        text.string(error.reason)
-        text.raw("}}")
-        return text.bytes
+    /// How revisions stand in the answer: as JSON, by their documents, or each as a part.
+    private struct Output {
+        private let parts: MixedParts?
+        private var isFirst = true
+        /// Of the document's revisions.
+        private var isFirstRevision = true
+
+        init(_ parts: MixedParts?) { self.parts = parts }
+
+        func begin(_ writer: inout PieceWriter) async throws {
+            if parts == nil { try await writer.write("{\"results\":[") }
+        }
+
+        mutating func begin(_ id: String, _ writer: inout PieceWriter) async throws {
+            if parts == nil { try await writer.write("\(isFirst ? "" : ",")\n{\"id\":\(JSONValue.string(id).text),\"docs\":[") }
+            (isFirst, isFirstRevision) = (false, true)
+        }
+
+        mutating func write(_ text: DocumentText, of found: FoundRevision, _ writer: inout PieceWriter) async throws {
+            guard let parts else { return try await write(text.pieces, &writer) }
+            // No id has control characters, which could end the field.
+            try await parts.write(text, fields: "X-Doc-Id: \(found.id.text)\r\nX-Rev-Id: \(found.revision.text)\r\n", &writer)
+        }
+
+        mutating func write(_ document: [BodyPiece], _ writer: inout PieceWriter) async throws {
+            if let parts { return try await parts.write(document, &writer) }
+            try await writer.write("\(comma()){\"ok\":")
+            try await writer.write(document)
+            try await writer.write("}")
+        }
+
+        mutating func write(_ id: String, _ rev: String, _ error: HTTPError, _ writer: inout PieceWriter) async throws {
+            var text = JSONWriter()
+            text.raw("{\"id\":")
+            text.string(id)
+            text.raw(",\"rev\":")
+            text.string(rev)
+            text.raw(",\"error\":")
+            text.string(error.word)
+            text.raw(",\"reason\":")
+            text.string(error.reason)
+            text.raw("}")
+            if let parts { return try await parts.write(error: text.bytes, &writer) }
+            try await writer.write("\(comma()){\"error\":")
+            try await writer.write(text.bytes)
+            try await writer.write("}")
+        }
+
+        private mutating func comma() -> String {
+            defer { isFirstRevision = false }
+            return isFirstRevision ? "" : ","
+        }
+
+        func endDocument(_ writer: inout PieceWriter) async throws {
+            if parts == nil { try await writer.write("]}") }
+        }
+
+        func end(_ writer: inout PieceWriter) async throws {
+            if let parts { try await parts.end(&writer) } else { try await writer.write("]}\n") }
+        }
     }
 }

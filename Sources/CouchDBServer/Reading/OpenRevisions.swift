@@ -1,6 +1,5 @@
 import Documents
 import DocumentStore
-import Encodings
 import HTTPServer
 import Interfaces
 
@@ -52,27 +51,16 @@ enum OpenRevisions {
                 try await writer.write("]\n")
             }
         }
-        let (outer, inner) = (boundary(call), boundary(call))
-        return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs, keeping: call.answer) { writer in
+        let parts = MixedParts(call)
+        return .pieces(type: parts.type(), call.database.blobs, keeping: call.answer) { writer in
             for revision in given {
                 let text = try await DocumentText.of(revision, shown, writer.blobs)
-                if text.following.isEmpty {
-                    try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")
-                    try await writer.write(text.pieces)
-                } else {
-                    try await writer.write("--\(outer)\r\nContent-Type: multipart/related; boundary=\"\(inner)\"\r\n\r\n")
-                    try await Multipart.write(text, inner, &writer)
-                }
-                try await writer.write("\r\n")
+                try await parts.write(text, &writer)
             }
-            for revision in missingRevisions {
-                try await writer.write("--\(outer)\r\nContent-Type: application/json; error=\"true\"\r\n\r\n\(Self.missing(revision))\r\n")
-            }
-            try await writer.write("--\(outer)--")
+            for revision in missingRevisions { try await parts.write(error: Array(Self.missing(revision).utf8), &writer) }
+            try await parts.end(&writer)
         }
     }
-
-    private static func boundary(_ call: CouchCall) -> String { Hex.encode(call.host.environment.random.bytes(16)) }
 
     private static func missing(_ revision: String) -> String { "{\"missing\":\(JSONValue.string(revision).text)}" }
 
@@ -86,7 +74,6 @@ enum OpenRevisions {
             missing += revisions.filter { $0 != stored.revision && !(latest && stored.history.contains($0)) }.map(\.text)
         }
         let text = isWanted ? DesignDocuments.shown(stored, withRevisions: true) : nil
-        let outer = boundary(call)
         let (wantedText, missingRevisions) = (text, missing)
         guard isMultipart(call.request) else {
             var out = JSONWriter()
@@ -100,16 +87,11 @@ enum OpenRevisions {
             out.raw("]")
             return .couch(out, call.database.blobs, keeping: call.answer)
         }
-        return .pieces(type: "multipart/mixed; boundary=\"\(outer)\"", call.database.blobs, keeping: call.answer) { writer in
-            if let wantedText {
-                try await writer.write("--\(outer)\r\nContent-Type: application/json\r\n\r\n")
-                try await writer.write(wantedText)
-                try await writer.write("\r\n")
-            }
-            for revision in missingRevisions {
-                try await writer.write("--\(outer)\r\nContent-Type: application/json; error=\"true\"\r\n\r\n\(Self.missing(revision))\r\n")
-            }
-            try await writer.write("--\(outer)--")
+        let parts = MixedParts(call)
+        return .pieces(type: parts.type(), call.database.blobs, keeping: call.answer) { writer in
+            if let wantedText { try await parts.write([.bytes(wantedText)], &writer) }
+            for revision in missingRevisions { try await parts.write(error: Array(Self.missing(revision).utf8), &writer) }
+            try await parts.end(&writer)
         }
     }
 }
