@@ -119,18 +119,8 @@ struct CouchCall: Sendable {
     ///
     /// - Throws: ``HTTPError`` 415, 413, 400.
     func json(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> [UInt8] {
-        try checkJSONType()
+        try request.checkJSONType()
         return try await bytes(limit)
-    }
-
-    /// - Throws: ``HTTPError`` 415.
-    func checkJSONType() throws(HTTPError) {
-        let type = request.headers.first("Content-Type") ?? ""
-        let media = String(Substring(type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 }))
-        // A form of another site could post, but not put.
-        guard request.method != "POST" || media.utf8.isEmpty || HeaderList.sameName(media, "application/json") else {
-            throw HTTPError(415, "Content-Type must be application/json", error: "bad_content_type")
-        }
     }
 
     /// Of what is read whole, and stored. Attachments are taken piece by piece, up to the store's own limit.
@@ -216,5 +206,17 @@ struct CouchCall: Sendable {
         }
         writing.arrived = arrived
         return writing
+    }
+}
+
+extension HTTPRequest {
+    /// - Throws: ``HTTPError`` 415.
+    func checkJSONType() throws(HTTPError) {
+        let type = headers.first("Content-Type") ?? ""
+        let media = String(Substring(type.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 }))
+        // A form of another site could post, but not put.
+        guard method != "POST" || media.utf8.isEmpty || HeaderList.sameName(media, "application/json") else {
+            throw HTTPError(415, "Content-Type must be application/json", error: "bad_content_type")
+        }
     }
 }

@@ -54,6 +54,8 @@ package struct CouchServer: Sendable {
                 _ = try await host.authenticate(request)
                 return try DatabaseRoutes.list(host.databases, CouchQuery(request.query))
             },
+            .get("/_dbs_info") { try await DatabaseRoutes.allInformation(host, $0) },
+            Route("POST", "/_dbs_info", bodyLimit: CouchCall.findLimit) { try await DatabaseRoutes.namedInformation(host, $0) },
             .get("/_session") { try await host.session($0) },
             Route("POST", "/_session", bodyLimit: NamedLimit("couchdb_login_bytes", CouchLimits.loginBytes)) { try await host.session($0) },
             Route("DELETE", "/_session") { try await host.session($0) },
@@ -186,8 +188,12 @@ package struct CouchServer: Sendable {
 
     /// Who calls, and for which database and collection.
     private static func call(_ host: CouchHost, _ request: HTTPRequest) async throws -> CouchCall {
+        try await call(host, request, try request.parameters.require("db"))
+    }
+
+    /// - Throws: ``HTTPError`` as ``CouchHost/admit``; 404 also for a collection that is not for who calls.
+    static func call(_ host: CouchHost, _ request: HTTPRequest, _ name: String) async throws -> CouchCall {
         let query = try CouchQuery(request.query)
-        let name = try request.parameters.require("db")
         let (database, collection) = try Self.split(name, host.databases)
         let admitted = try await host.admit(request, database)
         guard admitted.peer.mayUse(collection), let found = admitted.peer.database.collection(collection) else { throw CouchError.noDatabase() }
@@ -222,48 +228,5 @@ private final class DescriptionText: Sendable {
             made = text
             return text
         }
-    }
-}
-
-/// The database as a whole.
-enum DatabaseRoutes {
-    static func information(_ call: CouchCall) async throws -> HTTPResponse {
-        let collection = call.collection
-        let statistics = try await call.database.statistics().first { $0.name == collection.name }
-        // How much others have is not for a client that may not see it.
-        let isBound = call.peer.channelPeer != nil || call.peer.pushFilter != nil
-        let name = collection.name.isDefault ? call.database.name : "\(call.database.name).\(collection.name)"
-        return .couch(200, [
-            "db_name": .string(name), "doc_count": .int(isBound ? 0 : statistics?.documents ?? 0),
-            "doc_del_count": .int(isBound ? 0 : statistics?.deleted ?? 0), "update_seq": .int(statistics?.lastSequence ?? 0),
-            "purge_seq": 0, "compact_running": false, "disk_format_version": 8, "instance_start_time": "0",
-            "sizes": ["file": .int(isBound ? 0 : call.database.sizeBytes()), "external": 0, "active": 0], "props": [:],
-            "cluster": ["q": 1, "n": 1, "w": 1, "r": 1],
-        ])
-    }
-
-    /// `_all_dbs` by its parameters.
-    static func list(_ names: [String], _ query: CouchQuery) throws -> HTTPResponse {
-        let isDescending = try query.flag("descending")
-        let (first, last) = (try query.json("startkey") ?? query.json("start_key"), try query.json("endkey") ?? query.json("end_key"))
-        let includesEnd = try query.flag("inclusive_end", default: true)
-        func precedes(_ a: String, _ b: String) -> Bool { isDescending ? b.utf8.lexicographicallyPrecedes(a.utf8) : a.utf8.lexicographicallyPrecedes(b.utf8) }
-        let shown = names.sorted(by: precedes).filter { name in
-            if let start = first?.asString, precedes(name, start) { return false }
-            guard let end = last?.asString else { return true }
-            return precedes(name, end) || includesEnd && name.utf8.elementsEqual(end.utf8)
-        }
-        let rest = shown.dropFirst(try query.number("skip") ?? 0).prefix(try query.number("limit") ?? .max)
-        return .couch(200, .array(rest.map { .string($0) }))
-    }
-
-    /// Databases are made in the configuration: one that is there exists, others cannot be made.
-    static func create(_ host: CouchHost, _ request: HTTPRequest) async throws -> HTTPResponse {
-        let name = try request.parameters.require("db")
-        _ = try await host.authenticate(request)
-        if host.databases.contains(where: { $0.utf8.elementsEqual(name.utf8) }) {
-            throw HTTPError(412, "The database could not be created, the file already exists.", error: "file_exists")
-        }
-        throw CouchError.forbidden("databases are made in the agent's configuration; this listener has no \(JSONValue.string(name).text)")
     }
 }

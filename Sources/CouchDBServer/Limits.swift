@@ -68,8 +68,10 @@ enum CouchLimits {
     static let queries = 100
     /// Ids in order that are held at once, twice as many meanwhile.
     static let idsAtOnce = 10_000
-    /// `couchdb_find_bytes`: the body of a query or of an index's definition. It is read as a tree of values, which may be
-    /// sixty times as large.
+    /// `couchdb_databases`: of one POST to `_dbs_info`. CouchDB's `max_db_number_for_dbs_info_req`.
+    static let databases = 100
+    /// `couchdb_find_bytes`: the body of a query, of an index's definition or of a list of databases. A query is read as a tree of values, which
+    /// may be sixty times as large.
     static let findBytes = 256 << 10
     /// Documents that a query asks for, unless it says otherwise. CouchDB's.
     static let findLimit = 25

@@ -220,6 +220,10 @@ struct LostDatabaseTests {
         #expect(leaves.count == 1 && leaves[0]["missing"] != nil, "\(leaves)")
         let mixed = try await couch.probe.get("/main/photo?open_revs=all", headers: [("Accept", "multipart/mixed")])
         #expect(mixed.status == 200 && mixed.text.contains("\"missing\"") && mixed.text.hasSuffix("--"), "\(mixed)")
+        let parts = try await couch.probe.request(
+            "POST", "/main/_bulk_get", headers: [("Accept", "multipart/mixed"), ("Content-Type", "application/json")], body: Array(asked.utf8))
+        #expect(parts.status == 200 && parts.text.contains("error=\"true\"") && parts.text.contains("\"_id\":\"plain\""), "\(parts)")
+        #expect(!parts.text.contains("follows") && parts.text.hasSuffix("--"), "\(parts)")
 
         // A replicator waits for that one, and brings all others.
         let edge = try await AgentProcess.start(Configuration.edge(to: try agent.port("edge"), type: "pull", scheme: "http"))

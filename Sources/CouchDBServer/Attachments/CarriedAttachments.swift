@@ -20,7 +20,7 @@ extension CouchCall {
         // How long one is that comes in chunks, or packed, shows while it comes.
         let length = request.isGzipped ? nil : request.body.declaredLength
         if let length, length <= CouchLimits.requestBytes { return (try await jsonParts(), []) }
-        try checkJSONType()
+        try request.checkJSONType()
         var body = request.body
         body.limit = Self.batchLimit
         try body.checkDeclaredLength()

@@ -79,6 +79,9 @@ extension RouteDescription {
         "GET /_uuids": .init("Random ids for documents.", ["count"], errors: [403], isOpen: true),
         "GET /_all_dbs": .init(
             "The databases that this listener serves.", ["startkey", "endkey", "inclusive_end", "descending", "limit", "skip"], answer: "Strings"),
+        "GET /_dbs_info": .init(
+            "What GET of each of these databases says.", ["startkey", "endkey", "inclusive_end", "descending", "limit", "skip"], answer: "Objects"),
+        "POST /_dbs_info": .init("The same of the databases that keys names, 100 at most.", body: .json("DatabaseNames"), answer: "Objects"),
         "GET /_session": .init("Who the request comes from.", isOpen: true),
         "POST /_session": .init("Logs in: the answer sets the cookie AuthSession.", body: .login, isOpen: true),
         "DELETE /_session": .init("Ends the session.", isOpen: true),

@@ -52,6 +52,7 @@ enum Schemas {
             "type": "object", "description": "With feed=continuous one row a line, and at the end last_seq.",
             "properties": ["results": ["type": "array", "items": ["type": "object"]], "last_seq": [:], "pending": ["type": "integer"]],
         ],
+        "DatabaseNames": object(["keys": texts], required: ["keys"]),
         "Queries": object(["queries": ["type": "array", "items": ["type": "object"]]], required: ["queries"]),
         "Query": object(
             [

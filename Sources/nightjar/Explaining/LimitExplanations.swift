@@ -31,9 +31,10 @@ extension Explanation {
         Explanation("couchdb_request_bytes", "A request of CouchDB's API is too large.", "Send fewer documents in one _bulk_docs."),
         Explanation("couchdb_batch_bytes", "A _bulk_docs, or a document, has more than 4 GiB with the attachments in it, unpacked where it comes as gzip.", "Send fewer documents at once (PouchDB's batch_size), and what is large as an attachment by itself."),
         Explanation("couchdb_list_bytes", "A list of ids, keys or revisions in a request of CouchDB's API is larger than 4 MiB.", "Ask for fewer at once."),
+        Explanation("couchdb_databases", "A _dbs_info names more than 100 databases.", "Ask for fewer at once, or for all of them by GET."),
         Explanation("couchdb_documents", "A _bulk_docs has more than 10,000 documents.", "Send them in several requests."),
         Explanation("couchdb_member_values", "A document's _attachments or _revisions have more than 20,000 values.", "Send fewer attachments, or less history."),
-        Explanation("couchdb_find_bytes", "A query of CouchDB's API is larger than 256 KiB.", "Ask with a shorter selector, or for fewer keys at once."),
+        Explanation("couchdb_find_bytes", "A query of CouchDB's API, or a list of databases, is larger than 256 KiB.", "Ask with a shorter selector, or for fewer keys at once."),
         Explanation(
             "couchdb_index_bytes", "The definition of an index, with its partial selector, is larger than 8 KiB.",
             "Make an index with a shorter selector, and put the rest into the queries."),
