@@ -88,6 +88,9 @@ package struct CouchServer: Sendable {
             route("GET", "/_design_docs") { try await DesignDocumentList.answer($0) },
             route("POST", "/_design_docs") { try await DesignDocumentList.answer($0) },
             route("POST", "/_design_docs/queries") { try await DesignDocumentList.queries($0) },
+            route("GET", "/_local_docs") { try await LocalDocumentList.answer($0) },
+            route("POST", "/_local_docs") { try await LocalDocumentList.answer($0) },
+            route("POST", "/_local_docs/queries") { try await LocalDocumentList.queries($0) },
             route("POST", "/_purge") { try await Purging.answer($0) },
             route("POST", "/_ensure_full_commit") { _ in .couch(201, ["ok": true, "instance_start_time": "0"]) },
             route("GET", "/_security") { _ in

@@ -64,7 +64,7 @@ enum CouchLimits {
     static let descendingRows = 10_000
     /// `couchdb_descending_bytes`: of such a feed in memory, with the documents and the trees of their revisions.
     static let descendingBytes = 8 << 20
-    /// `couchdb_queries`: of one request for `_all_docs/queries`.
+    /// `couchdb_queries`: of one request for `_all_docs/queries`, `_design_docs/queries` or `_local_docs/queries`.
     static let queries = 100
     /// Ids in order that are held at once, twice as many meanwhile.
     static let idsAtOnce = 10_000

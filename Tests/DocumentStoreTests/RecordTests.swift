@@ -56,6 +56,27 @@ import Testing
         for (number, owner) in owners.enumerated().dropFirst() { #expect(try await get(store, owner, "cp")?.body == [UInt8(number)]) }
     }
 
+    @Test func checkpointsAreListedForTheirOwner() async throws {
+        let store = try Store()
+        let ben = CheckpointOwner(user: "ben", listener: "edge")
+        for id in ["_local/b", "_local/a", "cp", "_local/c", "_local", "_local0", "_local/"] { _ = try await set(store, anna, id, [1, 2], within: wide) }
+        _ = try await set(store, anna, "_local/b", [], expecting: "1-cc", within: wide)
+        _ = try await set(store, ben, "_local/x", within: wide)
+        func list(_ owner: CheckpointOwner, after lower: String = "_local/", isDescending: Bool = false, limit: Int = 10) async throws -> [CheckpointEntry] {
+            try await store.database.read {
+                try $0.peerCheckpoints(owner, after: lower, before: "_local0", isDescending: isDescending, limit: limit)
+            }
+        }
+        let all = try await list(anna)
+        #expect(all.map(\.id) == ["_local/a", "_local/b", "_local/c"])
+        #expect(all.map(\.revision) == ["1-cc", "2-cc", "1-cc"] && all.map(\.size) == [2, 0, 2])
+        #expect(try await list(anna, isDescending: true, limit: 2).map(\.id) == ["_local/c", "_local/b"])
+        #expect(try await list(anna, after: "_local/a", limit: 1).map(\.id) == ["_local/b"])
+        #expect(try await list(ben).map(\.id) == ["_local/x"])
+        #expect(try await store.database.read { [anna] in try $0.peerCheckpointEntry(anna, id: "_local/b") } == all[1])
+        #expect(try await store.database.read { try $0.peerCheckpointEntry(ben, id: "_local/b") } == nil)
+    }
+
     @Test func theCheckpointThatWasNotWrittenForLongestMakesRoom() async throws {
         let store = try Store()
         func kept() async throws -> [String] {

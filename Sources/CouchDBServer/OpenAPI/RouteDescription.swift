@@ -70,6 +70,8 @@ extension RouteDescription {
         "key", "keys", "startkey", "endkey", "inclusive_end", "descending", "limit", "skip", "include_docs",
     ]
 
+    private static let localDocuments = designDocuments + ["update_seq"]
+
     static let all: [String: RouteDescription] = server.merging(database) { first, _ in first }.merging(documents) { first, _ in first }
 
     private static let server: [String: RouteDescription] = [
@@ -105,6 +107,9 @@ extension RouteDescription {
         "GET /:db/_design_docs": .init("The design documents, which are kept and not run, and those of indexes.", designDocuments),
         "POST /:db/_design_docs": .init("The same; the parameters may stand in the body.", designDocuments, body: .json("Object"), isBodyOptional: true),
         "POST /:db/_design_docs/queries": .init("Several such questions at once.", body: .json("Queries")),
+        "GET /:db/_local_docs": .init("The user's own documents that are not replicated.", localDocuments),
+        "POST /:db/_local_docs": .init("The same; the parameters may stand in the body.", localDocuments, body: .json("Object"), isBodyOptional: true),
+        "POST /:db/_local_docs/queries": .init("Several such questions at once.", body: .json("Queries")),
         "GET /:db/_partition/*rest": .init("Databases have no partitions.", success: []),
         "POST /:db/_partition/*rest": .init("Databases have no partitions.", body: .json("Object"), isBodyOptional: true, success: []),
         "POST /:db/_all_docs/queries": .init("Several such questions at once.", body: .json("Queries")),

@@ -19,7 +19,7 @@ struct AllDocuments: Sendable {
     var limit = Int.max
     var skip = 0
     var includesDocuments = false
-    private var withSequence = false
+    private(set) var withSequence = false
     private var form = DocumentForm()
 
     init(_ call: CouchCall, _ query: CouchQuery) throws {

@@ -7,36 +7,48 @@ import Replication
 /// `_local/ID`: documents that are never replicated, in which replicators keep their checkpoints. They are the user's own: nobody reads,
 /// replaces or crowds out those of another. Who may not write documents may write them.
 enum LocalRoutes {
-    private static func key(_ call: CouchCall, _ id: String) -> String {
+    /// Under which it is stored.
+    static func key(_ call: CouchCall, _ id: String) -> String {
         call.collection.name.isDefault ? "_local/\(id)" : "_local/\(call.collection.name)/\(id)"
     }
 
     static func get(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
-        guard let stored = try await read(call, id), !isDeleted(stored) else { throw CouchError.missing() }
+        guard let stored = try await read(call, key: key(call, id)), !isDeleted(stored) else { throw CouchError.missing() }
         let tag = "\"\(stored.revision)\""
         if call.holds(tag) { return HTTPResponse(status: 304, headers: ["ETag": tag]) }
+        return .couch(shown("_local/\(id)", stored), headers: ["ETag": tag, "Cache-Control": "must-revalidate"], call.database.blobs, keeping: call.answer)
+    }
+
+    /// As a client sees it.
+    ///
+    /// - Parameter id: with its prefix.
+    static func shown(_ id: String, _ stored: StoredCheckpoint) -> JSONWriter {
         var text = JSONWriter()
         text.raw("{\"_id\":")
-        text.string("_local/\(id)")
+        text.string(id)
         text.text(",\"_rev\":\"\(stored.revision)\"")
         text.raw(stored.body.count > 2 ? "," : "")
         text.append(stored.body.dropFirst())
-        return .couch(text, headers: ["ETag": tag, "Cache-Control": "must-revalidate"], call.database.blobs, keeping: call.answer)
+        return text
     }
 
     /// When there is room for it.
-    private static func read(_ call: CouchCall, _ id: String) async throws -> StoredCheckpoint? {
-        let (owner, key) = (call.peer.checkpointOwner, key(call, id))
+    ///
+    /// - Parameter kept: bytes that the answer goes on holding beside it.
+    static func read(_ call: CouchCall, key: String, beside kept: Int = 0) async throws -> StoredCheckpoint? {
+        let owner = call.peer.checkpointOwner
+        // What was read before was taken by the client.
+        call.answer.hold(kept)
         let size = try await call.database.read { try $0.peerCheckpointSize(owner, id: key) } ?? 0
         // As it was read, and as it is written.
         return try await call.answer.reading(2 * size) {
             let stored = try await call.database.read { try $0.peerCheckpoint(owner, id: key) }
-            return (stored, 2 * (stored?.body.count ?? 0))
+            return (stored, kept + 2 * (stored?.body.count ?? 0))
         }
     }
 
     /// Where a deletion left nothing but the token.
-    private static func isDeleted(_ stored: StoredCheckpoint) -> Bool { stored.body.isEmpty }
+    static func isDeleted(_ stored: StoredCheckpoint) -> Bool { stored.body.isEmpty }
 
     static func put(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
         let parts = try await call.jsonParts()
@@ -75,7 +87,7 @@ enum LocalRoutes {
     }
 
     static func delete(_ call: CouchCall, _ id: String) async throws -> HTTPResponse {
-        guard let stored = try await read(call, id), !isDeleted(stored) else { throw CouchError.missing() }
+        guard let stored = try await read(call, key: key(call, id)), !isDeleted(stored) else { throw CouchError.missing() }
         _ = try await set(call, id, call.query.text("rev") ?? stored.revision, [])
         return answer(200, id, "0-0")
     }

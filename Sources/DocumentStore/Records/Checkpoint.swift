@@ -5,6 +5,15 @@ public struct StoredCheckpoint: Sendable, Equatable {
     public var body: [UInt8]
 }
 
+/// A checkpoint without its body.
+public struct CheckpointEntry: Sendable, Equatable {
+    public var id: String
+    /// As of ``StoredCheckpoint``.
+    public var revision: String
+    /// Bytes of its body.
+    public var size: Int
+}
+
 /// Whose checkpoints a peer reads and writes. A user of a listener has its own; peers without a name share theirs, since nothing tells
 /// them apart. Nobody reads, replaces or crowds out those of another owner.
 public struct CheckpointOwner: Hashable, Sendable {

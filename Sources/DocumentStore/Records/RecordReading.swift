@@ -25,11 +25,38 @@ extension ReadTransaction {
 
     /// Bytes of a checkpoint that a peer of ours stored; `nil` if its owner has none under this id.
     public final func peerCheckpointSize(_ owner: CheckpointOwner, id: String) throws(StoreError) -> Int? {
-        let statement = try active().cached("SELECT length(body) FROM peer_checkpoints WHERE owner = ?1 AND id = ?2")
+        try peerCheckpointEntry(owner, id: id)?.size
+    }
+
+    /// What there is to know of a checkpoint without its body; `nil` if its owner has none under this id.
+    public final func peerCheckpointEntry(_ owner: CheckpointOwner, id: String) throws(StoreError) -> CheckpointEntry? {
+        let statement = try active().cached("SELECT rev, length(body) FROM peer_checkpoints WHERE owner = ?1 AND id = ?2")
         statement.bind(1, owner.key)
         statement.bind(2, id)
         defer { statement.reset() }
-        return try session.step(statement) ? Int(statement.integer(0)) : nil
+        guard try session.step(statement) else { return nil }
+        return CheckpointEntry(id: id, revision: "\(statement.integer(0))-cc", size: Int(clamping: statement.integer(1)))
+    }
+
+    /// Those of one owner whose ids lie between two texts, neither of which is one of them.
+    ///
+    /// - Parameter isDescending: in the order of their ids backwards.
+    public final func peerCheckpoints(
+        _ owner: CheckpointOwner, after lower: String, before upper: String, isDescending: Bool = false, limit: Int
+    ) throws(StoreError) -> [CheckpointEntry] {
+        let order = isDescending ? " DESC" : ""
+        let statement = try active().cached(
+            "SELECT id, rev, length(body) FROM peer_checkpoints WHERE owner = ?1 AND id > ?2 AND id < ?3 ORDER BY id\(order) LIMIT ?4")
+        statement.bind(1, owner.key)
+        statement.bind(2, lower)
+        statement.bind(3, upper)
+        statement.bind(4, Int64(min(max(limit, 0), StoreLimits.maxRowsPerRead)))
+        defer { statement.reset() }
+        var found: [CheckpointEntry] = []
+        while try session.step(statement) {
+            found.append(CheckpointEntry(id: statement.text(0), revision: "\(statement.integer(1))-cc", size: Int(clamping: statement.integer(2))))
+        }
+        return found
     }
 
     /// A document that is never replicated; `nil` if there is none.
