@@ -16,24 +16,21 @@ extension Attack {
         Attack(
             testDescription: "_find over 8 MB without an index, sorted, on each of 8 connections", bounds: Bounds(milliseconds: 12_000, memory: 60 << 20),
             prepare: { hub in for number in 0..<32 { try await large(hub, "large-\(number)", 256 << 10) } }
-        ) {
-            let body = "{\"selector\":{\"text\":{\"$gt\":null}},\"sort\":[\"text\"],\"limit\":1000000}"
-            let head = "POST /main/_find HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
-            let probe = try Door.listener.probe($0)
-            var sent = Sent(requests: 8)
-            for _ in 0..<8 { sent.flows.append(try await probe.pour(Array((head + body).utf8))) }
-            return sent
-        },
+        ) { try await post($0, "/main/_find", "{\"selector\":{\"text\":{\"$gt\":null}},\"sort\":[\"text\"],\"limit\":1000000}", connections: 8) },
         Attack(
             testDescription: "_all_docs for 150,000 keys, on each of 24 connections", bounds: Bounds(milliseconds: 30_000, memory: 120 << 20)
+        ) { try await post($0, "/main/_all_docs", "{\"keys\":[\(Array(repeating: "1", count: 150_000).joined(separator: ","))]}", connections: 24) },
+        Attack(
+            testDescription: "_bulk_get in parts of documents with attachments of 4 MB, on each of 64 connections",
+            bounds: Bounds(milliseconds: 12_000, memory: 120 << 20), prepare: { hub in for number in 0..<8 { try await attached(hub, "film-\(number)", 4 << 20) } }
         ) {
-            let body = "{\"keys\":[\(Array(repeating: "1", count: 150_000).joined(separator: ","))]}"
-            let head = "POST /main/_all_docs HTTP/1.1\r\nHost: hub\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
-            let probe = try Door.listener.probe($0)
-            var sent = Sent(requests: 24)
-            for _ in 0..<24 { sent.flows.append(try await probe.pour(Array((head + body).utf8))) }
-            return sent
+            let asked = (0..<8).map { "{\"id\":\"film-\($0)\"}" }.joined(separator: ",")
+            return try await post($0, "/main/_bulk_get", "{\"docs\":[\(asked)]}", accepting: "multipart/mixed", connections: 64)
         },
+        Attack(
+            testDescription: "_local_docs with include_docs over 8 MB, on each of 64 connections", bounds: Bounds(milliseconds: 12_000, memory: 120 << 20),
+            prepare: { hub in for number in 0..<8 { try await local(hub, "large-\(number)", 1_000_000) } }
+        ) { try await get($0, "/main/_local_docs?include_docs=true", connections: 64) },
         Attack(
             testDescription: "16 requests for _all_docs with include_docs, sent ahead on each of 100 connections",
             bounds: Bounds(milliseconds: 30_000, memory: 100 << 20),
@@ -68,6 +65,18 @@ extension Attack {
         guard answer.status < 300 else { throw SupportError("\(id): \(answer)") }
     }
 
+    private static func attached(_ hub: AgentProcess, _ id: String, _ bytes: Int) async throws {
+        let answer = try await Door.listener.probe(hub).request(
+            "PUT", "/main/\(id)/reel", headers: [("Content-Type", "video/mp4")], body: [UInt8](repeating: 0x78, count: bytes) + Array(id.utf8))
+        guard answer.status == 201 else { throw SupportError("\(id): \(answer)") }
+    }
+
+    private static func local(_ hub: AgentProcess, _ id: String, _ bytes: Int) async throws {
+        let body = "{\"text\":\"\(String(repeating: "x", count: bytes))\"}"
+        let answer = try await Door.listener.probe(hub).request("PUT", "/main/_local/\(id)", body: Array(body.utf8))
+        guard answer.status == 201 else { throw SupportError("\(id): \(answer)") }
+    }
+
     /// Their ids in order would take three megabytes on each connection.
     private static func named(_ hub: AgentProcess, _ count: Int) async throws {
         let name = String(repeating: "n", count: 200)
@@ -83,6 +92,15 @@ extension Attack {
         let requests = Array(String(repeating: "GET \(target) HTTP/1.1\r\nHost: hub\r\n\r\n", count: ahead).utf8)
         var sent = Sent(requests: connections * ahead)
         for _ in 0..<connections { sent.flows.append(try await probe.pour(requests)) }
+        return sent
+    }
+
+    private static func post(_ hub: AgentProcess, _ target: String, _ body: String, accepting accepted: String = "*/*", connections: Int) async throws -> Sent {
+        let head = "POST \(target) HTTP/1.1\r\nHost: hub\r\nAccept: \(accepted)\r\nContent-Type: application/json\r\n"
+        let request = Array("\(head)Content-Length: \(body.utf8.count)\r\n\r\n\(body)".utf8)
+        let probe = try Door.listener.probe(hub)
+        var sent = Sent(requests: connections)
+        for _ in 0..<connections { sent.flows.append(try await probe.pour(request)) }
         return sent
     }
 }
