@@ -88,6 +88,7 @@ struct CouchBodyTests {
             (listener, "POST /main/_revs_diff", "couchdb_list_bytes"), (listener, "POST /main/_changes", "couchdb_list_bytes"), (listener, "POST /main", "couchdb_batch_bytes"),
             (listener, "POST /main/_purge", "couchdb_list_bytes"), (listener, "POST /main/_all_docs", "couchdb_list_bytes"), (listener, "POST /main/_find", "couchdb_find_bytes"), (listener, "PUT /main/long", "couchdb_batch_bytes"), (listener, "PUT /main/_local/long", "couchdb_request_bytes"),
             (listener, "PUT /main/_design/long", "couchdb_batch_bytes"), (listener, "PUT /main/long/f", "max_blob_bytes"), (listener, "POST /main/_session", "max_session_request"),
+            (listener, "POST /main/_local_docs", "couchdb_list_bytes"), (listener, "POST /_dbs_info", "couchdb_find_bytes"),
             (listener, "POST /_session", "couchdb_login_bytes"), (admin, "PUT /api/databases/main/documents/long", "max_body_bytes"), (admin, "POST /api/databases/main/blobs", "max_blob_bytes"),
             (agent.admin, "POST /api/databases/main/blobs", "max_blob_bytes"), (admin, "POST /api/reload", "body_bytes"),
         ] {
@@ -106,7 +107,7 @@ struct CouchBodyTests {
         func list(_ item: String, _ count: Int) -> String { "[" + Array(repeating: item, count: count).joined(separator: ",") + "]" }
         // 400 KB that would be 25 MB or more as values.
         for (target, body) in [
-            ("_all_docs", "{\"keys\":\(list("1", 400_000))}"), ("_all_docs/queries", "{\"queries\":\(list("[]", 300_000))}"),
+            ("_all_docs", "{\"keys\":\(list("1", 400_000))}"), ("_local_docs", "{\"keys\":\(list("1", 400_000))}"), ("_all_docs/queries", "{\"queries\":\(list("[]", 300_000))}"),
             ("_bulk_get", "{\"docs\":\(list("{}", 300_000))}"), ("_changes?filter=_doc_ids", "{\"doc_ids\":\(list("[[]]", 200_000))}"),
             ("_revs_diff", "{\"a\":\(list("0", 400_000))}"), ("_purge", "{\"a\":\(list("null", 400_000))}"),
         ] {
