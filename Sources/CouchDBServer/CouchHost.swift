@@ -181,6 +181,9 @@ struct CouchCall: Sendable {
     /// No channels and no filter bound what the client may read: it may also have what nobody is asked about.
     var readsEverything: Bool { peer.channelPeer == nil && peer.pushFilter == nil }
 
+    /// It may also write everything.
+    var isUnbounded: Bool { readsEverything && peer.pullFilter == nil && peer.whyNothingMayBePushed == nil }
+
     /// Policies are asked about documents. What else a client writes is everybody's, and for those only whom no policy bounds.
     ///
     /// - Parameter everyChannel: whether the channel `*` is enough where there are channels.

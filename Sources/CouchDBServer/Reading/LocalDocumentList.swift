@@ -42,11 +42,15 @@ struct LocalDocumentList: Sendable {
         try await writer.write("{\"total_rows\":null,\"offset\":null\(asked.withSequence ? ",\"update_seq\":null" : ""),\"rows\":[")
         if let keys = asked.keys {
             try await write(keys: keys, asked, &writer)
-        } else if !asked.isEmpty {
+        } else if !asked.isEmpty, mayList {
             try await writeRange(asked, &writer)
         }
         try await writer.write("\n]}")
     }
+
+    /// Who comes without a name shares these documents with all others who do. By a list each could alter the checkpoints of all of them, so that
+    /// one is for those only who may alter everything else, too.
+    private var mayList: Bool { call.peer.principal.name != nil || call.isUnbounded }
 
     // MARK: - Rows
 

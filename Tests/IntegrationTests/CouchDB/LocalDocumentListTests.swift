@@ -94,6 +94,18 @@ struct LocalDocumentListTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
+    @Test("who comes without a name gets a list only where nothing bounds him: it has what others without one keep", arguments: [false, true])
+    func nameless(isBound: Bool) async throws {
+        let hub = try await AgentProcess.start(Configuration.hub(listener: isBound ? "couchdb: true\n    read_only: true" : "couchdb: true"))
+        let couch = try CouchHTTP(hub)
+        try await couch.ok("PUT", "/main/_local/mark", "{\"n\":1}", status: 201)
+        #expect(try await rows(couch) == (isBound ? [] : ["mark"]))
+        #expect(try await rows(couch, "descending=true&include_docs=true") == (isBound ? [] : ["mark"]))
+        // As it can be had by its id.
+        #expect(try await rows(couch, "keys=[%22_local/mark%22]") == ["mark"])
+        #expect(try await hub.stop().status == 0)
+    }
+
     @Test("a long list is read in pages, in both directions")
     func pages() async throws {
         let hub = try await hub()
