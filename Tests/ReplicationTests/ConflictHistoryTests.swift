@@ -212,6 +212,13 @@ struct ConflictHistoryTests {
 
     // MARK: shadows
 
+    private final class Counter: ShadowCounter {
+        let findings = Mutex<[ShadowFinding]>([])
+        let skipped = Mutex(0)
+        func count(_ findings: [ShadowFinding], serving: String, candidate: String) { self.findings.withLock { $0 += findings } }
+        func skipped(_ count: Int) { skipped.withLock { $0 += count } }
+    }
+
     @Test func aShadowOnlyWatches() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
@@ -221,6 +228,7 @@ struct ConflictHistoryTests {
             try await a.put(id, "{\"at\":\"a\",\"n\":1}")
             try await b.put(id, "{\"at\":\"b\"}")
         }
+        let counter = Counter()
         let shadow = ShadowResolver(
             TestResolver { conflict in
                 switch conflict.id.text {
@@ -229,7 +237,7 @@ struct ConflictHistoryTests {
                 // Another way to the same document.
                 default: .merged(Array("{\"n\":1,\"at\":\"a\"}".utf8))
                 }
-            }, database: a.database)
+            }, database: a.database, counter: counter)
         let status = await replicate(a, hub) {
             $0.only {
                 $0.resolver = TestResolver { _ in .local }
@@ -248,6 +256,11 @@ struct ConflictHistoryTests {
         #expect(fails.outcome == .failed && fails.error == "plugin_timeout: s.lua:4: slow" && fails.decision == nil)
         let counts = try await a.database.read { try $0.conflictHistoryCounts() }
         #expect(counts.shadowSame == 1 && counts.shadowDiffers == 1 && counts.shadowFailed == 1)
+        let findings = counter.findings.withLock { $0 }.reduce(into: [:]) { $0[$1.id.text] = $1 }
+        #expect(findings.count == 3 && findings["same"]?.outcome == .same)
+        #expect(findings["differs"]?.outcome == .different && findings["differs"]?.candidate == "merged")
+        #expect(findings["differs"]?.serving.hasPrefix("local (nightjar conflicts show ") == true, "\(findings)")
+        #expect(findings["fails"]?.outcome == .failed && findings["fails"]?.candidate == "plugin_timeout: s.lua:4: slow")
     }
 
     /// A shadow that never answers holds nobody up, and what it could not look at is told.
@@ -267,7 +280,8 @@ struct ConflictHistoryTests {
             }
         }
         let gate = Gate()
-        let shadow = ShadowResolver(GatedResolver(gate), database: a.database)
+        let counter = Counter()
+        let shadow = ShadowResolver(GatedResolver(gate), database: a.database, counter: counter)
         let status = await replicate(a, hub) {
             $0.only {
                 $0.resolver = TestResolver { _ in .local }
@@ -281,6 +295,8 @@ struct ConflictHistoryTests {
         let counts = try await a.database.read { try $0.conflictHistoryCounts() }
         #expect(counts.kept == 1_200 && counts.shadowSame + counts.shadowFailed == 1_200)
         #expect(counts.shadowFailed >= 100 && counts.shadowSame >= 1_000, "\(counts)")
+        // No room is no failure of the shadow's.
+        #expect(counter.skipped.withLock { $0 } == counts.shadowFailed && counter.findings.withLock { $0.count } == counts.shadowSame)
     }
 }
 

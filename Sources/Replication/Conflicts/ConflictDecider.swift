@@ -242,7 +242,7 @@ public struct ConflictDecider: Sendable {
     /// After the commit: the shadow gets its turn, and the observer hears of it.
     func tell(_ answer: Answer, _ revision: RevisionID, _ number: Int64?) {
         if let shadow, let number {
-            shadow.ask(.init(conflict: PolicyConflict(answer.conflict), context: context, decision: answer.decision, number: number))
+            shadow.ask(.init(conflict: PolicyConflict(answer.conflict), context: context, decision: answer.decision, version: answer.version, number: number))
         }
         observer(
             ConflictEvent(

@@ -2,23 +2,19 @@ import Documents
 import DocumentStore
 import Environment
 import Interfaces
-import Synchronization
 
 /// A resolver that only watches: it gets every conflict after the live one has decided it and the decision is durable, and
 /// what it would have done is added to the history. Nobody waits for it.
 ///
 /// Conflicts that come faster than it decides are passed over beyond `shadow_queue` and `shadow_queue_bytes`; the history says so.
 public final class ShadowResolver: Sendable {
-    /// `shadow_queue`: conflicts that wait for the shadow.
-    static let maximumWaiting = 1_000
-    /// `shadow_queue_bytes`: bytes of their bodies.
-    static let maximumWaitingBytes = 16 << 20
-
     /// A conflict that the live resolver decided.
     struct Question: Sendable {
         var conflict: PolicyConflict
         var context: PolicyContext
         var decision: ConflictDecision
+        /// Of the live resolver.
+        var version: String
         /// In the history.
         var number: Int64
 
@@ -27,100 +23,91 @@ public final class ShadowResolver: Sendable {
         }
     }
 
-    private struct State {
-        var waiting: [Question] = []
-        var bytes = 0
-        var isRunning = false
-        var isStopped = false
-        /// Numbers in the history; bounded like the history that a flood leaves behind.
-        var passedOver: [Int64] = []
-        var idle: [CheckedContinuation<Void, Never>] = []
+    fileprivate enum Entry: Sendable {
+        case question(Question)
+        /// A number in the history.
+        case passedOver(Int64)
     }
 
     public let resolver: any ConflictResolver
-    private let database: Database
-    private var environment: Environment { database.environment }
-    private let state = Mutex(State())
+    private let counter: (any ShadowCounter)?
+    private let queue: ShadowQueue<Entry>
 
-    public init(_ resolver: any ConflictResolver, database: Database) {
+    /// - Parameter counter: told of each comparison.
+    public init(_ resolver: any ConflictResolver, database: Database, counter: (any ShadowCounter)? = nil) {
         self.resolver = resolver
-        self.database = database
+        self.counter = counter
+        let comparison = ShadowComparison(resolver: resolver, database: database, counter: counter)
+        queue = ShadowQueue(database.environment) { queue, entries in
+            await comparison.answer(entries, isWanted: { !queue.isStopped })
+        }
     }
 
     func ask(_ question: Question) {
-        let starts = state.withLock { state -> Bool in
-            if state.isStopped { return false }
-            if state.waiting.count < Self.maximumWaiting, state.bytes + question.bytes <= Self.maximumWaitingBytes {
-                state.waiting.append(question)
-                state.bytes += question.bytes
-            } else if state.passedOver.count < 10 * Self.maximumWaiting {
-                state.passedOver.append(question.number)
-            }
-            defer { state.isRunning = true }
-            return !state.isRunning
-        }
-        if starts { environment.task(priority: .low) { await self.run() } }
+        guard queue.offer([question.bytes], { _ in .question(question) }) == 0 else { return }
+        counter?.skipped(1)
+        queue.note(.passedOver(question.number))
     }
 
     /// Before the plugins end: what waits stays without a verdict, as if there were no shadow.
-    public func stop() {
-        state.withLock { state in
-            state.isStopped = true
-            state.waiting = []
-            state.bytes = 0
-            state.passedOver = []
-        }
-    }
+    public func stop() { queue.stop() }
 
     /// Returns when nothing waits any more.
-    public func drained() async {
-        await withCheckedContinuation { continuation in
-            let isIdle = state.withLock { state -> Bool in
-                if state.isRunning { state.idle.append(continuation) }
-                return !state.isRunning
-            }
-            if isIdle { continuation.resume() }
-        }
-    }
+    public func drained() async { await queue.drained() }
+}
 
-    private func run() async {
-        while true {
-            let (batch, passedOver, waiters) = state.withLock { state -> ([Question], [Int64], [CheckedContinuation<Void, Never>]) in
-                let batch = Array(state.waiting.prefix(50))
-                state.waiting.removeFirst(batch.count)
-                state.bytes -= batch.reduce(0) { $0 + $1.bytes }
-                defer { state.passedOver = [] }
-                guard batch.isEmpty, state.passedOver.isEmpty else { return (batch, state.passedOver, []) }
-                state.isRunning = false
-                defer { state.idle = [] }
-                return ([], [], state.idle)
+/// Asks the shadow, and writes down what it said.
+private struct ShadowComparison: Sendable {
+    let resolver: any ConflictResolver
+    let database: Database
+    let counter: (any ShadowCounter)?
+
+    func answer(_ entries: [ShadowResolver.Entry], isWanted: @Sendable () -> Bool) async {
+        var verdicts: [(Int64, ShadowVerdict)] = []
+        for entry in entries {
+            switch entry {
+            case .passedOver(let number): verdicts.append((number, passedOver))
+            case .question(let question):
+                let verdict = await verdict(question)
+                guard isWanted() else { return }
+                verdicts.append((question.number, verdict))
+                counter?.count([finding(verdict, question)], serving: question.version, candidate: verdict.version)
             }
-            if batch.isEmpty, passedOver.isEmpty {
-                for waiter in waiters { waiter.resume() }
-                return
-            }
-            var verdicts = passedOver.map { ($0, self.passedOver) }
-            for question in batch { verdicts.append((question.number, await verdict(question))) }
-            if state.withLock({ $0.isStopped }) { continue }
-            // Without a database nobody looks at the history either.
-            _ = try? await database.write { [verdicts] transaction in
-                for (number, verdict) in verdicts { try transaction.recordShadow(number, verdict) }
-            }
+        }
+        guard isWanted() else { return }
+        // Without a database nobody looks at the history either.
+        _ = try? await database.write { [verdicts] transaction in
+            for (number, verdict) in verdicts { try transaction.recordShadow(number, verdict) }
         }
     }
 
     private var passedOver: ShadowVerdict {
         ShadowVerdict(
             outcome: .failed, plugin: resolver.pluginName, version: resolver.version, decision: nil,
-            error: "not run: \(Self.maximumWaiting) conflicts (shadow_queue) or \(Self.maximumWaitingBytes) bytes (shadow_queue_bytes) were waiting",
+            error: "not run: \(ShadowLimits.waiting) conflicts (shadow_queue) or \(ShadowLimits.waitingBytes) bytes (shadow_queue_bytes) were waiting",
             microseconds: 0)
     }
 
-    private func verdict(_ question: Question) async -> ShadowVerdict {
+    private func finding(_ verdict: ShadowVerdict, _ question: ShadowResolver.Question) -> ShadowFinding {
+        let outcome: ShadowFinding.Outcome = switch verdict.outcome {
+        case .same: .same
+        case .differs: .different
+        case .failed: .failed
+        }
+        guard outcome != .same else { return ShadowFinding(.same, id: question.conflict.id, collection: question.context.collection) }
+        let live = question.decision.resolution?.kind.rawValue ?? "no decision"
+        let own = verdict.decision.map { $0.rawValue == "merged" && live == "merged" ? "merged otherwise" : $0.rawValue } ?? verdict.error
+        return ShadowFinding(
+            outcome, id: question.conflict.id, collection: question.context.collection,
+            serving: "\(live) (nightjar conflicts show \(question.number))", candidate: own)
+    }
+
+    private func verdict(_ question: ShadowResolver.Question) async -> ShadowVerdict {
+        let time = database.environment.time
         let version = resolver.version
-        let start = environment.time.monotonicNanoseconds()
+        let start = time.monotonicNanoseconds()
         let decision = await resolver.resolve(question.conflict, question.context)
-        let microseconds = Int64((environment.time.monotonicNanoseconds() - start) / 1_000)
+        let microseconds = Int64((time.monotonicNanoseconds() - start) / 1_000)
         if case .failed(let failure) = decision {
             return ShadowVerdict(
                 outcome: .failed, plugin: failure.plugin, version: failure.version, decision: nil,

@@ -1,0 +1,137 @@
+import Environment
+import Synchronization
+
+/// What may wait for candidates.
+package enum ShadowLimits {
+    /// `shadow_queue`: documents or conflicts.
+    package static let waiting = 1_000
+    /// `shadow_queue_bytes`: bytes of their bodies.
+    package static let waitingBytes = 16 << 20
+    /// Questions that are answered together.
+    static let batch = 50
+}
+
+/// What candidates beside serving plugins are still to be asked. Whoever has something to ask goes on at once: it is asked later, one
+/// question after the other, and what finds no room is not asked at all.
+package final class ShadowQueue<Question: Sendable>: Sendable {
+    private struct Entry: Sendable {
+        var question: Question
+        /// Documents or conflicts.
+        var count: Int
+        var bytes: Int
+    }
+
+    private struct State {
+        var entries: [Entry] = []
+        /// With what is being answered, whose bodies are still held.
+        var count = 0
+        var bytes = 0
+        var isRunning = false
+        var isStopped = false
+        var idle: [CheckedContinuation<Void, Never>] = []
+
+        /// Whether somebody has to begin to answer.
+        mutating func starts() -> Bool {
+            defer { isRunning = true }
+            return !isRunning
+        }
+
+        mutating func leave(_ entries: [Entry]) {
+            for entry in entries {
+                count -= entry.count
+                bytes -= entry.bytes
+            }
+        }
+    }
+
+    private let environment: Environment
+    private let answer: @Sendable (ShadowQueue<Question>, [Question]) async -> Void
+    private let state = Mutex(State())
+
+    /// - Parameter answer: what comes of it is of no consequence once the queue is stopped.
+    package init(_ environment: Environment, answer: @escaping @Sendable (ShadowQueue<Question>, [Question]) async -> Void) {
+        self.environment = environment
+        self.answer = answer
+    }
+
+    /// Takes as many as there is room for, from the first on.
+    ///
+    /// - Parameters:
+    ///   - bytes: of each.
+    ///   - make: the question about the first so many.
+    /// - Returns: how many were taken; all where the queue is stopped, as nobody misses an answer any more.
+    package func offer(_ bytes: [Int], _ make: (_ count: Int) -> Question) -> Int {
+        let (taken, starts) = state.withLock { state -> (Int, Bool) in
+            if state.isStopped { return (bytes.count, false) }
+            var (taken, sum) = (0, 0)
+            while taken < bytes.count, state.count + taken < ShadowLimits.waiting, state.bytes + sum + bytes[taken] <= ShadowLimits.waitingBytes {
+                sum += bytes[taken]
+                taken += 1
+            }
+            guard taken > 0 else { return (0, false) }
+            state.entries.append(Entry(question: make(taken), count: taken, bytes: sum))
+            state.count += taken
+            state.bytes += sum
+            return (taken, state.starts())
+        }
+        if starts { start() }
+        return taken
+    }
+
+    /// Something short that takes no room, in its turn. Ten times as many as questions are taken, and further ones forgotten.
+    package func note(_ question: Question) {
+        let starts = state.withLock { state -> Bool in
+            guard !state.isStopped, state.entries.count < 10 * ShadowLimits.waiting else { return false }
+            state.entries.append(Entry(question: question, count: 0, bytes: 0))
+            return state.starts()
+        }
+        if starts { start() }
+    }
+
+    package var isStopped: Bool { state.withLock { $0.isStopped } }
+
+    /// What waits is forgotten.
+    package func stop() {
+        state.withLock { state in
+            state.isStopped = true
+            state.leave(state.entries)
+            state.entries = []
+        }
+    }
+
+    /// Returns when nothing waits any more.
+    package func drained() async {
+        await withCheckedContinuation { continuation in
+            let isIdle = state.withLock { state -> Bool in
+                if state.isRunning { state.idle.append(continuation) }
+                return !state.isRunning
+            }
+            if isIdle { continuation.resume() }
+        }
+    }
+
+    private func start() { environment.task(priority: .low) { await self.run() } }
+
+    private func run() async {
+        while let batch = take() {
+            await answer(self, batch.map(\.question))
+            state.withLock { $0.leave(batch) }
+        }
+    }
+
+    /// Nil where nothing waits any more; then nobody runs.
+    private func take() -> [Entry]? {
+        let (batch, waiters) = state.withLock { state -> ([Entry], [CheckedContinuation<Void, Never>]) in
+            let batch = Array(state.entries.prefix(ShadowLimits.batch))
+            guard batch.isEmpty else {
+                state.entries.removeFirst(batch.count)
+                return (batch, [])
+            }
+            state.isRunning = false
+            defer { state.idle = [] }
+            return ([], state.idle)
+        }
+        for waiter in waiters { waiter.resume() }
+        return batch.isEmpty ? nil : batch
+    }
+}
