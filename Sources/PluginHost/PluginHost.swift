@@ -7,7 +7,7 @@ import LuaRuntime
 ///
 /// Every answer of a hook that cannot be had is a failure (`FilterVerdict.failed` and its like), never a yes.
 package final class PluginHost: Sendable {
-    private let core: HostCore
+    let core: HostCore
     private let supervisor: Supervisor
 
     /// Starts the threads; nothing is loaded before `start()`.
@@ -147,8 +147,9 @@ package final class PluginHost: Sendable {
         return Set(version.declarations.all.filter { $0.kind == .array }.map(\.name))
     }
 
-    private func use(
-        _ plugin: String, _ hook: LuaHook, _ params: LuaValue, _ usedBy: String, _ limits: LuaCallLimits?
+    /// - Parameter shadow: of a candidate: where its comparisons are counted.
+    func use(
+        _ plugin: String, _ hook: LuaHook, _ params: LuaValue, _ usedBy: String, _ limits: LuaCallLimits?, shadow: ShadowTally? = nil
     ) throws(PluginError) -> PluginUse {
         while true {
             let record = try known(plugin)
@@ -164,7 +165,7 @@ package final class PluginHost: Sendable {
                 guard fields.uses.count < most else { return .full }
                 fields.uses[number] = PluginRecord.Registration(
                     usedBy: usedBy, hook: hook, params: params, texts: preparation.texts, fileProblems: [:], versions: versions,
-                    breaker: record.newBreaker(hook), limits: limits)
+                    breaker: record.newBreaker(hook), limits: limits, shadow: shadow)
                 fields.prepared[number] = preparation.prepared
                 return .made
             }

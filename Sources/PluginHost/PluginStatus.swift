@@ -101,6 +101,8 @@ package struct PluginStatus: Sendable, Equatable {
     package var loginFailures: [String] = []
     /// Files given as parameters that cannot be read now.
     package var parameterProblems: [String]
+    /// Places where it is only a candidate, ascending.
+    package var shadows: [Shadow] = []
     /// The last failure of the version in force, `kind: file:line: message`.
     package var lastFailure: String?
 }

@@ -85,7 +85,7 @@ let sample = """
         type: push_and_pull                        # push | pull | push_and_pull
         continuous: true
         collections:                               # absent: the default collection; per collection:
-          plant.readings: { push_filter: by-owner, pull_filter: no-deletes, document_ids: [ a, "1" ], channels: [ north ], conflict_resolver: { plugin: latest-wins, params: { field: at }, shadow: local-wins } }
+          plant.readings: { push_filter: by-owner, pull_filter: { plugin: no-deletes, shadow: skip-drafts }, document_ids: [ a, "1" ], channels: [ north ], conflict_resolver: { plugin: latest-wins, params: { field: at }, shadow: local-wins } }
         authenticator: { username: u, password: "${HUB_PASSWORD}" }
         challenge_auth: false
         headers: { X-Site: plant-7 }

@@ -99,6 +99,8 @@ import Testing
         #expect(try await edge.command("conflicts", "list", "nothing").status == 1)
         let status = try await edge.status()["databases"]?.asArray?.first?["conflicts_decided"]
         #expect(status == ["kept": 1, "shadow": ["same": 0, "differs": 1, "failed": 0]])
+        let shadows = try await edge.plugin("mine")["shadows"]?.asArray ?? []
+        #expect(shadows.contains { $0["beside"] == "merge" && $0["different"] == 1 && $0["differences"]?.asArray?.first?["id"] == "x" }, "\(shadows)")
 
         // Candidates: on the agent, then on its folder. Nothing is touched.
         let candidates = try TemporaryFolder()

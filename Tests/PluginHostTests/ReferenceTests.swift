@@ -1,5 +1,6 @@
 import Documents
 import Glibc
+import Interfaces
 import LuaRuntime
 import PluginHost
 import Testing
@@ -174,6 +175,7 @@ struct ReferenceTests {
             ("metric series", "\(PluginHostLimits.metricSeries)"),
             ("labels", "\(PluginHostLimits.metricLabels) of a metric"), ("parameter file", bytes(host.parameterFileBytes)),
             ("plugin bytes", bytes(host.pluginBytes) + " of all its files"), ("plugins", "\(host.plugins)"),
+            ("shadow_queue", "\(grouped(ShadowLimits.waiting)) documents or conflicts"), ("shadow_queue_bytes", bytes(ShadowLimits.waitingBytes) + " of them"),
             ("breaker failures", "\(host.breakerFailures) in a row"), ("breaker probe", "\(host.breakerProbeSeconds) s"),
             ("kept versions", "\(host.keptVersions)"), ("tests", "\(host.testMilliseconds / 1_000) s of all tests of a plugin"),
         ]

@@ -169,6 +169,24 @@ extension Agent {
                 }),
             "login_failures": .array(plugin.loginFailures.map { .string($0) }),
             "parameter_problems": .array(plugin.parameterProblems.map { .string($0) }),
+            "shadows": .array(plugin.shadows.map { Self.report($0) }),
+        ])
+    }
+
+    private static func report(_ shadow: PluginStatus.Shadow) -> JSONValue {
+        JSONOutput.object([
+            "place": .string(shadow.place), "beside": .string(shadow.beside), "serving_version": JSONOutput.text(shadow.servingVersion),
+            "version": JSONOutput.text(shadow.version), "since": JSONOutput.text(shadow.since.map { Timestamp.format($0) }),
+            "compared": JSONOutput.number(shadow.counts.compared), "same": JSONOutput.number(shadow.counts.same),
+            "different": JSONOutput.number(shadow.counts.different), "failed": JSONOutput.number(shadow.counts.failed),
+            "skipped": JSONOutput.number(shadow.counts.skipped),
+            "differences": .array(
+                shadow.differences.map {
+                    JSONOutput.object([
+                        "at": .string(Timestamp.format($0.at)), "id": .string($0.id), "collection": .string($0.collection),
+                        "outcome": .string($0.outcome.rawValue), "serving": .string($0.serving), "candidate": .string($0.candidate),
+                    ])
+                }),
         ])
     }
 }

@@ -210,5 +210,16 @@ extension Agent {
             }
             text.add("nightjar_plugin_call_duration_seconds", "Time of a call.", labels, buckets: hook.durations, sum: hook.seconds)
         }
+        for shadow in plugin.shadows {
+            let labels = labels + [("place", shadow.place), ("beside", shadow.beside)]
+            for (outcome, count) in [
+                ("same", shadow.total.same), ("different", shadow.total.different), ("failed", shadow.total.failed),
+                ("skipped", shadow.total.skipped),
+            ] {
+                text.add(
+                    .counter, "nightjar_plugin_shadow_total", "Comparisons of a candidate with the plugin that serves, by what they have shown.",
+                    labels + [("outcome", outcome)], count)
+            }
+        }
     }
 }

@@ -132,34 +132,35 @@ package enum ConfigurationCheck {
     package static func uses(_ settings: AgentSettings, _ plugins: [PluginListing]) -> [(PluginReference, LuaHook, String)] {
         var uses: [(PluginReference, LuaHook, String)] = []
         for database in settings.databases {
-            if let resolver = database.conflictResolver { uses += resolvers(resolver, "database \(database.name.value)") }
-            if let reference = database.validate { uses.append((reference, .sync, "database \(database.name.value) validate")) }
+            let name = "database \(database.name.value)"
+            if let reference = database.conflictResolver { uses += judges(reference, .resolve, "\(name) conflict_resolver") }
+            if let reference = database.validate { uses += judges(reference, .sync, "\(name) validate") }
         }
         for listener in settings.listeners {
             let name = "listener \(listener.name.value)"
             if let reference = listener.authenticator { uses.append((reference, listener.authenticatorHook(plugins), "\(name) authenticator")) }
-            if let reference = listener.sync { uses.append((reference, .sync, "\(name) sync")) }
-            if let reference = listener.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
-            if let reference = listener.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }
+            if let reference = listener.sync { uses += judges(reference, .sync, "\(name) sync") }
+            if let reference = listener.pushFilter { uses += judges(reference, .pushFilter, "\(name) push_filter") }
+            if let reference = listener.pullFilter { uses += judges(reference, .pullFilter, "\(name) pull_filter") }
         }
         for replicator in settings.replicators {
             let name = "replicator \(replicator.name.value)"
             if let reference = replicator.authenticator?.plugin { uses.append((reference, reference.listing(plugins)?.loginHook ?? .token, "\(name) authenticator")) }
             if let reference = replicator.observer { uses.append((reference, reference.listing(plugins)?.observerHook ?? .onStatus, "\(name) observer")) }
             for collection in replicator.collections {
-                if let reference = collection.pushFilter { uses.append((reference, .pushFilter, "\(name) push_filter")) }
-                if let reference = collection.pullFilter { uses.append((reference, .pullFilter, "\(name) pull_filter")) }
+                if let reference = collection.pushFilter { uses += judges(reference, .pushFilter, "\(name) push_filter") }
+                if let reference = collection.pullFilter { uses += judges(reference, .pullFilter, "\(name) pull_filter") }
                 if let reference = collection.pushTransform { uses.append((reference, .transform, "\(name) push_transform")) }
                 if let reference = collection.pullTransform { uses.append((reference, .transform, "\(name) pull_transform")) }
-                if let reference = collection.conflictResolver { uses += resolvers(reference, name) }
+                if let reference = collection.conflictResolver { uses += judges(reference, .resolve, "\(name) conflict_resolver") }
             }
         }
         return uses
     }
 
-    private static func resolvers(_ reference: PluginReference, _ place: String) -> [(PluginReference, LuaHook, String)] {
-        [(reference, .resolve, "\(place) conflict_resolver")]
-            + (reference.shadow.map { [(PluginReference($0), .resolve, "\(place) conflict_resolver shadow")] } ?? [])
+    /// With the shadow beside it, which is checked like the plugin that serves.
+    private static func judges(_ reference: PluginReference, _ hook: LuaHook, _ place: String) -> [(PluginReference, LuaHook, String)] {
+        [(reference, hook, place)] + (reference.shadow.map { [(PluginReference($0), hook, "\(place) shadow")] } ?? [])
     }
 
     /// A document is in the same channels for everybody: listeners that assign channels in one database do it the same way.
@@ -173,7 +174,8 @@ package enum ConfigurationCheck {
                     first[database.value] = (listener.name.value, sync)
                     continue
                 }
-                guard known.sync != sync else { continue }
+                // What only watches may differ.
+                guard known.sync.withoutShadow != sync.withoutShadow else { continue }
                 problems.append(
                     ConfigurationProblem(
                         at: sync.position,

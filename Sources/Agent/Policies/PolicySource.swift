@@ -19,14 +19,26 @@ package struct PolicySource: Sendable {
     }
 
     func pushFilter(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any DocumentFilter {
-        try at(reference) { host, params throws(PluginError) in
+        let filter = try at(reference) { host, params throws(PluginError) in
             try host.pushFilter(plugin: reference.plugin.value, params: params, usedBy: usedBy)
         }
+        return try shadowed(filter, .pushFilter, reference, usedBy: usedBy)
     }
 
     func pullFilter(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any DocumentFilter {
-        try at(reference) { host, params throws(PluginError) in
+        let filter = try at(reference) { host, params throws(PluginError) in
             try host.pullFilter(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+        return try shadowed(filter, .pullFilter, reference, usedBy: usedBy)
+    }
+
+    /// With the shadow beside it, if there is one.
+    private func shadowed(
+        _ filter: any DocumentFilter, _ hook: LuaHook, _ reference: PluginReference, usedBy: String
+    ) throws(ConfigurationProblem) -> any DocumentFilter {
+        guard let shadow = reference.shadow else { return filter }
+        return try at(PluginReference(shadow)) { host, params throws(PluginError) in
+            try host.shadowed(filter, hook: hook, by: shadow.plugin.value, params: params, usedBy: usedBy)
         }
     }
 
@@ -42,8 +54,11 @@ package struct PolicySource: Sendable {
         let asked = try resolver(reference, usedBy: "\(usedBy) conflict_resolver")
         var policy = ConflictPolicy(resolver: reference.onFailure.value == .defaultRule ? YieldingResolver(resolver: asked) : asked)
         if let shadow = reference.shadow {
-            policy.shadow = ShadowResolver(
-                try resolver(PluginReference(shadow), usedBy: "\(usedBy) conflict_resolver shadow"), database: database)
+            let (watching, counter) = try at(PluginReference(shadow)) { host, params throws(PluginError) in
+                try host.shadowResolver(
+                    plugin: shadow.plugin.value, params: params, usedBy: "\(usedBy) conflict_resolver", beside: reference.plugin.value)
+            }
+            policy.shadow = ShadowResolver(watching, database: database, counter: counter)
         }
         return policy
     }
@@ -82,9 +97,16 @@ package struct PolicySource: Sendable {
         }
     }
 
-    package func syncFunction(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any SyncFunction {
-        try at(reference) { host, params throws(PluginError) in
+    /// - Parameter isForRouting: whether anybody is in channels by it; a shadow's are compared only then.
+    package func syncFunction(
+        _ reference: PluginReference, usedBy: String, isForRouting: Bool = true
+    ) throws(ConfigurationProblem) -> any SyncFunction {
+        let function = try at(reference) { host, params throws(PluginError) in
             try host.syncFunction(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+        guard let shadow = reference.shadow else { return function }
+        return try at(PluginReference(shadow)) { host, params throws(PluginError) in
+            try host.shadowed(function, by: shadow.plugin.value, params: params, usedBy: usedBy, comparesAssignments: isForRouting)
         }
     }
 
@@ -129,6 +151,13 @@ extension PluginReference {
         self.init()
         plugin = shadow.plugin
         params = shadow.params
+    }
+
+    /// The same place with nothing beside it.
+    package var withoutShadow: PluginReference {
+        var copy = self
+        copy.shadow = nil
+        return copy
     }
 
     /// The plugin that reads a file of users.

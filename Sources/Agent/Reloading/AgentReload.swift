@@ -151,7 +151,7 @@ extension Agent {
                     prepared.databases[name] = database
                 }
                 _ = try source.conflictPolicy(wanted.conflictResolver, database: database, usedBy: "database \(name)")
-                if let reference = wanted.validate { _ = try source.syncFunction(reference, usedBy: "database \(name) validate") }
+                if let reference = wanted.validate { _ = try source.syncFunction(reference, usedBy: "database \(name) validate", isForRouting: false) }
             }
             // Only to see that they can be made: their database may have to be opened again.
             let silent = Logger(label: "nightjar.reload") { _ in SwiftLogNoOpLogHandler() }

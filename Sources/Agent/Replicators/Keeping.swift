@@ -35,7 +35,7 @@ extension Agent {
         var validations: [String: any SyncFunction] = [:]
         for wanted in settings.databases {
             guard let reference = wanted.validate else { continue }
-            validations[wanted.name.value] = try source.syncFunction(reference, usedBy: "database \(wanted.name.value) validate")
+            validations[wanted.name.value] = try source.syncFunction(reference, usedBy: "database \(wanted.name.value) validate", isForRouting: false)
         }
         return validations
     }

@@ -39,7 +39,7 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
         Key(
             "conflict_resolver", optional: \.conflictResolver, .resolver,
             "Plugin that decides conflicts. Absent: the rule of Couchbase Lite, that of the generation that the peer is of (see examples/guides/conflicts.md)."),
-        Key("validate", optional: \.validate, .plugin,
+        Key("validate", optional: \.validate, .judge,
             "Plugin whose sync function may refuse what is written here: by the admin API, doc put and rm, and import. Absent: everything is taken."),
         Key(
             "unusual_keys", \.unusualKeys, .boolean,

@@ -4,7 +4,7 @@ package struct PluginReference: Sendable, ConfigurationSection {
     /// What the plugin gets as `ctx.params`: a mapping, nil where none was written. To be checked against what the plugin
     /// declares; every node has its position.
     package var params: ConfigurationNode?
-    /// A second resolver that runs on every conflict and only has its differences recorded. Resolvers only.
+    /// A second plugin that is asked the same and only has its differences counted. Resolvers, filters and sync functions only.
     package var shadow: ShadowReference?
     /// What becomes of a conflict on which the resolver fails. Resolvers only.
     package var onFailure = Located(ResolverFailure.pending)
@@ -18,7 +18,9 @@ package struct PluginReference: Sendable, ConfigurationSection {
     static let keys: [Key<PluginReference>] = [
         Key("plugin", \.plugin, Form.text(.plugin).located, required: true, "Name of the plugin."),
         Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
-        Key("shadow", optional: \.shadow, .shadow, "Resolver that runs beside this one and only has its differences recorded."),
+        Key(
+            "shadow", optional: \.shadow, .shadow,
+            "Of a resolver, a filter or a sync function: a plugin that is asked the same after the answer is there, and only has its differences counted."),
         Key("on_failure", \.onFailure, Form<ResolverFailure>.choice.located,
             "Of a conflict_resolver: whether a conflict that it fails on waits until it is mended (pending), or is decided as if there were no resolver "
                 + "(default_rule). A save is refused in either case."),
@@ -35,7 +37,7 @@ package enum ResolverFailure: String, Sendable, CaseIterable {
     case defaultRule = "default_rule"
 }
 
-/// The resolver in `shadow:`: `NAME` or `{ plugin: NAME, params: {…} }`.
+/// The plugin in `shadow:`: `NAME` or `{ plugin: NAME, params: {…} }`.
 package struct ShadowReference: Sendable, ConfigurationSection {
     package var plugin = Located("")
     package var params: ConfigurationNode?
@@ -81,14 +83,23 @@ extension Form where Value == PluginReference {
         return reference
     }.or(PluginReference.self) { reference, _ in reference }
 
-    /// Filters, authenticators and sync functions: all that has no shadow.
+    /// Transforms and observers: what they do cannot be done beside another one and only be looked at.
     static let plugin = Form<PluginReference>(
+        shape: judge.shape, expected: judge.expected,
+        read: { node, reading in
+            guard let reference = judge.read(node, &reading) else { return nil }
+            if let shadow = reference.shadow {
+                reading.report(
+                    at: shadow.position, "a shadow runs beside a conflict_resolver, a filter or a sync function only; remove the key \"shadow\"")
+            }
+            return reference
+        })
+
+    /// Filters and sync functions.
+    static let judge = Form<PluginReference>(
         shape: resolver.shape, expected: resolver.expected,
         read: { node, reading in
             guard let reference = resolver.read(node, &reading) else { return nil }
-            if let shadow = reference.shadow {
-                reading.report(at: shadow.position, "a shadow runs beside a conflict_resolver only; remove the key \"shadow\"")
-            }
             if reference.onFailure.value != .pending {
                 reading.report(at: reference.onFailure.position, "it is conflicts that may be decided otherwise: remove the key \"on_failure\"")
             }

@@ -303,8 +303,8 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
 
     static let sectionName = "replicated_collection"
     static let keys: [Key<ReplicatedCollectionSettings>] = [
-        Key("push_filter", optional: \.pushFilter, .plugin, "Plugin that says what may leave this database."),
-        Key("pull_filter", optional: \.pullFilter, .plugin, "Plugin that says what may enter this database."),
+        Key("push_filter", optional: \.pushFilter, .judge, "Plugin that says what may leave this database."),
+        Key("pull_filter", optional: \.pullFilter, .judge, "Plugin that says what may enter this database."),
         Key("push_transform", optional: \.pushTransform, .plugin, "Plugin that changes documents on their way out, behind the push filter."),
         Key("pull_transform", optional: \.pullTransform, .plugin, "Plugin that changes documents on their way in, behind the pull filter."),
         Key("document_ids", \.documentIDs,

@@ -5,16 +5,19 @@ import LuaRuntime
 extension PluginRecord {
     /// A use has failed too often in a row.
     func opened(_ opened: Breaker.Opened, use: Int, version: String) {
-        let usedBy = read { $0.uses[use]?.usedBy } ?? "a use that has ended"
-        send(.failing(
-            plugin: name, version: version, usedBy: usedBy, failures: opened.failures,
-            message: "\(opened.failure.kind.rawValue): \(opened.failure.message)"))
+        let registration = read { $0.uses[use] }
+        // A candidate holds nothing; its failures are counted with its differences.
+        if registration?.shadow == nil {
+            send(.failing(
+                plugin: name, version: version, usedBy: registration?.usedBy ?? "a use that has ended", failures: opened.failures,
+                message: "\(opened.failure.kind.rawValue): \(opened.failure.message)"))
+        }
         reportBreakerOpened()
     }
 
     /// A failing use has answered: what it held is looked at again.
     func recovered(use: Int, version: String) {
-        guard let registration = read({ $0.uses[use] }) else { return }
+        guard let registration = read({ $0.uses[use] }), registration.shadow == nil else { return }
         send(.recovered(plugin: name, version: version, usedBy: registration.usedBy))
         registration.versions.send(version)
     }

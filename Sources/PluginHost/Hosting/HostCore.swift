@@ -20,6 +20,8 @@ final class HostCore: Sendable {
     /// Asked at each reading of the folder, too.
     let seal: @Sendable () -> PluginSeal?
     let pool: PluginWorkers
+    /// What candidates are still to be asked.
+    let shadows: ShadowQueue<any ShadowWork>
     /// What the configuration uses, at a start: those are served although their file is gone, as long as nobody has used them yet. Nil
     /// where everything counts as used.
     let expected = Mutex<Set<String>?>(nil)
@@ -48,6 +50,7 @@ final class HostCore: Sendable {
         self.environment = environment
         self.versionsFolder = versionsFolder.map { Self.absolute($0) }
         files = ParameterFiles(folders: (configurationFolder.map { [Self.absolute($0)] } ?? []) + [self.folder], limits: limits)
+        shadows = .inTurn(environment)
         pool = try PluginWorkers(limits, environment)
     }
 
@@ -67,6 +70,7 @@ final class HostCore: Sendable {
     /// Nothing is tested any more; what waits for tests is refused.
     func beginStopping() {
         stops.store(true, ordering: .relaxed)
+        shadows.stop()
         for record in allRecords() where record.read({ $0.standing }) == .testing {
             record.stand(.failed(PluginProblem(plugin: record.name, file: "\(record.name).lua", message: "the agent stopped before its tests were over")))
         }

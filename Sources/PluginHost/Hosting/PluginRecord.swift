@@ -45,6 +45,8 @@ final class PluginRecord: Sendable {
         var breaker: Breaker
         /// For each call; nil for the plugin's own.
         var limits: LuaCallLimits?
+        /// Of a candidate, whose answers have no effect: where they are counted. Its failures hold nothing, and are nobody's trouble.
+        var shadow: ShadowTally?
     }
 
     struct Fields: Sendable {
@@ -162,7 +164,7 @@ final class PluginRecord: Sendable {
         let fields = fields.withLock { $0 }
         let all = counts.all
         let now = environment.time.monotonicNanoseconds()
-        let failing = fields.uses.values.compactMap { use in
+        let failing = fields.uses.values.filter { $0.shadow == nil }.compactMap { use in
             use.breaker.opened.map { opened in
                 PluginStatus.Failing(
                     usedBy: use.usedBy, failures: opened.failures, seconds: Int((now &- opened.since) / 1_000_000_000),
@@ -186,7 +188,7 @@ final class PluginRecord: Sendable {
             parameterProblems: fields.uses.values.flatMap { use in
                 use.fileProblems.sorted { $0.key < $1.key }.map { "\(use.usedBy): \($0.value)" }
             }.sorted(),
-            lastFailure: counts.lastFailure)
+            shadows: Self.shadows(fields.uses.values), lastFailure: counts.lastFailure)
     }
 }
 

@@ -15,7 +15,9 @@ struct PluginCommand: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list", abstract: "Lists the plugins of a running agent, or of the plugins folder if none runs.")
+            commandName: "list", abstract: "Lists the plugins of a running agent, or of the plugins folder if none runs.",
+            discussion: "Of one that runs as a shadow also how often it was compared with the plugin that serves, and the last documents on "
+                + "which it differed.")
 
         @OptionGroup var location: ConfigurationOptions
         @Flag(help: "Print JSON.") var json = false
@@ -27,7 +29,7 @@ struct PluginCommand: AsyncParsableCommand {
                     let agent = try AgentClient.find(try location.place(), group: MultiThreadedEventLoopGroup.singleton)
                 {
                     let plugins = try await agent.request("GET", "/api/plugins")
-                    if json { Output.json(plugins) } else { Output.write(1, String(StatusText.plugins(plugins.asArray ?? []).dropFirst())) }
+                    if json { Output.json(plugins) } else { Output.write(1, String(StatusText.plugins(plugins.asArray ?? [], showsDifferences: true).dropFirst())) }
                     return
                 }
                 let check = try await PluginCommand.check(try location.read())

@@ -116,8 +116,8 @@ extension Explanation {
         Explanation(
             "removal_wait", "A peer took a document away while an edit of it was on its way there, and did not answer that edit for 120 seconds.",
             "The replicator connects anew, and both are told once more. Look into the peer's log for what becomes of the document where it happens again."),
-        Explanation("shadow_queue", "1,000 conflicts waited for a shadow resolver; those beyond were decided without asking it.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),
-        Explanation("shadow_queue_bytes", "As many bytes of conflicts as may waited for a shadow resolver; those beyond were decided without asking it.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),
+        Explanation("shadow_queue", "1,000 documents or conflicts waited for shadows; those beyond were decided without asking them, and are counted as skipped.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),
+        Explanation("shadow_queue_bytes", "16 MiB of documents or conflicts waited for shadows; those beyond were decided without asking them, and are counted as skipped.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),
         Explanation("max_rehearsal_states", "A resolver keeps more than 10,000 keys of nightjar.state in a rehearsal.", "Rehearse on fewer conflicts: conflicts replay --last N."),
         Explanation("max_input", "What a command was given to read is larger than 64 MiB, and so than any document.", "Name the right file; nightjar import has no limit."),
         Explanation(

@@ -1,5 +1,5 @@
 extension Explanation {
-    /// What a replicator or listener is doing, as `nightjar status` says it, and what is said of a backup.
+    /// What a replicator or listener is doing, as `nightjar status` says it, what is said of a backup, and what runs beside a plugin.
     static let ofStatus = [
         Explanation(
             "stopped", "A replicator or listener does nothing: an operator stopped it, an error did that trying again does not mend, or a replicator that is not continuous is done.",
@@ -12,6 +12,12 @@ extension Explanation {
         Explanation("idle", "A replicator is connected, and nothing is left to do: both sides are in step, but for what is held, refused or rejected.", "Nothing."),
         Explanation("busy", "A replicator is connected and at work; progress says how far it is.", "Nothing."),
         Explanation("listening", "A listener takes peers.", "Nothing."),
+        Explanation(
+            "shadow",
+            "A plugin runs beside the one that serves: it is asked the same afterwards, and what it says has no effect. Status counts how often both said the same, "
+                + "something different, the candidate failed, or too many waited to ask it (skipped).",
+            "nightjar plugin list shows the last differences. Where they are what was meant, name the candidate in place of the plugin that serves; else change its file, "
+                + "and counting begins anew."),
         Explanation(
             "remote_went_back", "The remote of a replicator was found behind where it was: it has lost the checkpoint that it kept, or has an older one, as after a restore from a backup.",
             "What the remote lost is pushed again by itself. What is not pushed is gone there and stays here only: what a push filter keeps back, and everything of a "

@@ -14,7 +14,8 @@ actor FolderValidation: SyncFunction {
 
     private init(_ reference: PluginReference, _ settings: AgentSettings, _ database: Database) {
         pluginName = reference.plugin.value
-        self.reference = reference
+        // A candidate has nothing to say in a command that ends at once.
+        self.reference = reference.withoutShadow
         plugins = FolderPlugins(settings, database)
         usedBy = "database \(database.name) validate"
     }

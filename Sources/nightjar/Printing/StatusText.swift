@@ -189,7 +189,9 @@ enum StatusText {
     }
 
     /// Also for `plugin list`.
-    static func plugins(_ plugins: [JSONValue]) -> String {
+    ///
+    /// - Parameter showsDifferences: what candidates last said otherwise.
+    static func plugins(_ plugins: [JSONValue], showsDifferences: Bool = false) -> String {
         var table = TextTable(["PLUGIN", "VERSION", "STATE", "HOOKS", "CALLS", "ERRORS", "REJECTED", "P99 MS", "USED BY"], alignsRight: [4, 5, 6, 7])
         var notes = ""
         for plugin in plugins {
@@ -213,9 +215,23 @@ enum StatusText {
                 let error = TextTable.printable(string(failing["error"]))
                 notes += "\(name): \(string(failing["used_by"])) is not called: \(string(failing["failures"])) failures in a row: \(error)\n"
             }
+            for shadow in rows(plugin, "shadows") { notes += self.shadow(shadow, of: name, showsDifferences) }
             if let failure = plugin["last_failure"]?.asString { notes += "\(name): last failure: \(TextTable.printable(failure))\n" }
         }
         return section(table, "no plugins") + notes
+    }
+
+    /// A candidate in one place.
+    private static func shadow(_ shadow: JSONValue, of name: String, _ showsDifferences: Bool) -> String {
+        let serving = string(shadow["beside"])
+        let counts = ["compared", "different", "failed", "skipped"].map { "\(string(shadow[$0])) \($0)" }.joined(separator: ", ")
+        var text = "\(name): a shadow of \(serving) in \(string(shadow["place"])): \(counts)\n"
+        guard showsDifferences else { return text }
+        for difference in rows(shadow, "differences") {
+            text += "  \(string(difference["at"])) \(string(difference["collection"])) \(string(difference["id"])): "
+            text += "\(serving): \(string(difference["serving"])); \(name): \(string(difference["candidate"]))\n"
+        }
+        return text
     }
 
     // MARK: - Cells

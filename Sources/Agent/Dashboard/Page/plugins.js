@@ -46,7 +46,17 @@ function one(plugin, isChosen) {
       table(`Hooks of ${plugin.name}`, ["Hook", "Calls", "Rejected", "Errors", "p50", "p99"], plugin.per_hook.map((hook) => h("tr", null, h("th", { scope: "row" }, hook.hook),
         h("td", { class: "figure" }, count(hook.calls)), h("td", { class: "figure" }, count(hook.rejected)), h("td", null, Object.entries(hook.errors).filter(([, number]) => number > 0).map(([kind, number]) => `${count(number)} ${kind}`).join(", ") || "0"),
         h("td", { class: "figure" }, milliseconds(hook.p50_ms)), h("td", { class: "figure" }, milliseconds(hook.p99_ms)))))),
+    plugin.shadows.map((shadow) => beside(plugin, shadow)),
     plugin.last_failure && h("details", null, h("summary", null, "Last failure"), h("pre", null, plugin.last_failure)));
+}
+
+// As a candidate: asked the same as the plugin that serves, with no effect.
+function beside(plugin, shadow) {
+  const counted = `${count(shadow.compared)} compared, ${count(shadow.different)} different, ${count(shadow.failed)} failed, ${count(shadow.skipped)} skipped`;
+  return h("details", null, h("summary", null, `A shadow of ${shadow.beside} in ${shadow.place}: ${counted}`),
+    shadow.differences.length ? table(`Last differences of ${plugin.name} in ${shadow.place}`, ["Document", "Collection", shadow.beside, plugin.name, "When"], shadow.differences.map((row) => h("tr", null,
+      h("th", { scope: "row" }, row.id), h("td", null, row.collection), h("td", null, row.serving), h("td", null, row.candidate), h("td", null, ago(row.at)))))
+      : h("p", { class: "hint" }, shadow.compared ? "Both have said the same." : "Nothing has been compared yet."));
 }
 
 function buttons(plugin) {

@@ -1,0 +1,111 @@
+import Documents
+import Interfaces
+
+/// A verdict that a candidate's can be compared with.
+protocol ComparedVerdict: Sendable {
+    /// What it is about.
+    associatedtype Asked: Sendable
+
+    static func id(of asked: Asked) -> DocumentID
+    /// What it takes in memory while it waits.
+    static func bytes(of asked: Asked) -> Int
+    /// Nil where it is an answer.
+    var failure: PolicyFailure? { get }
+    var words: String { get }
+    /// What each says that the other does not, in words; nil where a switch to the candidate would change nothing.
+    func difference(from candidate: Self) -> (serving: String, candidate: String)?
+}
+
+extension PolicyFailure {
+    fileprivate var words: String { "\(kind): \(message)" }
+}
+
+extension ComparedVerdict {
+    /// What this one, which counts, and that of a candidate show.
+    func finding(_ candidate: Self, about asked: Asked, in collection: CollectionName) -> ShadowFinding {
+        let id = Self.id(of: asked)
+        if let failure = candidate.failure {
+            return ShadowFinding(.failed, id: id, collection: collection, serving: words, candidate: failure.words)
+        }
+        guard let difference = difference(from: candidate) else { return ShadowFinding(.same, id: id, collection: collection) }
+        return ShadowFinding(.different, id: id, collection: collection, serving: difference.serving, candidate: difference.candidate)
+    }
+}
+
+extension FilterVerdict: ComparedVerdict {
+    static func id(of asked: PolicyDocument) -> DocumentID { asked.id }
+    static func bytes(of asked: PolicyDocument) -> Int { asked.body.count + 256 }
+
+    var failure: PolicyFailure? { if case .failed(let failure) = self { failure } else { nil } }
+
+    var words: String {
+        switch self {
+        case .pass: "passes"
+        case .replace: "passes, changed"
+        case .reject: "rejected"
+        case .failed(let failure): "failed: \(failure.words)"
+        }
+    }
+
+    func difference(from candidate: FilterVerdict) -> (serving: String, candidate: String)? {
+        if self == candidate { return nil }
+        return (serving: words, candidate: candidate.words)
+    }
+}
+
+extension SyncVerdict: ComparedVerdict {
+    static func id(of asked: SyncRequest) -> DocumentID { asked.document.id }
+    static func bytes(of asked: SyncRequest) -> Int { asked.document.body.count + (asked.old?.body.count ?? 0) + 512 }
+
+    var failure: PolicyFailure? { if case .failed(let failure) = self { failure } else { nil } }
+
+    var words: String {
+        switch self {
+        case .accepted: "accepted"
+        case .rejected(let reason): "rejected: \(reason)"
+        case .failed(let failure): "failed: \(failure.words)"
+        }
+    }
+
+    func difference(from candidate: SyncVerdict) -> (serving: String, candidate: String)? {
+        switch (self, candidate) {
+        // Whatever the reason, the write is refused.
+        case (.rejected, .rejected): return nil
+        case (.accepted(let serving), .accepted(let other)): return serving.difference(from: other)
+        default: return (serving: words, candidate: candidate.words)
+        }
+    }
+
+    /// The same where only the write itself counts: nobody is in channels there.
+    var withoutAssignment: SyncVerdict { if case .accepted = self { .accepted(SyncAssignment()) } else { self } }
+}
+
+extension SyncAssignment {
+    /// A candidate is asked later: an expiry in so many seconds is then a later one.
+    private static let sameExpiry: Int64 = 60
+
+    fileprivate func difference(from candidate: SyncAssignment) -> (serving: String, candidate: String)? {
+        var parts: [(serving: String, candidate: String)] = []
+        if Set(channels) != Set(candidate.channels) { parts.append((Self.words("channels", channels), Self.words("channels", candidate.channels))) }
+        for (what, own, other) in [("access of", access, candidate.access), ("roles of", roles, candidate.roles)] {
+            for user in Set(own.keys).union(other.keys).sorted() where Set(own[user] ?? []) != Set(other[user] ?? []) {
+                parts.append((Self.words("\(what) \(user)", own[user] ?? []), Self.words("\(what) \(user)", other[user] ?? [])))
+            }
+        }
+        if !isAboutTheSame(expiry, candidate.expiry) { parts.append((Self.words(expiry), Self.words(candidate.expiry))) }
+        if parts.isEmpty { return nil }
+        return (serving: parts.map(\.serving).joined(separator: "; "), candidate: parts.map(\.candidate).joined(separator: "; "))
+    }
+
+    private func isAboutTheSame(_ one: Int64?, _ other: Int64?) -> Bool {
+        guard let one, let other else { return one == other }
+        let (distance, isHuge) = one.subtractingReportingOverflow(other)
+        return !isHuge && distance.magnitude <= Self.sameExpiry.magnitude
+    }
+
+    private static func words(_ what: String, _ names: [String]) -> String {
+        "\(what): \(names.isEmpty ? "none" : Set(names).sorted().joined(separator: ", "))"
+    }
+
+    private static func words(_ expiry: Int64?) -> String { expiry.map { "expires at \($0)" } ?? "never expires" }
+}

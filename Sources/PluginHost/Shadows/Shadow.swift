@@ -1,0 +1,97 @@
+import Environment
+import Interfaces
+
+/// A comparison that waits for its turn.
+protocol ShadowWork: Sendable {
+    /// - Parameter isWanted: false once nobody looks at the result.
+    func run(isWanted: @Sendable () -> Bool) async
+}
+
+extension ShadowQueue where Question == any ShadowWork {
+    /// One comparison after the other: candidates keep one worker busy at most, and those that serve have the others.
+    static func inTurn(_ environment: Environment) -> ShadowQueue<any ShadowWork> {
+        ShadowQueue(environment) { queue, work in
+            for one in work where !queue.isStopped { await one.run(isWanted: { !queue.isStopped }) }
+        }
+    }
+}
+
+/// A candidate beside the plugin that serves in one place. It is asked the same once the answer is there; what it says has no effect but
+/// that it is compared and counted.
+struct Shadow<Verdict: ComparedVerdict>: Sendable {
+    let use: PluginUse
+    let tally: ShadowTally
+    let queue: ShadowQueue<any ShadowWork>
+    /// The version of the plugin that serves.
+    let serving: @Sendable () -> String
+    /// What of a verdict is compared.
+    let view: @Sendable (Verdict) -> Verdict
+    let ask: @Sendable ([Verdict.Asked], PolicyContext) async -> [Verdict]
+
+    /// Returns at once.
+    ///
+    /// - Parameters:
+    ///   - verdicts: those that count.
+    ///   - version: of the plugin that gave them.
+    func compare(_ asked: [Verdict.Asked], _ verdicts: [Verdict], _ version: String, _ context: PolicyContext) {
+        guard !asked.isEmpty, asked.count == verdicts.count else { return }
+        let taken = queue.offer(asked.map { Verdict.bytes(of: $0) }) { count in
+            Comparison(shadow: self, asked: Array(asked.prefix(count)), verdicts: Array(verdicts.prefix(count)), version: version, context: context)
+        }
+        if taken < asked.count { tally.skipped(asked.count - taken) }
+    }
+
+    private struct Comparison: ShadowWork {
+        let shadow: Shadow
+        let asked: [Verdict.Asked]
+        let verdicts: [Verdict]
+        let version: String
+        let context: PolicyContext
+
+        func run(isWanted: @Sendable () -> Bool) async {
+            let candidates = await shadow.ask(asked, context)
+            // Of a host that ends.
+            guard isWanted() else { return }
+            let findings = zip(asked, zip(verdicts, candidates)).map { asked, verdicts in
+                shadow.view(verdicts.0).finding(shadow.view(verdicts.1), about: asked, in: context.collection)
+            }
+            shadow.tally.count(findings, serving: version, candidate: shadow.use.version)
+        }
+    }
+}
+
+/// A filter with a candidate beside it.
+struct ShadowedFilter: DocumentFilter {
+    let filter: any DocumentFilter
+    let shadow: Shadow<FilterVerdict>
+    var pluginName: String { filter.pluginName }
+    var version: String { filter.version }
+    var changesBodies: Bool { filter.changesBodies }
+
+    func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
+        let version = shadow.serving()
+        let verdicts = await filter.evaluate(documents, context)
+        shadow.compare(documents, verdicts, version, context)
+        return verdicts
+    }
+
+    func versionChanges() -> AsyncStream<String> { filter.versionChanges() }
+    func allVersionChanges() -> [AsyncStream<String>] { filter.allVersionChanges() }
+}
+
+/// A sync function with a candidate beside it.
+struct ShadowedSyncFunction: SyncFunction {
+    let function: any SyncFunction
+    let shadow: Shadow<SyncVerdict>
+    var pluginName: String { function.pluginName }
+    var version: String { function.version }
+
+    func assign(_ requests: [SyncRequest], _ context: PolicyContext) async -> [SyncVerdict] {
+        let version = shadow.serving()
+        let verdicts = await function.assign(requests, context)
+        shadow.compare(requests, verdicts, version, context)
+        return verdicts
+    }
+
+    func versionChanges() -> AsyncStream<String> { function.versionChanges() }
+}

@@ -1,0 +1,246 @@
+import Documents
+import Glibc
+import Interfaces
+import LuaRuntime
+import Synchronization
+import Testing
+
+@testable import PluginHost
+
+/// A candidate is asked the same as the plugin that serves, and has no say.
+@Suite(.timeLimit(.minutes(10)))
+struct ShadowTests {
+    private static let place = "replicator hub push_filter"
+
+    /// The filter `old` with `new` beside it.
+    private func shadowed(_ host: PluginHost) throws -> any DocumentFilter {
+        try host.shadowed(try host.filter("old"), hook: .pushFilter, by: "new", usedBy: Self.place)
+    }
+
+    private func counted(_ host: PluginHost) async throws -> PluginStatus.Shadow {
+        await host.shadowsDrained()
+        let shadows = try #require(host.status("new")?.shadows)
+        #expect(shadows.count == 1)
+        return try #require(shadows.first)
+    }
+
+    @Test func onlyTheFirstCountsAndDifferencesAreCounted() async throws {
+        let folder = Folder()
+        folder.write("old.lua", passes("doc.n > 1"))
+        folder.write("new.lua", passes("doc.n > 2"))
+        try await withHost(folder.path) { host, _ in
+            let alone = try host.filter("old")
+            let filter = try shadowed(host)
+            #expect(filter.pluginName == "old" && filter.version == alone.version && !filter.changesBodies)
+            let before = try await counted(host)
+            #expect(before.counts == ShadowCounts() && before.since == nil && before.version == nil)
+            let documents = (1...3).map { document("{\"n\":\($0),\"secret\":\"s3cr3t\"}", id: "doc-\($0)") }
+            #expect(await filter.evaluate(documents, push) == [.reject, .pass, .pass])
+            let shadow = try await counted(host)
+            #expect(shadow.place == Self.place && shadow.beside == "old")
+            #expect(shadow.counts.compared == 3 && shadow.counts.same == 2 && shadow.counts.different == 1 && shadow.counts.failed == 0)
+            let difference = try #require(shadow.differences.first)
+            #expect(shadow.differences.count == 1 && difference.id == "doc-2" && difference.outcome == .different)
+            #expect(difference.serving == "passes" && difference.candidate == "rejected" && difference.collection == "\(CollectionName.default)")
+            #expect(!"\(shadow)".contains("s3cr3t"))
+            #expect(shadow.version == host.status("new")?.version && shadow.servingVersion == host.status("old")?.version)
+            #expect(host.status("new")?.usedBy == ["\(Self.place) shadow"] && host.status("old")?.shadows == [])
+        }
+    }
+
+    /// Errors and time-outs of the candidate are its own.
+    @Test func failuresHoldNothing() async throws {
+        let folder = Folder()
+        folder.write("old.lua", passes("true"))
+        folder.write("new.lua", "return { push_filter = function(doc)\n  if doc.loop then while true do end end\n  error('broken')\nend }\n")
+        try await withHost(folder.path) { host, events in
+            let filter = try shadowed(host)
+            let documents = [document("{\"loop\":true}")] + (0..<120).map { document("{\"n\":\($0)}") }
+            #expect(await filter.evaluate(documents, push) == documents.map { _ in .pass })
+            let shadow = try await counted(host)
+            #expect(shadow.counts.failed == 121 && shadow.counts.compared == 121 && shadow.counts.different == 0)
+            // Each failure once: the rest is the same one.
+            #expect(shadow.differences.contains { $0.candidate.hasPrefix("plugin_timeout: new.lua:2:") && $0.serving == "passes" }, "\(shadow)")
+            #expect(shadow.differences.contains { $0.candidate == "plugin_error: new.lua:3: broken" } && shadow.differences.count == 3, "\(shadow)")
+            // It is spared as a serving one is, and nobody is told that something is held.
+            let status = try #require(host.status("new"))
+            #expect(status.notAsked > 0 && status.state == .active && status.failing.isEmpty)
+            #expect(host.status("old")?.errors == 0 && host.status("old")?.notAsked == 0)
+            #expect(await filter.evaluate(documents, push) == documents.map { _ in .pass })
+            folder.save("old.lua", passes("doc.loop"))
+            try await events.reloaded("old")
+            let isTold = events.seen.contains { if case .failing = $0 { true } else { false } }
+            #expect(!isTold)
+        }
+    }
+
+    /// A plugin that serves and one that does not may be the same, with other parameters: their breakers are not.
+    @Test func theSamePluginMayBeItsOwnCandidate() async throws {
+        let folder = Folder()
+        folder.write("new.lua", "return { params = { most = { type = 'integer', default = 9 } },\n  push_filter = function(doc, ctx)\n    if ctx.params.most == 0 then error('none') end\n    return doc.n <= ctx.params.most\n  end }\n")
+        try await withHost(folder.path) { host, _ in
+            let filter = try host.shadowed(
+                try host.filter("new"), hook: .pushFilter, by: "new", params: .members([("most", .integer(0))]), usedBy: Self.place)
+            let documents = (0..<100).map { _ in document("{\"n\":1}") }
+            #expect(await filter.evaluate(documents, push) == documents.map { _ in .pass })
+            #expect(try await counted(host).counts.failed == 100)
+            #expect(await filter.evaluate(documents, push) == documents.map { _ in .pass })
+        }
+    }
+
+    private final class Gate: PluginServices {
+        let isOpen = Atomic<Bool>(false)
+        func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {
+            while !isOpen.load(ordering: .acquiring) { usleep(1_000) }
+            return .missing
+        }
+    }
+
+    /// It has a worker that stands still, and the answers come all the same.
+    @Test func nobodyWaitsForIt() async throws {
+        let folder = Folder()
+        folder.write("old.lua", passes("doc.n > 1"))
+        folder.write("new.lua", passes("nightjar.state.x == nil"))
+        let gate = Gate()
+        try await withHost(folder.path, services: gate) { host, _ in
+            let filter = try shadowed(host)
+            for _ in 0..<20 { #expect(await filter.judge("{\"n\":1}", "{\"n\":2}") == [.reject, .pass]) }
+            #expect(host.status("new")?.shadows.map(\.counts) == [ShadowCounts()])
+            gate.isOpen.store(true, ordering: .releasing)
+            let shadow = try await counted(host)
+            #expect(shadow.counts.compared == 40 && shadow.counts.different == 20 && shadow.counts.skipped == 0)
+        }
+    }
+
+    @Test func whatFindsNoRoomIsSkippedAndCounted() async throws {
+        let folder = Folder()
+        folder.write("old.lua", passes("true"))
+        folder.write("new.lua", passes("doc.n % 2 == 0"))
+        try await withHost(folder.path) { host, _ in
+            let filter = try shadowed(host)
+            let documents = (0..<ShadowLimits.waiting + 500).map { document("{\"n\":\($0)}", id: "doc-\($0)") }
+            #expect(await filter.evaluate(documents, push) == documents.map { _ in .pass })
+            var shadow = try await counted(host)
+            #expect(shadow.counts.compared == 1_000 && shadow.counts.different == 500 && shadow.counts.skipped == 500)
+            // The last ones are shown.
+            #expect(shadow.differences.count == ShadowTally.shown && shadow.differences.first?.id == "doc-999")
+            // There is room again, except for what is larger than all of it.
+            let large = document("{\"n\":1,\"text\":\"\(String(repeating: "x", count: ShadowLimits.waitingBytes))\"}")
+            #expect(await filter.evaluate([document("{\"n\":2}"), large], push) == [.pass, .pass])
+            shadow = try await counted(host)
+            #expect(shadow.counts.compared == 1_001 && shadow.counts.skipped == 501)
+        }
+    }
+
+    @Test func eachVersionOfEitherIsCountedAnew() async throws {
+        let folder = Folder()
+        folder.write("old.lua", passes("doc.n > 1"))
+        folder.write("new.lua", passes("doc.n > 2"))
+        try await withHost(folder.path) { host, events in
+            let filter = try shadowed(host)
+            _ = await filter.judge("{\"n\":2}", "{\"n\":3}")
+            let first = try await counted(host)
+            #expect(first.counts.different == 1 && first.counts.same == 1)
+            folder.save("new.lua", passes("doc.n >= 2"))
+            try await events.reloaded("new")
+            #expect(await filter.judge("{\"n\":1}", "{\"n\":2}") == [.reject, .pass])
+            let second = try await counted(host)
+            #expect(second.counts.same == 2 && second.counts.different == 0 && second.differences.isEmpty && second.version != first.version)
+            #expect(second.total.compared == 4 && second.total.different == 1)
+            folder.save("old.lua", passes("doc.n > 5"))
+            try await events.reloaded("old")
+            #expect(await filter.judge("{\"n\":2}") == [.reject])
+            let third = try await counted(host)
+            #expect(third.counts.compared == 1 && third.differences.first?.serving == "rejected" && third.differences.first?.candidate == "passes")
+            #expect(third.version == second.version && third.servingVersion == host.status("old")?.version)
+            // A candidate whose file is gone or wrong goes on as it was.
+            folder.save("new.lua", "return {}")
+            try await events.refused("new")
+            _ = await filter.judge("{\"n\":2}")
+            #expect(try await counted(host).counts.compared == 2)
+        }
+    }
+
+    @Test func collectionsOfAPlaceAreCountedTogether() async throws {
+        let folder = Folder()
+        folder.write("old.lua", passes("true"))
+        folder.write("new.lua", passes("false"))
+        try await withHost(folder.path) { host, _ in
+            let filters = [try shadowed(host), try shadowed(host)]
+            for filter in filters { _ = await filter.judge("{}") }
+            #expect(try await counted(host).counts.different == 2)
+            #expect(throws: PluginError.self) { try host.shadowed(filters[0], hook: .pushFilter, by: "newer", usedBy: Self.place) }
+        }
+    }
+
+    @Test func itIsForgottenWithItsPlace() async throws {
+        let folder = Folder()
+        folder.write("old.lua", passes("true"))
+        folder.write("new.lua", passes("false"))
+        try await withHost(folder.path) { host, _ in
+            do {
+                let filter = try shadowed(host)
+                _ = await filter.judge("{}")
+                _ = try await counted(host)
+            }
+            #expect(host.status("new")?.shadows == [] && host.status("new")?.usedBy == [])
+        }
+    }
+
+    @Test func syncFunctionsDifferInWhatTheyAssign() async throws {
+        let folder = Folder()
+        folder.write("old.lua", """
+            return { sync = function(doc)
+              if doc.refused then require_user("ben") end
+              channel(doc.channels or "a")
+              access("anna", "a")
+              expiry(100)
+            end }
+            """)
+        folder.write("new.lua", """
+            return { sync = function(doc)
+              if doc.refused or doc.odd then require_role("writer") end
+              channel(doc.turned or doc.channels or "a")
+              access("anna", doc.granted or "a")
+              if not doc.lasting then expiry(130) end
+            end }
+            """)
+        try await withHost(folder.path) { host, _ in
+            let place = "listener edge sync"
+            let function = try host.shadowed(try host.syncFunction(plugin: "old", usedBy: place), by: "new", usedBy: place)
+            func request(_ json: String, _ id: String) -> SyncRequest {
+                SyncRequest(document: document(json, id: id), old: nil, caller: SyncCaller(name: "anna"))
+            }
+            let requests = [
+                request("{}", "same"), request("{\"refused\":true}", "refused"), request("{\"odd\":true}", "odd"),
+                request("{\"channels\":[\"b\",\"c\"],\"turned\":[\"c\",\"b\"]}", "turned"), request("{\"turned\":\"d\",\"granted\":\"e\"}", "moved"),
+                request("{\"lasting\":true}", "lasting"),
+            ]
+            let verdicts = await function.assign(requests, push)
+            #expect(verdicts.count == 6 && verdicts[1] == .rejected(reason: "wrong user"))
+            let shadow = try await counted(host)
+            #expect(shadow.counts.same == 3 && shadow.counts.different == 3 && shadow.counts.failed == 0, "\(shadow)")
+            let differences = Dictionary(uniqueKeysWithValues: shadow.differences.map { ($0.id, $0) })
+            #expect(differences["odd"]?.serving == "accepted" && differences["odd"]?.candidate.hasPrefix("rejected: ") == true)
+            #expect(differences["moved"]?.serving == "channels: a; access of anna: a")
+            #expect(differences["moved"]?.candidate == "channels: d; access of anna: e")
+            #expect(differences["lasting"]?.serving.hasPrefix("expires at ") == true && differences["lasting"]?.candidate == "never expires")
+        }
+    }
+
+    /// Where nobody is in channels only the write itself counts.
+    @Test func aValidationIsComparedByWhatItTakes() async throws {
+        let folder = Folder()
+        folder.write("old.lua", "return { sync = function(doc) channel('a') end }")
+        folder.write("new.lua", "return { sync = function(doc) channel('b'); if doc.odd then require_admin() end end }")
+        try await withHost(folder.path) { host, _ in
+            let place = "database main validate"
+            let function = try host.shadowed(
+                try host.syncFunction(plugin: "old", usedBy: place), by: "new", usedBy: place, comparesAssignments: false)
+            let caller = SyncCaller(name: "anna")
+            _ = await function.assign(["{}", "{\"odd\":true}"].map { SyncRequest(document: document($0), old: nil, caller: caller) }, push)
+            let shadow = try await counted(host)
+            #expect(shadow.counts.same == 1 && shadow.counts.different == 1)
+        }
+    }
+}
