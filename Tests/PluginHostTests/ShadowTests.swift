@@ -45,6 +45,7 @@ struct ShadowTests {
             #expect(!"\(shadow)".contains("s3cr3t"))
             #expect(shadow.version == host.status("new")?.version && shadow.servingVersion == host.status("old")?.version)
             #expect(host.status("new")?.usedBy == ["\(Self.place) shadow"] && host.status("old")?.shadows == [])
+            #expect(host.status("new")?.isOnlyShadow == true && host.status("old")?.isOnlyShadow == false)
         }
     }
 
@@ -84,6 +85,7 @@ struct ShadowTests {
             let documents = (0..<100).map { _ in document("{\"n\":1}") }
             #expect(await filter.evaluate(documents, push) == documents.map { _ in .pass })
             #expect(try await counted(host).counts.failed == 100)
+            #expect(host.status("new")?.isOnlyShadow == false)
             #expect(await filter.evaluate(documents, push) == documents.map { _ in .pass })
         }
     }

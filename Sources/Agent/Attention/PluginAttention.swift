@@ -8,11 +8,14 @@ extension Agent {
         for plugin in plugins?.status() ?? [] where !plugin.usedBy.isEmpty {
             let subject = "plugin \(plugin.name)"
             if let refused = plugin.refused {
-                list.append(
-                    plugin.version == nil
-                        ? Attention(.pluginUnavailable, subject, refused.error, remedy: "mend the file: what it should judge is held until then")
-                        : Attention(
-                            .pluginRefused, subject, "the changed version is refused and the version before serves: \(refused.error)", remedy: "mend the file"))
+                let (kind, message, remedy) = if plugin.version != nil {
+                    (AttentionKind.pluginRefused, "the changed version is refused and the version before serves: \(refused.error)", "mend the file")
+                } else if plugin.isOnlyShadow {
+                    (.pluginRefused, "it is a shadow, and nothing is compared with it: \(refused.error)", "mend the file: nothing is held")
+                } else {
+                    (.pluginUnavailable, refused.error, "mend the file: what it should judge is held until then")
+                }
+                list.append(Attention(kind, subject, message, remedy: remedy))
             }
             for problem in plugin.parameterProblems {
                 // A start has no last text.

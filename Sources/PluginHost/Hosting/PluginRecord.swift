@@ -188,7 +188,8 @@ final class PluginRecord: Sendable {
             parameterProblems: fields.uses.values.flatMap { use in
                 use.fileProblems.sorted { $0.key < $1.key }.map { "\(use.usedBy): \($0.value)" }
             }.sorted(),
-            shadows: Self.shadows(fields.uses.values), lastFailure: counts.lastFailure)
+            shadows: Self.shadows(fields.uses.values),
+            isOnlyShadow: !fields.uses.isEmpty && fields.uses.values.allSatisfy { $0.shadow != nil }, lastFailure: counts.lastFailure)
     }
 }
 
