@@ -20,6 +20,9 @@ var acrossRooms: [SwiftSetting] {
 // Rooms in which nothing is hot: there what is small is better than what is fast.
 let small: [SwiftSetting] = strict + (Context.environment["NIGHTJAR_RELEASE"] == nil ? [] : [.unsafeFlags(["-Osize"], .when(configuration: .release))])
 
+// Rooms in which tests spend their time: Tests/run has them optimised, with all assertions (NIGHTJAR_TESTS=1, for the reason given above).
+let hot: [SwiftSetting] = strict + (Context.environment["NIGHTJAR_TESTS"] == nil ? [] : [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))])
+
 let package = Package(
     name: "nightjar",
     products: [
@@ -45,21 +48,21 @@ let package = Package(
         .systemLibrary(name: "CSystemLua", path: "Sources/System/CSystemLua", pkgConfig: "lua5.4", providers: [.apt(["liblua5.4-dev"])]),
 
         // Values and parts that know nothing of each other.
-        .target(name: "Encodings", swiftSettings: strict),
-        .target(name: "Digests", dependencies: ["COpenSSL", "Encodings"], swiftSettings: strict),
-        .target(name: "Documents", dependencies: ["Digests", "Encodings"], swiftSettings: strict),
+        .target(name: "Encodings", swiftSettings: hot),
+        .target(name: "Digests", dependencies: ["COpenSSL", "Encodings"], swiftSettings: hot),
+        .target(name: "Documents", dependencies: ["Digests", "Encodings"], swiftSettings: hot),
         .target(name: "Selectors", dependencies: ["Documents"], swiftSettings: strict),
-        .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: strict),
-        .target(name: "BLIP", dependencies: ["CZlib", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+        .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: hot),
+        .target(name: "BLIP", dependencies: ["CZlib", "Encodings", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: hot),
         .target(name: "CLua", dependencies: ["CSystemLua"], cSettings: [.unsafeFlags(["-O2", "-fno-plt"])]),
-        .target(name: "LuaRuntime", dependencies: ["CLua", "Encodings", "Environment"], swiftSettings: strict),
+        .target(name: "LuaRuntime", dependencies: ["CLua", "Encodings", "Environment"], swiftSettings: hot),
         .target(name: "AgentConfiguration", dependencies: ["CYAML", "Encodings"], swiftSettings: small),
-        .target(name: "Environment", swiftSettings: strict),
+        .target(name: "Environment", swiftSettings: hot),
 
         // What several rooms say to each other: policies, transports, errors.
         .target(
             name: "Interfaces", dependencies: ["Documents", "Environment", .product(name: "NIOCore", package: "swift-nio")],
-            swiftSettings: strict),
+            swiftSettings: hot),
 
         // Replication over an application's own transport.
         .target(
@@ -67,7 +70,7 @@ let package = Package(
             swiftSettings: strict),
 
         // The store and the protocol.
-        .target(name: "DocumentStore", dependencies: ["Documents", "Digests", "Encodings", "Environment", "Selectors", "SQLite"], swiftSettings: strict),
+        .target(name: "DocumentStore", dependencies: ["Documents", "Digests", "Encodings", "Environment", "Selectors", "SQLite"], swiftSettings: hot),
         .target(
             name: "Replication",
             dependencies: [
@@ -75,7 +78,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
-            swiftSettings: strict
+            swiftSettings: hot
         ),
 
         // The edges.
@@ -88,7 +91,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
-            swiftSettings: strict
+            swiftSettings: hot
         ),
         .target(
             name: "CouchDBServer",
@@ -100,7 +103,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
-            name: "TLS", dependencies: ["COpenSSL", "Digests", "Encodings", "Environment", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: strict),
+            name: "TLS", dependencies: ["COpenSSL", "Digests", "Encodings", "Environment", .product(name: "NIOCore", package: "swift-nio")], swiftSettings: hot),
         // The local network, by the Avahi of the system.
         .target(
             name: "Discovery",
@@ -118,7 +121,7 @@ let package = Package(
                 "LuaRuntime", "Interfaces", "Encodings", "Environment", "Documents", "Digests",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: strict
+            swiftSettings: hot
         ),
         .target(
             name: "Transport",
@@ -129,7 +132,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
-            swiftSettings: strict
+            swiftSettings: hot
         ),
 
         // Wiring.
@@ -178,7 +181,7 @@ let package = Package(
         ),
 
         // Tests beside each room, and of the house as a whole.
-        .target(name: "TestRandomness", path: "Tests/TestRandomness", swiftSettings: strict),
+        .target(name: "TestRandomness", path: "Tests/TestRandomness", swiftSettings: hot),
         .testTarget(name: "EncodingsTests", dependencies: ["Encodings"], swiftSettings: strict),
         .testTarget(name: "DigestsTests", dependencies: ["Digests", "Encodings"], swiftSettings: strict),
         .testTarget(name: "DocumentsTests", dependencies: ["TestRandomness", "Documents", "Digests"], swiftSettings: strict),
@@ -263,7 +266,7 @@ let package = Package(
                 "TestRandomness", "Environment", "CSQLite", "Documents", "DocumentStore", "Interfaces", "Replication",
                 .product(name: "Logging", package: "swift-log"), .product(name: "NIOCore", package: "swift-nio"),
             ],
-            path: "Tests/SimulationSupport", swiftSettings: strict),
+            path: "Tests/SimulationSupport", swiftSettings: hot),
         .testTarget(
             name: "SimulationTests", dependencies: ["SimulationSupport", "Environment", "DocumentStore", "Documents"],
             swiftSettings: strict),

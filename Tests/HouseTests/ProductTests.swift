@@ -15,13 +15,16 @@ struct ProductTests {
     private static var builds: Bool { getenv("NIGHTJAR_IMPORT") != nil }
 
     @discardableResult
-    private func run(_ program: String, _ arguments: String...) async throws -> Subprocess.Outcome {
-        try await Subprocess.run("/usr/bin/env", [program] + arguments, folder: folder.path, within: Self.patience)
+    private func run(_ arguments: String...) async throws -> Subprocess.Outcome { try await outcome(arguments) }
+
+    private func succeeds(_ arguments: String...) async throws {
+        let outcome = try await outcome(arguments)
+        guard outcome.status == 0 else { throw SupportError("\(arguments.joined(separator: " ")): \(outcome)") }
     }
 
-    private func succeeds(_ program: String, _ arguments: String...) async throws {
-        let outcome = try await Subprocess.run("/usr/bin/env", [program] + arguments, folder: folder.path, within: Self.patience)
-        guard outcome.status == 0 else { throw SupportError("\(program) \(arguments.joined(separator: " ")): \(outcome)") }
+    /// Without the variable of Tests/run, which gives targets an unsafe flag.
+    private func outcome(_ arguments: [String]) async throws -> Subprocess.Outcome {
+        try await Subprocess.run("/usr/bin/env", ["-u", "NIGHTJAR_TESTS"] + arguments, folder: folder.path, within: Self.patience)
     }
 
     /// This tree with a version, as a repository that a package can name.
