@@ -1,4 +1,4 @@
-// When the peer is told how much of its messages came (blip.md).
+// When the peer's messages are acknowledged (blip.md).
 extension BLIPConnection {
     func mayAcknowledge(_ partial: PartialMessage) -> Bool {
         guard acknowledgesReceived else { return false }
@@ -6,7 +6,7 @@ extension BLIPConnection {
         return !incomingStreams.isBeyondWindow(token)
     }
 
-    /// Queues the acknowledgement of a message that grew if it is due, or withdraws it.
+    /// Queues the acknowledgement of a message that grew, if it is due; withdraws a queued one that is to be withheld.
     mutating func noteAcknowledgement(_ partial: inout PartialMessage, _ key: MessageKey) {
         if partial.acknowledgementIsDue {
             guard partial.stream != nil, !mayAcknowledge(partial) else { return }
@@ -18,7 +18,7 @@ extension BLIPConnection {
         }
     }
 
-    /// The owner consumed or abandoned a reply.
+    /// The owner consumed part of a reply, or abandoned it.
     mutating func acknowledgeIfDue(replyTo number: UInt64) {
         guard var partial = unfinishedReplies.removeValue(forKey: number) else { return }
         noteAcknowledgement(&partial, MessageKey(number: number, isReply: true))

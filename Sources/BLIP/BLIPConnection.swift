@@ -1,14 +1,14 @@
 public import NIOCore
 
-/// One BLIP 3 connection, without its socket: frames in, events out; messages in, frames out. It does nothing by itself
-/// and knows no clock; the owner calls it from one place (an event loop).
+/// One BLIP 3 connection without its socket: frames in and events out, messages in and frames out. It never acts on its own and has no clock; the
+/// owner calls it from a single place (an event loop).
 ///
-/// After ``receive(_:room:into:)`` and after sending, take frames with ``nextFrame(_:)`` until it gives nil. After an error close
-/// the WebSocket with the error's `closeCode` and call ``fail()``.
+/// After ``receive(_:room:into:)`` and after sending, call ``nextFrame(_:)`` until it returns nil. After an error, close the WebSocket with the
+/// error's `closeCode` and call ``fail()``.
 ///
-/// Long messages are held back by acknowledgements (``acknowledgesReceived``), short ones are not: an owner that gets too
-/// many requests (``unansweredRequests``), owes too much (``queuedReplyBytes``) or holds too much (``bufferedBytes``) must stop
-/// reading from its socket.
+/// Only long messages are subject to flow control by acknowledgements (``acknowledgesReceived``); short ones are not. An owner that has too many
+/// unanswered requests (``unansweredRequests``), too many queued reply bytes (``queuedReplyBytes``) or too much buffered (``bufferedBytes``) must
+/// stop reading from its socket.
 public struct BLIPConnection: ~Copyable, Sendable {
     let limits: BLIPLimits
     var isFailed = false
@@ -19,11 +19,11 @@ public struct BLIPConnection: ~Copyable, Sendable {
     var checksumOut = RunningChecksum()
     var nextRequestNumber: UInt64 = 1
     var nextToken: UInt64 = 0
-    /// Messages that have begun and not ended, and what the peer has of them.
+    /// Messages that are partly sent, and how much of each the peer has acknowledged.
     var flows: [MessageKey: Flow] = [:]
-    /// Messages of the peer to acknowledge; each is unfinished, and none is here twice.
+    /// Messages from the peer that are due an acknowledgement. Each is unfinished, and none appears twice.
     var dueAcknowledgements = CircularBuffer<MessageKey>()
-    /// What a frame is compressed from; kept to save allocations.
+    /// Scratch buffer for uncompressed frame data, kept to save allocations.
     var plainScratch = ByteBuffer()
     var outgoingStreams: OutgoingStreams
 
@@ -35,69 +35,70 @@ public struct BLIPConnection: ~Copyable, Sendable {
     var unfinishedReplies: [UInt64: PartialMessage] = [:]
     /// Bytes in all unfinished messages.
     var unfinishedBytes = 0
-    /// Memory taken for them.
+    /// Memory allocated for the unfinished messages, in bytes.
     var unfinishedCapacity = 0
-    /// Requests up to this length need no look at their profile.
+    /// Shortest limit of any profile: a request up to this length is accepted without looking at its profile.
     let smallestMessageLimit: Int
-    /// Replies that are told as they come, their requests included.
+    /// Replies delivered to the owner as they arrive, from the moment their request is queued.
     var incomingStreams: IncomingStreams
-    /// Requests sent completely, by number, until their reply is complete.
+    /// Requests that are sent completely and whose reply is not complete yet, by number.
     var awaited: [UInt64: RequestToken] = [:]
-    /// Complete requests of the peer that want a reply; the value tells whether they are urgent.
+    /// Complete requests from the peer that expect a reply; the value says whether the request is urgent.
     var unanswered: [UInt64: Bool] = [:]
-    /// Where a compressed frame is inflated to; kept to save allocations.
+    /// Scratch buffer for inflated frame data, kept to save allocations.
     var inflatedScratch = ByteBuffer()
-    /// Bytes that the frame at hand may still become.
+    /// Bytes to which the current frame may still inflate.
     var inflateRoom = Int.max
     var suspendedFrame: SuspendedFrame?
-    /// It is gone on with just now.
+    /// The suspended frame that is being resumed at the moment.
     var resumedFrame: SuspendedFrame?
 
-    /// Bytes of messages queued and not yet put into frames, before compression; those that wait for acknowledgements count.
+    /// Bytes of queued messages that are not in a frame yet, before compression, including messages that wait for acknowledgements.
     public internal(set) var queuedBytes = 0
-    /// What those messages take beside these bytes.
+    /// Memory that those messages take beyond ``queuedBytes``.
     var spentBytes = 0
-    /// Bytes of frames taken so far, after inflation.
+    /// Bytes of frame data processed so far, after inflation.
     public internal(set) var takenBytes = 0
     #if DEBUG
-    /// Bytes of unfinished messages that were copied so far, because their memory had to grow or was shared. For tests: it stays below
-    /// twice ``takenBytes``, however many frames a message has.
+    /// Bytes of unfinished messages copied so far because their memory had to grow or was shared. For tests: it stays below twice ``takenBytes``,
+    /// however many frames a message has.
     package internal(set) var copiedBytes = 0
     #endif
-    /// Those of them that are replies: what the peer has asked for and not taken.
+    /// The part of ``queuedBytes`` that is replies: what the peer has requested and not read yet.
     public internal(set) var queuedReplyBytes = 0
-    /// Requests queued whose last frame was not produced yet.
+    /// Queued requests whose last frame has not been produced yet.
     public internal(set) var queuedRequests = 0
     private var queuedTokens = 0
 
-    /// Whether incoming data is acknowledged. While false, acknowledgements are withheld and the peer stops each long message
-    /// at its window (128 kB); setting it true sends those due.
+    /// Whether incoming data is acknowledged. While false, acknowledgements are withheld and the peer stops each long message at its window (128 kB).
+    /// Setting it to true sends the acknowledgements that are due.
     public var acknowledgesReceived = true {
         didSet {
             if acknowledgesReceived && !oldValue { collectDueAcknowledgements() }
         }
     }
 
-    /// While false, new messages are sent plain even if they ask for compression, unless the memory for it is taken already.
+    /// While false, new messages are sent uncompressed even if they ask for compression, unless the memory for it is already allocated.
     public var allowsCompression = true
 
-    /// What the first compressed frame will take, in bytes; 0 once it is taken.
+    /// Memory that the first compressed frame will allocate, in bytes; 0 once it is allocated.
     public var compressionBytes: Int { deflater.exists ? 0 : deflater.bytes }
 
-    /// How much memory compression takes. Changes have no effect once it is taken, with the first compressed frame.
+    /// How much memory compression takes. Changes have no effect after the first compressed frame has allocated it.
     public var deflaterSize: DeflaterSize {
         get { deflater.size }
         set { deflater.size = newValue }
     }
 
-    /// - Parameter compressionLevel: 1 to 9, 1 to 3 the same and much faster; 0 sends everything plain, whatever messages ask for.
+    /// - Parameter compressionLevel: 1 to 9; levels 1 to 3 are equivalent and much faster. 0 sends everything uncompressed, whatever messages ask
+    ///   for.
     public init(limits: BLIPLimits = .init(), compressionLevel: Int32 = 6) {
         var limits = limits
         limits.maximumFrame = min(max(limits.maximumFrame, BLIPLimits.smallestFrame), BLIPLimits.largestFrame)
         limits.maximumFrameBeforeUrgent = min(max(limits.maximumFrameBeforeUrgent, BLIPLimits.smallestFrame), limits.maximumFrame)
         limits.maximumProperties = min(max(limits.maximumProperties, 0), Int(UInt32.max))
         limits.sendWindow = max(limits.sendWindow, 1)
-        // Room for sums.
+        // Keeps sums of these limits from overflowing.
         limits.maximumInflatedFrame = min(max(limits.maximumInflatedFrame, 0), Int.max >> 1)
         limits.maximumUnfinishedBytes = min(max(limits.maximumUnfinishedBytes, 0), Int.max >> 1)
         self.limits = limits
@@ -107,55 +108,55 @@ public struct BLIPConnection: ~Copyable, Sendable {
         deflater = Deflater(level: compressionLevel)
     }
 
-    /// Whether ``nextFrame(_:)`` would give a frame.
+    /// Whether ``nextFrame(_:)`` would return a frame.
     public var hasPendingOutput: Bool { !isFailed && !(dueAcknowledgements.isEmpty && outbox.isEmpty) }
 
-    /// Requests of ours that await a reply, those still queued included.
+    /// Our requests that await a reply, including those still queued.
     public var awaitedReplies: Int { awaited.count + queuedTokens }
 
-    /// Complete requests of the peer that were not answered yet.
+    /// Complete requests from the peer that have not been answered yet.
     public var unansweredRequests: Int { unanswered.count }
 
-    /// Memory held for the peer, in bytes: messages unfinished, streamed bytes not consumed, messages queued, table entries, and
-    /// zlib's state once there was something compressed. Messages told to the owner are its own.
+    /// Memory held on behalf of the peer, in bytes: unfinished messages, streamed bytes not consumed, queued messages, table entries, and zlib's
+    /// state once compression has been used. Messages delivered to the owner are not included.
     public var bufferedBytes: Int { messageBytes + inflater.heldBytes + spareBytes }
 
-    /// Of ``bufferedBytes``, messages and table entries: what goes away when messages are ended, read or answered.
+    /// The part of ``bufferedBytes`` that goes away when messages are completed, read or answered: messages and table entries.
     public var messageBytes: Int {
         let entries = unfinishedRequests.count + unfinishedReplies.count + outbox.count + flows.count
         return unfinishedCapacity + incomingStreams.unconsumedBytes + queuedBytes + spentBytes
             + entries * Self.bytesPerEntry + (unanswered.count + awaited.count) * Self.bytesPerNumber
     }
 
-    /// Of ``bufferedBytes``, what ``trim()`` gives back.
+    /// The part of ``bufferedBytes`` that ``trim()`` releases.
     public var spareBytes: Int { deflater.heldBytes + inflatedScratch.storageCapacity + plainScratch.storageCapacity }
 
-    /// Lets go of zlib's state for sending and of what was used in between. The next compressed frame begins it anew: it refers to nothing
-    /// that was sent before, and any receiver can read on.
+    /// Releases zlib's state for sending and the scratch buffers. The next compressed frame starts with a fresh state. It refers to nothing that was
+    /// sent before, so any receiver can continue.
     public mutating func trim() {
         deflater.release()
         (inflatedScratch, plainScratch) = (ByteBuffer(), ByteBuffer())
     }
 
-    /// What a message under way costs beside its bytes.
+    /// Cost of a message under way beyond its bytes.
     private static let bytesPerEntry = 256
     private static let bytesPerNumber = 32
 
-    /// Bytes told as `.replyBytes` that were not consumed.
+    /// Bytes delivered as `.replyBytes` and not consumed yet.
     public var unconsumedBytes: Int { incomingStreams.unconsumedBytes }
 
-    /// Whether the owner should give no more frames to ``receive(_:room:into:)``, and not read, until it has consumed some: a streamed
-    /// reply has more than four times `BLIPLimits.streamWindow` unconsumed. Acknowledgements count bytes as transmitted, so they
-    /// hold back data that compresses well only late. Check after each frame: one may grow to `maximumInflatedFrame`.
+    /// Whether the owner should stop reading, and pass no more frames to ``receive(_:room:into:)``, until it has consumed some data: a streamed reply
+    /// has more than four times `BLIPLimits.streamWindow` unconsumed. Acknowledgements count bytes as transmitted, so they slow down highly
+    /// compressible data too late. Check after each frame, because one frame can inflate to `maximumInflatedFrame`.
     public var shouldPauseReading: Bool { incomingStreams.isCrowded }
 
-    /// Queues a request. The token comes back with `.reply`. Nil if no reply is wanted, or if the connection has failed.
+    /// Queues a request. The token comes back with `.reply`; it is nil if no reply is wanted or the connection has failed.
     ///
-    /// With `streamsReply` a success, however short, is told as `.replyBegan`, `.replyBytes` (none or more) and `.replyEnded`;
-    /// an error is one `.reply`, at most `BLIPLimits.maximumErrorReply` long. There is no bound on the length of a streamed
-    /// reply. The owner says what it has consumed (``consumed(_:bytes:)``). Of a peer that keeps to the protocol no more is
-    /// ever held than `streamWindow` and what 128,000 bytes and one frame, as transmitted, become: 275 KiB if plain. Of any
-    /// other no more than `maximumStreamUnconsumed` and `maximumInflatedFrame`.
+    /// With `streamsReply`, a successful reply of any length is delivered as `.replyBegan`, `.replyBytes` (zero or more) and `.replyEnded`; an error
+    /// is delivered as one `.reply` of at most `BLIPLimits.maximumErrorReply`. The length of a streamed reply is not limited. The owner reports what
+    /// it has consumed (``consumed(_:bytes:)``). For a peer that follows the protocol, at most `streamWindow` plus the inflated size of 128,000
+    /// transmitted bytes and one frame is held: 275 KiB if uncompressed. For any other peer, at most `maximumStreamUnconsumed` and
+    /// `maximumInflatedFrame`.
     @discardableResult
     public mutating func send(_ request: OutgoingRequest, streamsReply: Bool = false) -> RequestToken? {
         guard !isFailed else { return nil }
@@ -182,8 +183,8 @@ public struct BLIPConnection: ~Copyable, Sendable {
         return token
     }
 
-    /// Queues the reply to request `number`. Ignored (false) if that request is unknown, not complete, wants no reply or was
-    /// answered: each would end the connection at the peer. `isUrgent` nil: as the request was.
+    /// Queues the reply to request `number`. Ignored (false) if that request is unknown, incomplete, wants no reply or is already answered: the peer
+    /// would close the connection in each case. `isUrgent` nil means the request's own urgency.
     @discardableResult
     public mutating func reply(to number: UInt64, isUrgent: Bool? = nil, _ reply: OutgoingReply) -> Bool {
         guard !isFailed, let requestWasUrgent = unanswered.removeValue(forKey: number) else { return false }
@@ -205,9 +206,9 @@ public struct BLIPConnection: ~Copyable, Sendable {
         return true
     }
 
-    /// Begins the reply to request `number`; its body is `reply.body`, which may be empty, and what is supplied after. Ask for
-    /// more with ``nextFrame(_:into:)``, which gives `.wantsMore`. Nil where ``reply(to:isUrgent:_:)`` would give false, and for
-    /// an error reply, which is sent whole.
+    /// Starts a streamed reply to request `number`. Its body is `reply.body`, which may be empty, followed by what is supplied later.
+    /// ``nextFrame(_:into:)`` emits `.wantsMore` when more is needed. Nil where ``reply(to:isUrgent:_:)`` would return false, and for an error reply,
+    /// which is sent whole.
     public mutating func reply(to number: UInt64, isUrgent: Bool? = nil, streaming reply: OutgoingReply) -> StreamID? {
         guard !isFailed, reply.error == nil else {
             self.reply(to: number, isUrgent: isUrgent, reply)
@@ -227,9 +228,9 @@ public struct BLIPConnection: ~Copyable, Sendable {
         return id
     }
 
-    /// Adds to a reply begun with ``reply(to:isUrgent:streaming:)``. `isLast` ends it. To keep memory in bounds, answer one
-    /// `.wantsMore` with one piece: then the piece and `BLIPLimits.streamLowWater` is all that waits. Ignored (false) if the
-    /// stream has ended or the connection has failed.
+    /// Appends to a reply started with ``reply(to:isUrgent:streaming:)``; `isLast` completes it. To bound memory, answer each `.wantsMore` with one
+    /// piece: then no more than that piece and `BLIPLimits.streamLowWater` is queued. Ignored (false) if the stream has ended or the connection has
+    /// failed.
     @discardableResult
     public mutating func supply(_ stream: StreamID, _ bytes: ByteBuffer, isLast: Bool) -> Bool {
         guard !isFailed, outgoingStreams.isOpen(stream) else { return false }
@@ -238,12 +239,12 @@ public struct BLIPConnection: ~Copyable, Sendable {
         return true
     }
 
-    /// The source of a streamed reply failed in the middle. BLIP cannot abort a reply: the type of a reply is that of its first
-    /// frame, and a reply that never ends keeps the peer waiting for ever. So it ends here, short, as LiteCore's own does when
-    /// its source fails; what was supplied and not sent is dropped. A receiver of a blob notices by the digest, and fails the
-    /// document. But LiteCore takes that failure for final: its checkpoint passes the document, which is not asked for again
-    /// until it changes. An owner that may serve the blob later should close the connection with 4001 instead (or drop it): that
-    /// is transient to the peer, and the document comes again. Ignored (false) if the stream has ended.
+    /// Call this when the source of a streamed reply fails midway. BLIP cannot abort a reply: its first frame determines the type of a reply, and a
+    /// reply that never ends would leave the peer waiting forever. So the reply is truncated here, as in LiteCore when its source fails, and whatever
+    /// was supplied and not sent is dropped. The receiver of a blob notices the wrong digest and fails the document. LiteCore treats that failure as
+    /// permanent, though: its checkpoint advances past the document, which is not requested again until it changes. An owner that may be able to
+    /// serve the blob later should instead close the connection with 4001 (or drop it): the peer treats that as transient and requests the document
+    /// again. Ignored (false) if the stream has ended.
     @discardableResult
     public mutating func cut(_ stream: StreamID) -> Bool {
         guard !isFailed, outgoingStreams.isOpen(stream) else { return false }
@@ -253,25 +254,25 @@ public struct BLIPConnection: ~Copyable, Sendable {
         return true
     }
 
-    /// The owner is done with `bytes` bytes of a streamed reply. Send what ``nextFrame(_:into:)`` gives after: an acknowledgement
-    /// that was withheld may be due.
+    /// The owner has consumed `bytes` bytes of a streamed reply. Send what ``nextFrame(_:into:)`` returns afterwards: a withheld acknowledgement may
+    /// be due.
     public mutating func consumed(_ token: RequestToken, bytes: Int) {
         guard !isFailed, let number = incomingStreams.consumed(token, bytes: bytes) else { return }
         acknowledgeIfDue(replyTo: number)
     }
 
-    /// The owner wants no more of a streamed reply, begun or not: nothing of it is told from now on, an error neither, and
-    /// ``fail()`` does not give its token. The peer sends it all the same, so it is received, acknowledged and dropped.
+    /// The owner does not want the rest of a streamed reply, whether it has begun or not. Nothing more of it is delivered, not even an error, and
+    /// ``fail()`` does not return its token. The peer still sends all of it, so it is received, acknowledged and dropped.
     public mutating func abandon(_ token: RequestToken) {
         guard !isFailed, let number = incomingStreams.abandon(token) else { return }
         dropUnfinishedReply(number)
         acknowledgeIfDue(replyTo: number)
     }
 
-    /// Takes one WebSocket binary message. Events are appended in order; those appended before an error stand.
+    /// Processes one WebSocket binary message. Events are appended in order; events appended before an error are valid.
     ///
-    /// - Parameter room: bytes that its data may become when it is inflated. Where that is more, the frame is suspended: ``resume(room:into:)``
-    ///   goes on with it, and has to before the next one is taken.
+    /// - Parameter room: the number of bytes to which the frame's data may inflate. A frame that would exceed it is suspended and must be completed
+    ///   with ``resume(room:into:)`` before the next frame is passed in.
     public mutating func receive(_ frame: ByteBuffer, room: Int = .max, into events: inout [BLIPEvent]) throws(BLIPError) {
         guard !isFailed, suspendedFrame == nil else { throw .connectionFailed }
         inflateRoom = room
@@ -283,10 +284,10 @@ public struct BLIPConnection: ~Copyable, Sendable {
         }
     }
 
-    /// A frame of which not everything is inflated yet waits for ``resume(room:into:)``.
+    /// Whether a partly inflated frame waits for ``resume(room:into:)``.
     public var isSuspended: Bool { suspendedFrame != nil }
 
-    /// Goes on with the frame that was suspended.
+    /// Continues with the suspended frame.
     public mutating func resume(room: Int, into events: inout [BLIPEvent]) throws(BLIPError) {
         guard let suspended = suspendedFrame.take() else { return }
         resumedFrame = suspended
@@ -294,14 +295,14 @@ public struct BLIPConnection: ~Copyable, Sendable {
         try receive(suspended.frame, room: room, into: &events)
     }
 
-    /// The next frame to put on the wire; nil when nothing may be sent now: nothing is queued, all of it waits for
+    /// The next frame to put on the wire. Nil when nothing may be sent at the moment: nothing is queued, everything queued waits for
     /// acknowledgements, or the connection has failed.
     public mutating func nextFrame(_ allocator: ByteBufferAllocator = ByteBufferAllocator()) -> ByteBuffer? {
         var completed: RequestToken?
         return produceFrame(allocator, &completed)
     }
 
-    /// The same, and tells of a request whose last frame this is (`.sent`) and of streams to supply (`.wantsMore`).
+    /// Like ``nextFrame(_:)``, and appends `.sent` for a request whose last frame this is and `.wantsMore` for streams to supply.
     public mutating func nextFrame(
         _ allocator: ByteBufferAllocator = ByteBufferAllocator(), into events: inout [BLIPEvent]
     ) -> ByteBuffer? {
@@ -314,8 +315,8 @@ public struct BLIPConnection: ~Copyable, Sendable {
         return frame
     }
 
-    /// The connection is gone: gives all tokens that will never get a reply, in order of sending, and lets go of everything
-    /// queued. Nothing works afterwards.
+    /// The connection is gone. Returns, in sending order, all tokens that will never get a reply, and drops everything queued. The connection is
+    /// unusable afterwards.
     public mutating func fail() -> [RequestToken] {
         isFailed = true
         var tokens: [RequestToken] = Array(awaited.values)
@@ -358,7 +359,7 @@ public struct BLIPConnection: ~Copyable, Sendable {
         if isReply { queuedReplyBytes += bytes }
     }
 
-    /// A request's last frame was produced.
+    /// The last frame of a request was produced.
     mutating func requestEnded(_ message: OutgoingMessage) {
         queuedRequests -= 1
         guard let token = message.token else { return }

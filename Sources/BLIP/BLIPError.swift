@@ -1,25 +1,25 @@
-/// A violation of the protocol by the peer. Fatal: checksum and compression run over the whole connection, so nothing
-/// after it can be trusted. Close the WebSocket with ``closeCode``.
+/// A protocol violation by the peer. Always fatal: checksum and compression state span the whole connection, so nothing after the violation can be
+/// trusted. Close the WebSocket with ``closeCode``.
 public enum BLIPError: Error, Sendable, Equatable {
     /// The frame ends inside a number of its header, or an acknowledgement inside its count.
     case truncatedNumber
     /// A variable-length number does not fit 64 bits (32 for the length of properties).
     case numberOverflow
-    /// A frame too short for its checksum. `length` is what follows the header, in bytes.
+    /// A frame too short to contain its checksum. `length` is the number of bytes after the header.
     case frameTooShort(length: Int)
-    /// The running checksum differs: a frame was lost, changed or computed otherwise.
+    /// The running checksum differs: a frame was lost, altered or checksummed differently.
     case checksumMismatch(expected: UInt32, found: UInt32, message: UInt64)
-    /// The compressed data of a frame cannot be read. `reason` is zlib's.
+    /// The compressed data of a frame is invalid. `reason` comes from zlib.
     case compression(reason: String, message: UInt64)
-    /// A request is out of order: numbers start at 1 and rise by 1.
+    /// A request is out of order: numbers start at 1 and increase by 1.
     case requestNumber(found: UInt64, expected: UInt64)
-    /// A reply to a request that was not sent, not sent completely, or answered already.
+    /// A reply to a request that was never sent, is not sent completely, or is already answered.
     case unexpectedReply(number: UInt64)
     /// The properties of a message are malformed.
     case properties(reason: PropertiesFault, message: UInt64)
     /// A bound of ``BLIPLimits`` was exceeded; `limit` is the name of its property.
     case limitExceeded(_ limit: String, value: Int, maximum: Int)
-    /// The connection had ended before: by an earlier error or by `fail()`.
+    /// The connection had already ended, by an earlier error or by `fail()`.
     case connectionFailed
 
     public enum PropertiesFault: String, Sendable, Equatable {

@@ -12,9 +12,9 @@ public struct BLIPFlags: OptionSet, Sendable {
 
 /// A request to send.
 public struct OutgoingRequest: Sendable {
-    /// Name of the request, sent as property `Profile` unless empty. Ends at its first NUL, if any.
+    /// Name of the request, sent as property `Profile` unless empty. Truncated at its first NUL, if any.
     public var profile: String
-    /// The other properties; a `Profile` among them is not sent.
+    /// All other properties; a `Profile` among them is not sent.
     public var properties: BLIPProperties
     public var body: ByteBuffer
     public var isCompressed: Bool
@@ -35,24 +35,24 @@ public struct OutgoingRequest: Sendable {
     }
 }
 
-/// A complete request of the peer.
+/// A complete request from the peer.
 public struct IncomingRequest: Sendable {
-    /// To be given to `BLIPConnection.reply(to:)`.
+    /// Pass it to `BLIPConnection.reply(to:)`.
     public var number: UInt64
     /// Property `Profile`; empty if the request has none (answer `BLIP`/404).
     public var profile: String
     /// The properties without `Profile`.
     public var properties: BLIPProperties
     public var body: ByteBuffer
-    /// Must not be answered; the machine ignores replies to it.
+    /// The request must not be answered; the connection ignores replies to it.
     public var isNoReply: Bool
     public var isUrgent: Bool
     /// Whether its first frame was compressed.
     public var isCompressed: Bool
-    /// Whether the request exceeded `BLIPLimits.maximumMessage(of:)` and its body was dropped: `body` is empty then. An owner
-    /// must look here before it takes an empty body for what the peer meant; the answer is `HTTP`/413.
+    /// Whether the request exceeded `BLIPLimits.maximumMessage(of:)` and its body was dropped, leaving `body` empty. An owner must check this before
+    /// it interprets an empty body; the answer is `HTTP`/413.
     public var isTruncated: Bool
-    /// Length of all that the peer sent, in bytes, uncompressed, properties included: what the limits count.
+    /// Length of the whole request as the peer sent it, in bytes, uncompressed, including properties: the length that the limits apply to.
     public var totalBytes: Int
 
     public init(
@@ -71,12 +71,12 @@ public struct IncomingRequest: Sendable {
     }
 }
 
-/// A reply to send. It takes its urgency from the request.
+/// A reply to send. Its urgency is that of the request.
 public struct OutgoingReply: Sendable {
     public var properties: BLIPProperties
     public var body: ByteBuffer
     public var isCompressed: Bool
-    /// Makes it an error reply: `properties` are then preceded by the error's, and the body is its message.
+    /// Makes this an error reply: `properties` then follow the error's own, and the body is the error's message.
     public var error: BLIPErrorReply?
 
     public init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), isCompressed: Bool = false) {
@@ -93,7 +93,7 @@ public struct OutgoingReply: Sendable {
     }
 }
 
-/// An error reply. Domain `HTTP` is the one every client survives; LiteCore takes code 0 for a success.
+/// An error reply. `HTTP` is the only domain that every client tolerates; LiteCore treats code 0 as success.
 public struct BLIPErrorReply: Error, Sendable, Equatable, CustomStringConvertible {
     /// `HTTP`, `BLIP`, `LiteCore` …
     public var domain: String
@@ -106,17 +106,17 @@ public struct BLIPErrorReply: Error, Sendable, Equatable, CustomStringConvertibl
         self.message = message
     }
 
-    /// The answer to an unknown profile, in the exact words LiteCore looks for.
+    /// The answer to an unknown profile, worded exactly as LiteCore expects.
     public static let noHandler = BLIPErrorReply(domain: "BLIP", code: 404, message: "no handler for message")
 
     public var description: String { message.isEmpty ? "\(domain)/\(code)" : "\(domain)/\(code) \(message)" }
 }
 
-/// A complete reply of the peer.
+/// A complete reply from the peer.
 public struct IncomingReply: Sendable {
     public var properties: BLIPProperties
     public var body: ByteBuffer
-    /// Set if it is an error reply. A missing domain reads as `BLIP`, a missing or malformed code as 0.
+    /// Set for an error reply. A missing domain is read as `BLIP`, a missing or malformed code as 0.
     public var error: BLIPErrorReply?
 
     public init(properties: BLIPProperties = [:], body: ByteBuffer = ByteBuffer(), error: BLIPErrorReply? = nil) {
@@ -126,35 +126,35 @@ public struct IncomingReply: Sendable {
     }
 }
 
-/// Stands for a request that was sent and awaits its reply. (Request numbers are no use here: a request gets its number
-/// only when its first frame is produced.)
+/// Identifies a request that was sent and awaits its reply. (Request numbers cannot serve for this: a request gets its number only when its first
+/// frame is produced.)
 public struct RequestToken: Hashable, Sendable {
     let serial: UInt64
 }
 
-/// Stands for a reply of ours that is sent as it is supplied.
+/// Identifies a reply of ours that is streamed.
 public struct StreamID: Hashable, Sendable {
-    /// Of the request that it answers.
+    /// The number of the request that it answers.
     let number: UInt64
 }
 
-/// What the connection has to say to its owner.
+/// What the connection reports to its owner.
 public enum BLIPEvent: Sendable {
     /// A request of the peer is complete.
     case request(IncomingRequest)
     /// The reply to a request of ours is complete.
     case reply(RequestToken, IncomingReply)
-    /// A reply of several frames is growing: bytes so far, uncompressed, properties included.
+    /// A multi-frame reply is growing: bytes received so far, uncompressed, including properties.
     case replyProgress(RequestToken, receivedBytes: Int)
-    /// The last frame of a request was produced (only from `nextFrame(_:into:)`).
+    /// The last frame of a request was produced (only reported by `nextFrame(_:into:)`).
     case sent(RequestToken)
-    /// The reply to a request sent with `streamsReply` is a success and has begun.
+    /// The reply to a request sent with `streamsReply` has begun and is a success.
     case replyBegan(RequestToken, BLIPProperties)
-    /// The next bytes of its body, uncompressed. They count as held until `consumed(_:bytes:)` is told.
+    /// The next bytes of its body, uncompressed. They count as held until `consumed(_:bytes:)` is called for them.
     case replyBytes(RequestToken, ByteBuffer)
     /// Its body is complete.
     case replyEnded(RequestToken)
-    /// Little of a streamed reply of ours is left to send: `supply(_:_:isLast:)` more (only from `nextFrame(_:into:)`). Told
-    /// once; a stream is asked for again after it was supplied.
+    /// Little of a streamed reply of ours is left to send: `supply(_:_:isLast:)` more (only reported by `nextFrame(_:into:)`). Reported once; again
+    /// only after the stream has been supplied.
     case wantsMore(StreamID)
 }

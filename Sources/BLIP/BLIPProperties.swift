@@ -3,10 +3,10 @@ public import NIOCore
 
 /// Properties of a message: ordered pairs of strings.
 ///
-/// They are kept as the bytes that travel (`key NUL value NUL …`), so receiving allocates nothing and sending copies once.
-/// Keys are compared as bytes; of equal keys the first counts.
+/// They are kept as the bytes on the wire (`key NUL value NUL …`), so receiving allocates nothing and sending copies once. Keys are compared as
+/// bytes; the first of several equal keys counts.
 public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLiteral {
-    /// Longest block that ``append(_:_:)`` builds: LiteCore's bound of 102,400, less room for the profile.
+    /// Longest block that ``append(_:_:)`` builds: LiteCore's limit of 102,400, less room for the profile.
     public static let maximumBytes = 102_400 - 256
 
     /// Always a whole number of pairs.
@@ -21,7 +21,7 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
         for (key, value) in elements { append(key, value) }
     }
 
-    /// `block` must hold whole pairs: see `Message.parse`.
+    /// `block` must contain whole pairs only: see `Message.parse`.
     init(checkedBlock block: ByteBuffer) {
         self.block = block
     }
@@ -31,8 +31,8 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
     /// Length on the wire, in bytes.
     public var byteCount: Int { block.readableBytes }
 
-    /// The value of `key`. Malformed UTF-8 from a peer is repaired; ``bytes(of:)`` gives it as it came.
-    /// Setting replaces in place, `nil` removes; a value that ``append(_:_:)`` would refuse removes as well.
+    /// The value of `key`. Malformed UTF-8 from a peer is repaired; ``bytes(of:)`` returns the original bytes. Setting replaces the value in place,
+    /// and `nil` removes it, as does a value that ``append(_:_:)`` would refuse.
     public subscript(_ key: String) -> String? {
         get {
             withBytes(of: key) { String(decoding: $0, as: UTF8.self) }
@@ -56,8 +56,8 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
         }
     }
 
-    /// Adds a pair at the end. Refused (false) are a key that is there already, a NUL in key or value, and growth beyond
-    /// ``maximumBytes``: real peers drop the whole block or the connection for those.
+    /// Appends a pair. Refused (false): a key that already exists, a NUL in key or value, and growth beyond ``maximumBytes``. Real peers drop the
+    /// whole block or the connection for each of these.
     @discardableResult
     public mutating func append(_ key: String, _ value: String) -> Bool {
         var key = key
@@ -83,19 +83,19 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
         return true
     }
 
-    /// The value's bytes as they came, sharing memory with the message.
+    /// The value's original bytes, sharing memory with the message.
     public func bytes(of key: String) -> ByteBuffer? {
         guard let range = find(key) else { return nil }
         return block.slice(range.lowerBound, range.count)
     }
 
-    /// Lends the value's bytes.
+    /// Calls `body` with the value's bytes.
     public func withBytes<R>(of key: String, _ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
         guard let range = find(key) else { return nil }
         return try block.withUnsafeReadableBytes { try body(UnsafeRawBufferPointer(rebasing: $0[range])) }
     }
 
-    /// All pairs in order, duplicates included.
+    /// All pairs in order, including duplicates.
     public var pairs: [(key: String, value: String)] {
         block.withUnsafeReadableBytes { bytes in
             var result: [(key: String, value: String)] = []
@@ -120,7 +120,7 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
         block = changed
     }
 
-    /// Where the value of `key` lies, counted from the first byte of the block.
+    /// The range of the value of `key`, counted from the first byte of the block.
     func find(_ key: String) -> Range<Int>? {
         var key = key
         return key.withUTF8 { wanted in
@@ -129,7 +129,7 @@ public struct BLIPProperties: Sendable, Equatable, ExpressibleByDictionaryLitera
     }
 }
 
-/// Reading of `key NUL value NUL …`.
+/// Parses `key NUL value NUL …`.
 enum PropertyBlock {
     typealias Pair = (key: Range<Int>, value: Range<Int>)
 
@@ -141,7 +141,7 @@ enum PropertyBlock {
         return UnsafeRawPointer(found) - base
     }
 
-    /// The pair that starts at `position`; nil at the end or if it is not whole.
+    /// The pair that starts at `position`; nil at the end or if the pair is truncated.
     @inline(__always)
     static func pair(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Pair? {
         guard let keyEnd = terminator(bytes, from: position), let valueEnd = terminator(bytes, from: keyEnd + 1) else { return nil }
@@ -166,7 +166,7 @@ enum PropertyBlock {
 }
 
 extension ByteBuffer {
-    /// `length` bytes starting `offset` after the reader index; empty if there are not so many.
+    /// `length` bytes starting `offset` after the reader index; empty if the buffer is shorter.
     func slice(_ offset: Int, _ length: Int) -> ByteBuffer {
         getSlice(at: readerIndex + offset, length: length) ?? ByteBuffer()
     }

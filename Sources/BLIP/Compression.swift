@@ -1,19 +1,19 @@
 import CZlib
 import NIOCore
 
-/// The four bytes that end every sync flush. They do not travel.
+/// The four bytes that end every sync flush. They are not transmitted.
 private let syncTail: (UInt8, UInt8, UInt8, UInt8) = (0, 0, 0xff, 0xff)
 private let syncTailLength = 4
-/// Raw deflate with a window of 32 KiB, which a receiver must have whatever the sender uses.
+/// Raw deflate with a 32 KiB window, which a receiver needs whatever window the sender uses.
 private let fullWindowBits: Int32 = -15
 
-/// How much memory the compression of one direction takes. Any choice can be read by every peer.
+/// How much memory the compression of one direction takes. Every peer can read the output of any choice.
 ///
-/// Measured on 20,000 `rev` messages of sensor readings with their `changes` (7.4 MB, 370 bytes each) and on 2,000 documents of
-/// 50 readings (5 MB), level 6, against `.full`: LiteCore's own 32 KiB and memory level 9 take 389 KiB, a tenth more time and
-/// give the same size; memory levels 7 and 6 save 64 and 96 KiB for 0.0 and 0.1 % of size but 8 and 15 % of time; a window of
-/// 16 KiB costs 14 % of size on revisions, because the IDs told in `changes` have left it; `.small` costs 15 to 17 % on revisions,
-/// wins 1 % on the longer documents and is 3 to 24 % faster.
+/// Measured on 20,000 `rev` messages of sensor readings with their `changes` (7.4 MB, 370 bytes each) and on 2,000 documents of 50 readings (5 MB),
+/// at level 6, relative to `.full`. LiteCore's own settings (32 KiB, memory level 9) take 389 KiB and a tenth more time for the same output size.
+/// Memory levels 7 and 6 save 64 and 96 KiB, for 0.0 and 0.1 % more output but 8 and 15 % more time. A 16 KiB window costs 14 % of output size on
+/// revisions, because the IDs sent in `changes` have left the window. `.small` costs 15 to 17 % on revisions, saves 1 % on the longer documents and
+/// is 3 to 24 % faster.
 public enum DeflaterSize: Sendable {
     /// 262 KiB.
     case full
@@ -22,34 +22,34 @@ public enum DeflaterSize: Sendable {
 
     var windowBits: Int32 { self == .full ? -15 : -13 }
     var memoryLevel: Int32 { self == .full ? 8 : 6 }
-    /// What zlib allocates, in bytes: `(1 << (window + 2)) + (1 << (memory level + 9))` and its state.
+    /// What zlib allocates, in bytes: `(1 << (window + 2)) + (1 << (memory level + 9))`, plus its state.
     var bytes: Int { (1 << (2 - Int(windowBits))) + (1 << (Int(memoryLevel) + 9)) + 6_144 }
 }
 
-/// Compresses one direction of a connection: one raw deflate stream that is flushed at each frame and never ends.
-/// It takes its memory only with the first compressed frame.
+/// Compresses one direction of a connection as a single raw deflate stream that is flushed after each frame and never ends. Its memory is allocated
+/// by the first compressed frame.
 ///
-/// Sendable although it holds a pointer: zlib's state is reachable through this value only, which cannot be copied.
+/// Sendable although it holds a pointer: zlib's state is reachable only through this value, which cannot be copied.
 struct Deflater: ~Copyable, @unchecked Sendable {
-    /// Room kept in a frame for what incompressible data grows by: one stored block and the flush.
+    /// Room reserved in a frame for the growth of incompressible data: one stored block and the flush.
     static let worstGrowth = 16
 
-    /// The levels at which zlib takes what is found first; ``QuickDeflater`` does so in a third of the time.
+    /// The levels at which zlib accepts the first match it finds; ``QuickDeflater`` does the same in a third of the time.
     private static let quickLevels: ClosedRange<Int32> = 1...3
 
     private var stream: UnsafeMutablePointer<z_stream>?
     private var quick: QuickDeflater?
     private let level: Int32
     private var isUsable: Bool
-    /// Changes have no effect once it exists.
+    /// Changes have no effect once the memory is allocated.
     var size = DeflaterSize.full
 
-    /// Whether it has taken its memory.
+    /// Whether the memory is allocated.
     var exists: Bool { heldBytes > 0 }
-    /// Memory taken, in bytes.
+    /// Memory allocated, in bytes.
     private(set) var heldBytes = 0
 
-    /// What it takes with the first compressed frame.
+    /// Memory that the first compressed frame allocates, in bytes.
     var bytes: Int { isQuick ? QuickDeflater.bytes : isUsable ? size.bytes : 0 }
 
     /// Level 0 (or below, or above 9: see `init`) turns compression off.
@@ -64,7 +64,7 @@ struct Deflater: ~Copyable, @unchecked Sendable {
         stream.deallocate()
     }
 
-    /// Gives its memory back. Each frame ends at the boundary of a byte and of a block, so another stream can take over there.
+    /// Releases the memory. Each frame ends on a byte and block boundary, so a new stream can continue from there.
     mutating func release() {
         quick = nil
         heldBytes = 0
@@ -74,7 +74,7 @@ struct Deflater: ~Copyable, @unchecked Sendable {
         self.stream = nil
     }
 
-    /// Appends `first` and then `second`, compressed, to `output`. False: nothing was written, send the frame plain.
+    /// Appends `first` and then `second`, compressed, to `output`. Returns false if nothing was written: send the frame uncompressed then.
     mutating func deflate(_ first: ByteBuffer, _ second: ByteBuffer?, into output: inout ByteBuffer) -> Bool {
         if isUsable, isQuick {
             let isAlone = (second?.readableBytes ?? 0) == 0
@@ -155,22 +155,22 @@ struct Deflater: ~Copyable, @unchecked Sendable {
     }
 }
 
-/// Decompresses one direction of a connection. It takes its 40 KB only with the first compressed frame.
+/// Decompresses one direction of a connection. Its 40 KB are allocated by the first compressed frame.
 ///
-/// Sendable although it holds a pointer: zlib's state is reachable through this value only, which cannot be copied.
+/// Sendable although it holds a pointer: zlib's state is reachable only through this value, which cannot be copied.
 struct Inflater: ~Copyable, @unchecked Sendable {
     enum Outcome {
-        /// All of the frame's data came out.
+        /// All of the frame's data was produced.
         case done
-        /// There was no room for more: call again.
+        /// The output is full: call again.
         case full
         case failed(String)
     }
 
-    /// The data of one frame on its way through; the sync tail follows it.
+    /// The data of one frame while it is inflated; the sync tail follows it.
     struct Input {
         private(set) var frame: ByteBuffer
-        /// From the frame's reader index.
+        /// Relative to the frame's reader index.
         fileprivate var offset: Int
         fileprivate var length: Int
         fileprivate var tailLength = syncTailLength
@@ -181,16 +181,16 @@ struct Inflater: ~Copyable, @unchecked Sendable {
             self.length = length
         }
 
-        /// Bytes to come in, without the tail.
+        /// Input bytes left, without the tail.
         var remaining: Int { length }
     }
 
-    /// zlib's window and state, in bytes.
+    /// Size of zlib's window and state, in bytes.
     static let bytes = 32_768 + 7_160 + MemoryLayout<z_stream>.size
 
     private var stream: UnsafeMutablePointer<z_stream>?
 
-    /// Memory taken, in bytes.
+    /// Memory allocated, in bytes.
     var heldBytes: Int { stream == nil ? 0 : Self.bytes }
 
     init() {}

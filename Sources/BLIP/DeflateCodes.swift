@@ -1,10 +1,10 @@
-/// A number of bits, as they are written.
+/// A code as the bits to write, and how many of them.
 struct DeflateCode {
     var bits: UInt32 = 0
     var length = 0
 }
 
-/// A symbol with the bits that follow it.
+/// A symbol with its extra bits.
 struct DeflateSymbol {
     static let endOfBlock = 256
 
@@ -41,7 +41,7 @@ struct DeflateSymbol {
     }
 }
 
-/// The codes of one block: for literals and lengths, and for distances.
+/// The codes of one block: literal/length and distance.
 struct DeflateCodes {
     var literals: [DeflateCode]
     var distances: [DeflateCode]
@@ -52,18 +52,18 @@ struct DeflateCodes {
         (self.literals, self.distances) = (Self.canonical(literals), Self.canonical(distances))
     }
 
-    /// Those that the standard fixes.
+    /// The fixed codes of the standard.
     static let fixed = DeflateCodes(
         literals: (0..<288).map { $0 < 144 ? 8 : $0 < 256 ? 9 : $0 < 280 ? 7 : 8 }, distances: Array(repeating: 5, count: 30))
 
-    /// What a match takes with the fixed codes.
+    /// Size of a match with the fixed codes, in bits.
     @inline(__always)
     func bits(length: Int, distance: Int) -> Int {
         let (length, distance) = (DeflateSymbol(length: length), DeflateSymbol(distance: distance))
         return (length.symbol < 280 ? 7 : 8) + length.extraBits + 5 + distance.extraBits
     }
 
-    /// Codes of these lengths: in the order of their symbols where the lengths are the same.
+    /// Canonical codes for these lengths: codes of the same length are assigned in symbol order.
     static func canonical(_ lengths: [UInt8]) -> [DeflateCode] {
         var counts = [UInt32](repeating: 0, count: 17)
         for length in lengths where length > 0 { counts[Int(length)] += 1 }
@@ -73,16 +73,16 @@ struct DeflateCodes {
             guard length > 0 else { return DeflateCode() }
             var (code, bits) = (next[Int(length)], UInt32(0))
             next[Int(length)] += 1
-            // Codes are written from their highest bit.
+            // Huffman codes are written starting with their highest bit.
             for _ in 0..<length { (bits, code) = (bits << 1 | code & 1, code >> 1) }
             return DeflateCode(bits: bits, length: Int(length))
         }
     }
 
-    /// The lengths of a Huffman code for symbols that occur so often, none longer than `limit`. At least two symbols have to occur.
+    /// The lengths of a Huffman code for symbols with these frequencies, none longer than `limit`. At least two symbols must occur.
     static func lengths(_ frequencies: [Int], limit: Int) -> [UInt8] {
         let used = frequencies.indices.filter { frequencies[$0] > 0 }.sorted { (frequencies[$0], $0) < (frequencies[$1], $1) }
-        // Leaves by weight, and behind them the nodes over them, which are made in the order of their weights.
+        // Leaves by weight, followed by inner nodes, which are created in order of weight.
         var weights = used.map { frequencies[$0] }
         var parents = [Int](repeating: 0, count: 2 * used.count - 1)
         var (leaf, node) = (0, used.count)
@@ -101,7 +101,7 @@ struct DeflateCodes {
         for child in (0..<parents.count - 1).reversed() { depths[child] = depths[parents[child]] + 1 }
         var counts = [Int](repeating: 0, count: limit + 1)
         for depth in depths[..<used.count] { counts[min(depth, limit)] += 1 }
-        // Those that were cut take more than there is: shorter codes make room.
+        // Truncating long codes oversubscribes the code space: lengthening shorter codes makes room.
         var taken = (1...limit).reduce(0) { $0 + counts[$1] << (limit - $1) }
         while taken > 1 << limit {
             var length = limit - 1
@@ -118,14 +118,14 @@ struct DeflateCodes {
     }
 }
 
-/// Codes made for one block, and how they are told ahead of it.
+/// Codes made for one block, and how they are encoded in front of it.
 struct DeflateTables {
     let codes: DeflateCodes
-    /// What the block takes with them, all told.
+    /// Size of the block with these codes, including the tables, in bits.
     let bits: Int
     private let literalCount: Int
     private let distanceCount: Int
-    /// Lengths of both codes, runs put together, each with what follows it.
+    /// Lengths of both codes, run-length encoded, each with its extra bits.
     private var runs: [(symbol: Int, extra: Int)] = []
     private let runCodes: [DeflateCode]
     private let runOrderCount: Int
@@ -145,7 +145,7 @@ struct DeflateTables {
             distances[distance.symbol] += 1
             bits += length.extraBits + distance.extraBits
         }
-        // A code has two symbols at least.
+        // A code needs at least two symbols.
         for symbol in 0...1 where distances.count(where: { $0 > 0 }) < 2 { distances[symbol] = max(1, distances[symbol]) }
         for symbol in 0...1 where literals.count(where: { $0 > 0 }) < 2 { literals[symbol] = max(1, literals[symbol]) }
         let lengths = (DeflateCodes.lengths(literals, limit: 15), DeflateCodes.lengths(distances, limit: 15))
@@ -198,7 +198,7 @@ struct DeflateTables {
         return runs
     }
 
-    /// Begins a block with these codes.
+    /// Writes the block header with these codes.
     func write(to writer: inout BitWriter) {
         writer.put(0b100, 3)
         writer.put(UInt64(literalCount - 257), 5)
@@ -217,21 +217,21 @@ struct DeflateTables {
     }
 }
 
-/// Writes bits, the lowest first.
+/// Writes bits, lowest first.
 struct BitWriter {
-    /// Bytes that it may write behind the last.
+    /// Bytes that may be written beyond the last one.
     static let slack = 8
 
     private var bits: UInt64 = 0
     private var count = 0
     private var place = UnsafeMutableRawPointer(bitPattern: 8)
 
-    /// Goes on there; bits of a byte that is not full come along.
+    /// Continues writing at `place`, carrying over the bits of an incomplete byte.
     mutating func begin(at place: UnsafeMutableRawPointer) { self.place = place }
 
     func written(since start: UnsafeMutableRawPointer) -> Int { place.map { $0 - start } ?? 0 }
 
-    /// Up to 56 bits between two flushes.
+    /// At most 56 bits between two flushes.
     @inline(__always)
     mutating func put(_ value: UInt64, _ length: Int) {
         bits |= value &<< UInt64(truncatingIfNeeded: count)
@@ -251,13 +251,13 @@ struct BitWriter {
         count &= 7
     }
 
-    /// Fills up the byte.
+    /// Pads to a byte boundary.
     mutating func align() {
         count = (count + 7) & ~7
         flush()
     }
 
-    /// A block of bytes as they are.
+    /// Writes a stored (uncompressed) block.
     mutating func putStored(_ bytes: UnsafeMutablePointer<UInt8>, _ length: Int) {
         put(0, 3)
         align()

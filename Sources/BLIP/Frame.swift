@@ -2,7 +2,7 @@ import CZlib
 import Encodings
 import NIOCore
 
-/// The types of bits 0 to 2 of a frame's flags. 3, 6 and 7 are ignored.
+/// Message types, bits 0 to 2 of a frame's flags. 3, 6 and 7 are ignored.
 enum FrameType {
     static let request: UInt8 = 0
     static let reply: UInt8 = 1
@@ -13,12 +13,12 @@ enum FrameType {
     static let checksumLength = 4
 }
 
-/// What precedes a frame's payload.
+/// The header in front of a frame's payload.
 struct FrameHeader {
     var number: UInt64
-    /// Bits from 0x80 up are cut off.
+    /// The flags; bits from 0x80 up are dropped.
     var bits: UInt8
-    /// Bytes that both numbers take.
+    /// Size of both numbers, in bytes.
     var length: Int
 
     var type: UInt8 { bits & FrameType.mask }
@@ -36,7 +36,7 @@ struct FrameHeader {
     }
 }
 
-/// CRC-32 over all uncompressed payload bytes of one direction, for the life of the connection.
+/// CRC-32 over all uncompressed payload bytes of one direction, over the lifetime of the connection.
 struct RunningChecksum {
     private(set) var value: UInt32 = 0
 

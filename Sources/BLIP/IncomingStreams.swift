@@ -1,13 +1,13 @@
-/// Replies that are streamed to the owner, from the sending of the request until the last byte is consumed.
+/// Replies streamed to the owner, from the queueing of the request until the last byte is consumed.
 struct IncomingStreams {
     enum State {
         case open
-        /// The owner wants nothing of it any more.
+        /// The owner wants nothing more of it.
         case abandoned
     }
 
     private struct Stream {
-        /// Of the request; 0 until the reply begins.
+        /// Number of the request; 0 until the reply begins.
         var number: UInt64 = 0
         var unconsumed = 0
         var state = State.open
@@ -16,9 +16,9 @@ struct IncomingStreams {
 
     private let window: Int
     private var table: [RequestToken: Stream] = [:]
-    /// Bytes told and not consumed, all together.
+    /// Bytes delivered and not consumed, over all streams.
     private(set) var unconsumedBytes = 0
-    /// Streams with more unconsumed than ``crowdedBytes``.
+    /// Number of streams with more than ``crowdedBytes`` unconsumed.
     private var crowded = 0
 
     init(window: Int) { self.window = window }
@@ -29,7 +29,7 @@ struct IncomingStreams {
 
     mutating func add(_ token: RequestToken) { table[token] = Stream() }
 
-    /// Nil: the reply of that request is not streamed, or is over.
+    /// Nil if the reply to that request is not streamed, or is complete.
     func state(_ token: RequestToken) -> State? { table[token]?.state }
     func unconsumed(_ token: RequestToken) -> Int { table[token]?.unconsumed ?? 0 }
     func isBeyondWindow(_ token: RequestToken) -> Bool { unconsumed(token) > window }
@@ -40,7 +40,7 @@ struct IncomingStreams {
         change(token) { $0.unconsumed += bytes }
     }
 
-    /// The number of the request if it may now be acknowledged and could not be before.
+    /// Returns the number of the request if its reply may be acknowledged again and could not be before.
     mutating func consumed(_ token: RequestToken, bytes: Int) -> UInt64? {
         guard let stream = table[token] else { return nil }
         let wasBeyond = stream.unconsumed > window
@@ -50,12 +50,12 @@ struct IncomingStreams {
         return wasBeyond && rest <= window ? stream.number : nil
     }
 
-    /// All of the reply was told.
+    /// The whole reply was delivered.
     mutating func end(_ token: RequestToken) {
         if unconsumed(token) == 0 { table[token] = nil } else { table[token]?.hasEnded = true }
     }
 
-    /// The number of the request if its reply has begun and not ended.
+    /// Returns the number of the request if its reply has begun and not ended.
     mutating func abandon(_ token: RequestToken) -> UInt64? {
         guard let stream = table[token] else { return nil }
         change(token) { $0.unconsumed = 0 }

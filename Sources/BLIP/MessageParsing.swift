@@ -1,10 +1,10 @@
 import Encodings
 import NIOCore
 
-/// A complete message, taken apart: `varint(length of properties) ‖ properties ‖ body`. Nothing is copied unless `Profile`
-/// is not the first property.
+/// A complete message, split into its parts: `varint(length of properties) ‖ properties ‖ body`. Copies nothing unless `Profile` is not the first
+/// property.
 struct ParsedMessage {
-    /// Empty if absent or not asked for.
+    /// Empty if absent or not requested.
     var profile: String
     var properties: BLIPProperties
     var body: ByteBuffer
@@ -13,7 +13,7 @@ struct ParsedMessage {
         var length: Varint.Reading
         var fault: BLIPError.PropertiesFault?
         var profile: String?
-        /// The pair `Profile`, counted from the start of the properties.
+        /// The range of the pair `Profile`, relative to the start of the properties.
         var profilePair = 0..<0
         var pairs = 0
     }
@@ -30,7 +30,7 @@ struct ParsedMessage {
         let start = layout.length.length
         let count = Int(layout.length.value)
         profile = layout.profile ?? ""
-        // It may be kept for long, and must not keep the memory of properties that were longer than itself.
+        // The body may be kept for long, and must not keep alive the memory of properties that are longer than itself.
         body = message.slice(start + count, message.readableBytes - start - count).sharedIfDense()
         let pair = layout.profilePair
         if pair.lowerBound == 0 {
@@ -44,7 +44,7 @@ struct ParsedMessage {
         }
     }
 
-    /// How long the properties of a message are that is not complete, their length included. Nil: that has not arrived yet.
+    /// Length of an incomplete message's properties, including their length field. Nil if that has not arrived yet.
     static func startLength(_ message: ByteBuffer, limits: BLIPLimits) throws(BLIPError) -> Int? {
         let length = message.withUnsafeReadableBytes { Varint.read($0, at: 0) }
         if length.length == 0 { return nil }

@@ -1,47 +1,47 @@
 import Encodings
 import NIOCore
 
-/// A message on its way out, whole or what is left of it.
+/// A message to send, or the part of it that remains.
 struct OutgoingMessage {
     /// `FrameType.request`, `.reply` or `.errorReply`.
     var type: UInt8
-    /// Set with the first frame of a request.
+    /// Set when the first frame of a request is produced.
     var number: UInt64
     var flags: BLIPFlags
     /// Empty for replies.
     var profile: String
-    /// Once the message has begun: what is left of its properties, length included.
+    /// Once the message has begun: the part of its properties that remains, including their length field.
     var head: ByteBuffer
     var body: ByteBuffer
     var hasBegun = false
-    /// Nil for replies and for requests without reply.
+    /// Nil for replies and for requests that want no reply.
     var token: RequestToken?
-    /// Whether it is a reply whose body is in `OutgoingStreams`, and in `body` only while a frame is made of it.
+    /// Whether this is a reply whose body is kept in `OutgoingStreams`, and in `body` only while a frame is made from it.
     var isStream = false
-    /// Whether more of the body may be supplied. Only of a stream, while a frame is made of it.
+    /// Whether more of the body may be supplied. Only set on a stream while a frame is made from it.
     var isOpen = false
 
     var isUrgent: Bool { flags.contains(.urgent) }
     var isRequest: Bool { type == FrameType.request }
     var remainingBytes: Int { head.readableBytes + body.readableBytes + profileLength }
-    /// Memory that it takes beside what remains of it: what was sent, and room that nothing came to. That of a stream is not here.
+    /// Memory taken beyond the remaining bytes: what is already sent, and unused capacity. Streams are not counted here.
     var spentBytes: Int { isStream ? 0 : max(0, head.storageCapacity + body.storageCapacity - remainingBytes) }
     var key: MessageKey { MessageKey(number: number, isReply: !isRequest) }
 
     private static let profileKey: StaticString = "Profile"
 
-    /// Bytes that the pair `Profile` takes; 0 if there is none and once the message has begun.
+    /// Size of the pair `Profile`, in bytes; 0 if there is none, or once the message has begun.
     private var profileLength: Int {
         hasBegun || profile.isEmpty ? 0 : Self.profileKey.utf8CodeUnitCount + 1 + profile.utf8.count + 1
     }
 
-    /// Length of the message's start, its properties with their length. Only before it has begun.
+    /// Length of the message's start, its properties with their length field. Valid only before it has begun.
     var startLength: Int {
         let count = profileLength + head.readableBytes
         return Varint.length(UInt64(count)) + count
     }
 
-    /// Writes the message's start. Only before it has begun.
+    /// Writes the message's start. Valid only before it has begun.
     func writeStart(to buffer: inout ByteBuffer) {
         buffer.writeVarint(UInt64(profileLength + head.readableBytes))
         if !profile.isEmpty {
@@ -54,18 +54,18 @@ struct OutgoingMessage {
     }
 }
 
-/// Names a message in one direction.
+/// Identifies a message in one direction.
 struct MessageKey: Hashable {
     var number: UInt64
     var isReply: Bool
 }
 
-/// The queue of messages with something to send, each at most once. The owner takes the head, sends one frame of it and puts
-/// it back if more remains.
+/// The queue of messages with something to send, each at most once. The owner takes the head, sends one frame of it, and puts it back if more
+/// remains.
 ///
-/// Normal messages go to the end. An urgent one goes behind the last urgent one with one normal message between, so that
-/// they alternate; with no urgent one queued, behind the first. But a message that has not begun never passes another that
-/// has not begun: the peer counts on request numbers rising. A list in an array keeps each step O(1).
+/// Normal messages are appended. An urgent message goes behind the last urgent one with one normal message in between, so that they alternate; if no
+/// urgent one is queued, it goes behind the first message. But a message that has not begun never overtakes another that has not begun: the peer
+/// relies on increasing request numbers. A linked list in an array keeps each step O(1).
 struct Outbox {
     private struct Slot {
         var message: OutgoingMessage?
@@ -73,7 +73,7 @@ struct Outbox {
     }
 
     private static let none = -1
-    /// Slots kept for reuse once the queue has run empty.
+    /// Slots kept for reuse once the queue is empty.
     private static let keptSlots = 1024
 
     private var slots: [Slot] = []
@@ -82,7 +82,7 @@ struct Outbox {
     private var tail = none
     private var lastUrgent = none
     private var lastUnbegun = none
-    /// Whether `lastUrgent` is `lastUnbegun` or stands behind it. Means nothing unless both are set.
+    /// Whether `lastUrgent` is `lastUnbegun` or comes after it. Meaningless unless both are set.
     private var urgentIsBehind = false
     private(set) var count = 0
 

@@ -1,22 +1,21 @@
 import NIOCore
 
-/// Replies of ours that are sent as they are supplied. The message itself is in the outbox while there is something of it to
-/// send; what was supplied is here.
+/// Our replies that are streamed. The message itself is in the outbox while there is something of it to send; the supplied bytes are kept here.
 struct OutgoingStreams {
     private struct Stream {
-        /// Supplied and not in a frame yet.
+        /// Supplied and not yet in a frame.
         var pending: ByteBuffer
         /// Whether nothing more will be supplied.
         var isComplete = false
-        /// Whether the owner was told that more is wanted, and has not answered.
+        /// Whether the owner has been asked for more and has not supplied it.
         var isAsked = false
-        /// The message while there is nothing to send of it.
+        /// The message, while there is nothing of it to send.
         var parked: OutgoingMessage?
     }
 
     private let lowWater: Int
     private var table: [StreamID: Stream] = [:]
-    /// Streams to ask the owner about.
+    /// Streams for which the owner should be asked for more.
     private var wanting: [StreamID] = []
 
     init(lowWater: Int) { self.lowWater = lowWater }
@@ -29,7 +28,7 @@ struct OutgoingStreams {
     /// Whether more may be supplied.
     func isOpen(_ id: StreamID) -> Bool { table[id].map { !$0.isComplete } ?? false }
 
-    /// Adds to an open stream. Gives the message if it was parked and has something to send now.
+    /// Appends to an open stream. Returns the message if it was parked and has something to send again.
     mutating func supply(_ id: StreamID, _ bytes: ByteBuffer, isLast: Bool) -> OutgoingMessage? {
         guard var stream = table.removeValue(forKey: id) else { return nil }
         if stream.pending.readableBytes == 0 {
@@ -49,14 +48,14 @@ struct OutgoingStreams {
         return message
     }
 
-    /// Forgets what was supplied and not sent, and ends the stream. Gives the bytes forgotten, and the message if it was parked.
+    /// Drops what was supplied and not sent, and ends the stream. Returns the number of bytes dropped, and the message if it was parked.
     mutating func cut(_ id: StreamID) -> (forgotten: Int, message: OutgoingMessage?) {
         let forgotten = table[id]?.pending.readableBytes ?? 0
         table[id]?.pending = ByteBuffer()
         return (forgotten, supply(id, ByteBuffer(), isLast: true))
     }
 
-    /// Puts what was supplied into the message, which is about to get a frame.
+    /// Moves the supplied bytes into the message, which is about to get a frame.
     mutating func lend(to message: inout OutgoingMessage) {
         let id = StreamID(number: message.number)
         guard var stream = table.removeValue(forKey: id) else { return }
@@ -65,7 +64,7 @@ struct OutgoingStreams {
         table[id] = stream
     }
 
-    /// Takes back what the frame left. True: there is nothing to send now, and the message is parked.
+    /// Takes back what the frame left over. Returns true if there is nothing to send, and the message is parked.
     mutating func takeBack(from message: inout OutgoingMessage) -> Bool {
         let id = StreamID(number: message.number)
         guard var stream = table.removeValue(forKey: id) else { return false }

@@ -1,37 +1,37 @@
 import NIOCore
 
-/// A message of the peer that has begun.
+/// A message from the peer that has begun.
 struct PartialMessage {
-    /// What becomes of its data.
+    /// What happens to its data.
     enum Phase {
-        /// It is kept.
+        /// It is collected.
         case gathering
-        /// Its start is known and told; its body is told as it comes.
+        /// Its properties were delivered; its body is delivered as it arrives.
         case passing
-        /// Its body is dropped as it comes.
+        /// Its body is dropped as it arrives.
         case dropping
     }
 
-    /// From its first frame.
+    /// Flags of its first frame.
     let bits: UInt8
-    /// Set if it is a reply that is to be streamed.
+    /// Set for a reply that is to be streamed.
     let stream: RequestToken?
     private(set) var phase = Phase.gathering
-    /// What is kept: all of it, or no more than its start if that is passing or dropping.
+    /// The data kept: everything, or only the start if the body is passed on or dropped.
     var bytes = ByteBuffer()
-    /// Bytes that came, uncompressed.
+    /// Bytes received, uncompressed.
     var totalBytes = 0
-    /// Length of its properties with their length; 0: not known yet.
+    /// Length of its properties, including their length field; 0 while unknown.
     private(set) var startLength = 0
-    /// Most bytes that are kept, and the name of the limit that says so.
+    /// Maximum number of bytes kept, and the name of the limit that sets it.
     private(set) var bound: Int
     let boundName: String
 
-    /// What the connection's sums say about it.
+    /// Its share of the connection's totals.
     var countedBytes = 0
     var countedCapacity = 0
 
-    /// Bytes as transmitted, checksums included, headers not.
+    /// Bytes received as transmitted, including checksums, without headers.
     var received = 0
     var acknowledged = 0
     var acknowledgementIsDue = false
@@ -39,7 +39,7 @@ struct PartialMessage {
     init(_ header: FrameHeader, _ boundName: String, _ bound: Int, stream: RequestToken? = nil, isDropped: Bool = false) {
         bits = header.bits
         self.boundName = boundName
-        // Room for sums.
+        // Keeps sums from overflowing.
         self.bound = min(max(bound, 0), Int.max >> 1)
         self.stream = stream
         if isDropped { phase = .dropping }
@@ -49,23 +49,23 @@ struct PartialMessage {
     var startIsComplete: Bool { startLength > 0 && bytes.readableBytes >= startLength }
     var isBeyondBound: Bool { bytes.readableBytes > bound }
 
-    /// How many bytes may be gathered before another look at them; at least 1.
+    /// How many bytes may be collected before the message must be examined again; at least 1.
     var room: Int {
-        // No number is longer than 10 bytes, and none is 0 bytes long.
+        // The length field takes 1 to 10 bytes.
         let wanted = max(bound + 1, startLength > 0 ? startLength : 10)
         let piece = startLength == 0 || stream != nil ? Self.pieceLength : .max
         return min(max(wanted - bytes.readableBytes, 1), piece)
     }
 
-    /// Longest piece of a body that is told or dropped at a time, in bytes.
+    /// Longest piece of a body that is delivered or dropped at a time, in bytes.
     static let pieceLength = 65_536
 
-    /// Whether an acknowledgement is to be queued.
+    /// Whether an acknowledgement should be queued.
     func isDue(_ threshold: Int) -> Bool {
         !acknowledgementIsDue && received - acknowledged >= threshold
     }
 
-    /// Takes note of the length of the properties once it is there.
+    /// Reads the length of the properties once it has arrived.
     mutating func readStart(_ limits: BLIPLimits) throws(BLIPError) {
         guard startLength == 0, let length = try ParsedMessage.startLength(bytes, limits: limits) else { return }
         startLength = length
@@ -73,18 +73,18 @@ struct PartialMessage {
 
     mutating func raiseBound(_ bytes: Int) { bound = min(max(bytes, bound), Int.max >> 1) }
 
-    /// Lets go of the body that is there, and of what comes.
+    /// Drops the body received so far, and everything that follows.
     mutating func dropBody() {
         bytes = startIsComplete ? bytes.slice(0, startLength).compacted() : ByteBuffer()
         phase = .dropping
     }
 
     #if DEBUG
-    /// Where what is kept lies in memory.
+    /// The memory range of the collected bytes.
     var place: (address: UInt, length: Int) { bytes.withUnsafeReadableBytes { (UInt(bitPattern: $0.baseAddress), $0.count) } }
     #endif
 
-    /// Begins to pass the body on; gives what is there of it.
+    /// Starts passing the body on; returns what has arrived of it.
     mutating func passBody() -> ByteBuffer {
         let body = bytes.slice(startLength, bytes.readableBytes - startLength)
         bytes = ByteBuffer()
@@ -93,20 +93,20 @@ struct PartialMessage {
     }
 }
 
-/// A frame of which a part was inflated, and the rest waits for room.
+/// A partly inflated frame that waits for room.
 struct SuspendedFrame {
     let frame: ByteBuffer
-    /// What is left of its data.
+    /// The rest of its data.
     let input: Inflater.Input
-    /// What came of it so far, in bytes.
+    /// Bytes produced from it so far.
     let produced: Int
 }
 
 extension BLIPConnection {
-    /// Inflated to memory that is used again and again.
+    /// Messages up to this size, in bytes, are inflated into a reused buffer.
     static let smallMessage = 8_192
 
-    /// So many bytes of a message came, uncompressed.
+    /// `count` more bytes of a message arrived, uncompressed.
     mutating func took(_ count: Int, _ partial: inout PartialMessage) {
         partial.totalBytes += count
         takenBytes += count
@@ -114,7 +114,7 @@ extension BLIPConnection {
 }
 
 extension ByteBuffer {
-    /// A copy in memory of its size.
+    /// A copy in memory of exactly its size.
     func compacted() -> ByteBuffer {
         var copy = ByteBuffer()
         copy.reserveCapacity(readableBytes)
@@ -122,7 +122,7 @@ extension ByteBuffer {
         return copy
     }
 
-    /// Itself if it shares memory that holds little else, or a copy.
+    /// The buffer itself if it makes up most of the memory it shares, else a copy.
     func sharedIfDense() -> ByteBuffer {
         storageCapacity <= 2 * readableBytes + 1024 ? self : compacted()
     }

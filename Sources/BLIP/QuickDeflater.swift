@@ -1,46 +1,46 @@
-/// Deflate (RFC 1951) for a stream of short messages, each of which has to end at the boundary of a byte.
+/// Deflate (RFC 1951) for a stream of short messages, each of which has to end on a byte boundary.
 ///
-/// zlib builds code tables for every message before it finds that the fixed ones of the standard serve a short one better:
-/// for 500 bytes half of its time. Here a block whose tables could not pay for themselves gets the fixed codes at once. Matches are
-/// sought as at zlib's fast levels: the first good one is taken. Measured on 19,000 `rev` messages of sensor readings with their lists
-/// (494 bytes each): 3.3 µs and 141 bytes, where zlib at level 3 takes 9.4 µs and 142 bytes.
+/// zlib builds code tables for every message before it finds that the standard's fixed codes are better for a short one; for 500 bytes, that is half
+/// of its time. Here, a block too short for tables to pay off gets the fixed codes at once. Matches are searched as at zlib's fast levels: the first
+/// good one is taken. Measured on 19,000 `rev` messages of sensor readings with their lists (494 bytes each): 3.3 µs and 141 bytes, where zlib at
+/// level 3 takes 9.4 µs and 142 bytes.
 ///
-/// Sendable although it holds pointers: its memory is reachable through this value only, which cannot be copied.
+/// Sendable although it holds pointers: its memory is reachable only through this value, which cannot be copied.
 struct QuickDeflater: ~Copyable, @unchecked Sendable {
-    /// The most that one block holds.
+    /// Maximum length of one block, in bytes.
     static let blockLength = 16_384
-    /// Memory taken, in bytes.
+    /// Memory allocated, in bytes.
     static let bytes = windowLength + 8 + (1 << hashBits) * 4 + history * 2 + blockLength * 4
 
-    /// How far back a receiver can copy from.
+    /// How far back a receiver can copy from, in bytes.
     private static let history = 32_768
     private static let windowLength = 4 * blockLength
     private static let hashBits = 14
-    /// A shorter match saves next to nothing over literals.
+    /// A shorter match saves next to nothing compared with literals.
     private static let shortestMatch = 4
     private static let longestMatch = 258
-    /// How many places are tried for a match, and how long a match ends the search.
+    /// How many positions are tried for a match, and the match length that ends the search.
     private static let triedPlaces = 3
     private static let goodMatch = 32
-    /// Of a match longer than this, one place in four is remembered.
+    /// Of a match longer than this, only every fourth position is remembered.
     private static let wholeMatch = 16
-    /// Blocks of fewer tokens get the fixed codes: tables of their own take some 60 bytes.
+    /// Blocks with fewer tokens get the fixed codes: custom tables take about 60 bytes.
     private static let tokensWorthTables = 500
-    /// Positions are counted from here, so that a head of 0 lies beyond the history.
+    /// The first position, so that a head of 0 lies beyond the history.
     private static let firstPosition: UInt32 = 1 << 16
-    /// Then everything is forgotten, and counted anew: after 4 GB.
+    /// At this position, after 4 GB, the history is dropped and counting restarts.
     static let lastPosition: UInt32 = .max - (1 << 20)
 
-    /// The end of what was sent, at least the history, and the block at hand.
+    /// The tail of what was sent, at least the history, followed by the current block.
     private let window: UnsafeMutablePointer<UInt8>
-    /// The last position at which four bytes of a hash stood.
+    /// For each hash of four bytes, the last position at which it occurred.
     private let heads: UnsafeMutablePointer<UInt32>
-    /// For each position of the history: how far before it the same hash stood; 0 for nowhere.
+    /// For each position of the history: the distance to the previous position with the same hash; 0 if there is none.
     private let steps: UnsafeMutablePointer<UInt16>
-    /// The block at hand: a literal, or `distance << 9 | length`.
+    /// The tokens of the current block: a literal, or `distance << 9 | length`.
     private let tokens: UnsafeMutablePointer<UInt32>
     private var tokenCount = 0
-    /// Bytes in the window, and the position of its first.
+    /// Bytes in the window, and the position of the first one.
     private var end = 0
     private var base: UInt32
     private let fixed = DeflateCodes.fixed
@@ -52,7 +52,7 @@ struct QuickDeflater: ~Copyable, @unchecked Sendable {
         heads = .allocate(capacity: 1 << Self.hashBits)
         steps = .allocate(capacity: Self.history)
         tokens = .allocate(capacity: Self.blockLength)
-        // The others are written before anything of them decides, and pages that are never touched cost a connection of few words nothing.
+        // The other buffers are always written before they are read, and a connection that sends little never pays for the pages it does not touch.
         heads.initialize(repeating: 0, count: 1 << Self.hashBits)
     }
 
@@ -66,8 +66,8 @@ struct QuickDeflater: ~Copyable, @unchecked Sendable {
     /// Compresses one block of at most ``blockLength`` bytes.
     ///
     /// - Parameters:
-    ///   - isLast: the message ends here: a sync flush follows, without the four bytes that do not travel.
-    ///   - room: gives that many bytes to write to, and is told how many were written.
+    ///   - isLast: the message ends here, so a sync flush follows, without the four bytes that are not transmitted.
+    ///   - room: provides that many bytes to write to, and learns how many were written.
     mutating func deflate(
         _ input: UnsafeRawBufferPointer, isLast: Bool, room: (_ bytes: Int, _ write: (UnsafeMutableRawPointer) -> Int) -> Void
     ) {
@@ -79,7 +79,7 @@ struct QuickDeflater: ~Copyable, @unchecked Sendable {
             if tables.bits < bits { (own, bits) = (tables, tables.bits) }
         }
         let length = input.count
-        // Three bits begin a block, and a stored one goes on at the next byte with its length twice.
+        // A block begins with three bits; a stored one then continues at the next byte with its length, twice.
         let isStored = bits >= (length + 4) * 8
         let bytes = isStored ? length + 6 : bits / 8 + 3
         room(bytes + 2 + BitWriter.slack) { place in
@@ -101,7 +101,7 @@ struct QuickDeflater: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// Puts the block behind what was sent. Gives its place in the window.
+    /// Appends the block to what was sent. Returns its offset in the window.
     private mutating func take(_ input: UnsafeRawBufferPointer) -> Int {
         precondition(input.count <= Self.blockLength)
         if base > Self.lastPosition {
@@ -122,7 +122,7 @@ struct QuickDeflater: ~Copyable, @unchecked Sendable {
 
     // MARK: - Matches
 
-    /// Turns what is behind `start` into tokens. Gives the bits that they take with the fixed codes.
+    /// Turns everything after `start` into tokens. Returns their size with the fixed codes, in bits.
     private mutating func findMatches(from start: Int) -> Int {
         let (window, heads, steps, tokens, end, base) = (window, heads, steps, tokens, end, base)
         let mask = UInt32(Self.history - 1)
@@ -198,7 +198,7 @@ struct QuickDeflater: ~Copyable, @unchecked Sendable {
     @inline(__always)
     private static func slot(_ word: UInt32) -> Int { Int((word &* 0x9E37_79B1) >> UInt32(32 - hashBits)) }
 
-    /// How many bytes are the same at both places. The first four are; eight may be read behind the window's end.
+    /// How many bytes are equal at both positions. The first four are known to be equal; up to eight bytes beyond the window's end may be read.
     @inline(__always)
     private static func common(_ a: UnsafeMutablePointer<UInt8>, _ b: UnsafeMutablePointer<UInt8>, _ most: Int) -> Int {
         var length = shortestMatch

@@ -35,7 +35,7 @@ extension BLIPConnection {
         }
         if !header.isLast { try checkUnfinishedCount() }
         lastRequestNumber = number
-        // What is here in one piece needs no early look at its profile.
+        // A message that arrives in one piece needs no early look at its profile.
         let bound = header.isLast ? max(smallestMessageLimit, PartialMessage.pieceLength) : smallestMessageLimit
         var partial = PartialMessage(header, "maximumMessage", min(bound, limits.maximumMessage))
         try extendRequest(&partial, frame, header, &events)
@@ -61,7 +61,7 @@ extension BLIPConnection {
         if message.readableBytes > smallestMessageLimit, message.readableBytes > limits.maximumMessage(of: parsed.profile) {
             isTruncated = true
             parsed.body = ByteBuffer()
-            // They must not hold on to the body's memory.
+            // The properties must not keep the body's memory alive.
             parsed.properties = BLIPProperties(checkedBlock: parsed.properties.block.compacted())
         }
         let flags = BLIPFlags(rawValue: bits)
@@ -80,9 +80,9 @@ extension BLIPConnection {
 
     private mutating func acceptReply(_ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]) throws(BLIPError) {
         let number = header.number
-        // The token stays here until its reply is complete: if that fails, fail() still owes it to the owner.
+        // The token stays in `awaited` until its reply is complete: should that fail, fail() still owes it to the owner.
         guard let token = awaited[number] else { throw .unexpectedReply(number: number) }
-        // Nothing else may hold on to the message: its bytes would be copied with each frame.
+        // Nothing else may hold a reference to the message: its bytes would be copied with each frame.
         #if DEBUG
         if limits.copiesReplies, let held = unfinishedReplies[number] {
             var partial = held
@@ -136,7 +136,7 @@ extension BLIPConnection {
         }
         switch partial.phase {
         case .gathering:
-            // A stream that ends while its properties are awaited fails here.
+            // A stream that ends before its properties are complete fails here.
             let reply = try IncomingReply(message, number: number, bits: partial.bits, limits: limits)
             if !incomingStreams.isEmpty { incomingStreams.remove(token) }
             events.append(.reply(token, reply))
@@ -151,7 +151,7 @@ extension BLIPConnection {
 
     // MARK: Payloads
 
-    /// Length of the data in a frame, which has a checksum behind it.
+    /// Length of the data in a frame, without the checksum at the end.
     private func dataLength(_ frame: ByteBuffer, _ header: FrameHeader) throws(BLIPError) -> Int {
         let length = frame.readableBytes - header.length
         guard length >= FrameType.checksumLength else { throw .frameTooShort(length: length) }
@@ -165,8 +165,8 @@ extension BLIPConnection {
         }
     }
 
-    /// A message that is one plain frame: the short way, for almost all. It shares the frame's memory if that holds little else.
-    /// Nil if it is compressed or longer than `maximum`; nothing has happened then.
+    /// Fast path for almost all messages: a message that is one uncompressed frame. It shares the frame's memory if it makes up most of it. Returns
+    /// nil, without side effects, if the frame is compressed or longer than `maximum`.
     private mutating func plainMessage(_ frame: ByteBuffer, _ header: FrameHeader, _ maximum: Int) throws(BLIPError) -> ByteBuffer? {
         if header.flags.contains(.compressed) { return nil }
         let length = try dataLength(frame, header)
@@ -177,7 +177,7 @@ extension BLIPConnection {
         return frame.slice(header.length, length).sharedIfDense()
     }
 
-    /// Takes a frame's data. Gives what the message kept if the frame is its last; nil where the frame was suspended.
+    /// Processes a frame's data. Returns the message's collected bytes if this is its last frame; nil if the frame was suspended.
     private mutating func extend(
         _ partial: inout PartialMessage, _ key: MessageKey, _ frame: ByteBuffer, _ header: FrameHeader, _ events: inout [BLIPEvent]
     ) throws(BLIPError) -> ByteBuffer? {
@@ -187,7 +187,7 @@ extension BLIPConnection {
         if partial.stream != nil, resumed == nil { try checkWindow(partial, transmitted) }
         let isAlone = header.isLast && partial.received == 0 && partial.stream == nil && resumed == nil
         if isAlone {
-            // Most messages are one small frame: inflated here, they need no memory that grows.
+            // Most messages are one small frame: inflated into the scratch buffer, they need no memory that grows.
             swap(&partial.bytes, &inflatedScratch)
             partial.bytes.clear()
         }
@@ -220,7 +220,7 @@ extension BLIPConnection {
         if header.isLast {
             swap(&message, &partial.bytes)
             if isAlone, message.readableBytes <= Self.smallMessage {
-                // A large message takes the memory along; small ones are copied to memory of their size.
+                // A large message takes over the buffer; small ones are copied to memory of their size.
                 let copy = message.compacted()
                 if message.storageCapacity <= 4 * Self.smallMessage { swap(&message, &inflatedScratch) }
                 message = copy
@@ -233,7 +233,7 @@ extension BLIPConnection {
         return message
     }
 
-    /// Brings the sums up to date with what a message holds.
+    /// Updates the totals with the current size of a message.
     private mutating func count(_ partial: inout PartialMessage) {
         unfinishedBytes += partial.bytes.readableBytes - partial.countedBytes
         unfinishedCapacity += partial.bytes.storageCapacity - partial.countedCapacity
@@ -241,7 +241,7 @@ extension BLIPConnection {
         partial.countedCapacity = partial.bytes.storageCapacity
     }
 
-    /// Takes plain data, whose checksum is right.
+    /// Adds uncompressed data, whose checksum is already verified.
     private mutating func add(
         _ data: ByteBuffer, to partial: inout PartialMessage, _ header: FrameHeader, _ events: inout [BLIPEvent]
     ) throws(BLIPError) {
@@ -263,11 +263,11 @@ extension BLIPConnection {
         }
     }
 
-    /// - Returns: false where there is no room for the rest: the frame is suspended.
+    /// - Returns: false if there is no room for the rest, and the frame is suspended.
     private mutating func inflate(
         _ partial: inout PartialMessage, _ frame: ByteBuffer, _ header: FrameHeader, _ length: Int, _ resumed: SuspendedFrame?, _ events: inout [BLIPEvent]
     ) throws(BLIPError) -> Bool {
-        // LiteCore ends a streamed message so. The bare tail would ruin the stream.
+        // LiteCore ends a streamed message with an empty frame. Inflating the bare tail would corrupt the stream.
         guard length > 0 else { return true }
         var input = resumed?.input ?? Inflater.Input(frame, header.length, length)
         var produced = resumed?.produced ?? 0
@@ -310,17 +310,17 @@ extension BLIPConnection {
         }
     }
 
-    /// What all other messages leave of `maximumUnfinishedBytes`.
+    /// The part of `maximumUnfinishedBytes` that is left by all other messages.
     private func ceiling(_ partial: PartialMessage) -> Int {
         limits.maximumUnfinishedBytes - unfinishedBytes + partial.countedBytes
     }
 
-    /// One byte beyond what is allowed tells "full" from "too long".
+    /// One byte more than is allowed, to tell "full" from "too long".
     private func roomToGather(_ partial: PartialMessage) -> Int {
         max(min(partial.room, ceiling(partial) - partial.bytes.readableBytes + 1), 1)
     }
 
-    /// Decides what becomes of a message of which more was gathered.
+    /// Decides how to continue with a message of which more was collected.
     private mutating func look(
         at partial: inout PartialMessage, _ header: FrameHeader, _ events: inout [BLIPEvent]
     ) throws(BLIPError) {
@@ -366,7 +366,7 @@ extension BLIPConnection {
         events.append(.replyBytes(token, piece.sharedIfDense()))
     }
 
-    /// Refuses a frame of a streamed reply that the peer should not have sent, or the owner not have read.
+    /// Refuses a frame of a streamed reply that the peer should not have sent, or the owner should not have read.
     private func checkWindow(_ partial: PartialMessage, _ transmitted: Int) throws(BLIPError) {
         guard let token = partial.stream, partial.phase != .dropping else { return }
         let unacknowledged = partial.received - partial.acknowledged + transmitted
@@ -379,7 +379,7 @@ extension BLIPConnection {
         }
     }
 
-    /// The owner abandoned a reply that has begun.
+    /// The owner abandoned a reply that had already begun.
     mutating func dropUnfinishedReply(_ number: UInt64) {
         guard var partial = unfinishedReplies.removeValue(forKey: number) else { return }
         partial.dropBody()

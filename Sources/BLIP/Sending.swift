@@ -17,7 +17,7 @@ extension BLIPConnection {
         let isFirst = !message.hasBegun
         if isFirst && !allowsCompression && !deflater.exists { message.flags.remove(.compressed) }
         if isFirst && message.isRequest {
-            // Only now: the peer demands that numbers rise in the order of first frames.
+            // Not earlier: the peer requires that request numbers increase in the order of first frames.
             message.number = nextRequestNumber
             nextRequestNumber += 1
         }
@@ -51,7 +51,7 @@ extension BLIPConnection {
         return frame
     }
 
-    /// Turns the properties into the bytes that travel, for a message of several frames.
+    /// Encodes the properties of a multi-frame message as they are transmitted.
     private func begin(_ message: inout OutgoingMessage, _ allocator: ByteBufferAllocator) {
         var head = allocator.buffer(capacity: message.startLength)
         message.writeStart(to: &head)
@@ -83,7 +83,7 @@ extension BLIPConnection {
         var second = message.body.readSlice(length: min(room - first.readableBytes, message.body.readableBytes)) ?? ByteBuffer()
         if first.readableBytes == 0 { swap(&first, &second) }
         let extra: BLIPFlags = message.remainingBytes > 0 || message.isOpen ? .moreComing : []
-        // A stream may end with a frame without data.
+        // A stream may end with an empty frame.
         if first.readableBytes == 0 { return plainFrame(message, extra, first, second, allocator) }
         if message.flags.contains(.compressed) { return compressedFrame(message, extra, first, second, allocator) }
 
@@ -111,8 +111,8 @@ extension BLIPConnection {
         return frame
     }
 
-    /// A frame that is not compressed though its message may be: that is a property of the frame, so plain is always allowed.
-    /// The data is in the checksum already.
+    /// An uncompressed frame, even of a compressed message: compression is a property of each frame, so this is always allowed. The checksum already
+    /// includes the data.
     private func plainFrame(
         _ message: OutgoingMessage, _ extra: BLIPFlags, _ first: ByteBuffer, _ second: ByteBuffer?, _ allocator: ByteBufferAllocator
     ) -> ByteBuffer {
@@ -135,7 +135,7 @@ extension BLIPConnection {
         return frame
     }
 
-    /// Puts a message back of which more remains or may be supplied.
+    /// Puts back a message that has more to send or may still be supplied.
     private mutating func keep(_ message: OutgoingMessage, sent: Int) {
         var message = message
         let isIdle = message.isStream && outgoingStreams.takeBack(from: &message)
@@ -152,10 +152,11 @@ extension BLIPConnection {
         flows[message.key] = flow
     }
 
-    /// Into the queue, or aside if the peer has not acknowledged enough.
+    /// Puts the message into the queue, or aside if the peer has not acknowledged enough.
     private mutating func place(_ message: OutgoingMessage, _ flow: inout Flow) {
         var message = message
-        // It may wait for good: what is left of it must not keep what was sent. Of a long one that is copied again when half of it is gone.
+        // The message may wait indefinitely, and the rest of it must not keep the memory of what is already sent. A long one is copied again each
+        // time half of it is gone.
         if message.spentBytes > message.remainingBytes {
             message.body = message.body.sharedIfDense()
             message.head = message.head.sharedIfDense()
@@ -168,8 +169,8 @@ extension BLIPConnection {
         }
     }
 
-    /// The peer has `count` bytes of a message of ours. Counts for messages unknown or ended mean nothing, and neither do
-    /// counts that shrink or exceed what was sent.
+    /// The peer has received `count` bytes of a message of ours. Ignored for messages that are unknown or complete, and for counts that decrease or
+    /// exceed what was sent.
     mutating func acknowledged(_ key: MessageKey, _ count: UInt64) {
         guard var flow = flows.removeValue(forKey: key) else { return }
         flow.acknowledged = max(flow.acknowledged, Int(min(count, UInt64(flow.sent))))
@@ -201,10 +202,10 @@ extension BLIPConnection {
     }
 }
 
-/// What the peer has of a message of ours. Bytes as transmitted, checksums included, headers not.
+/// How far the peer has acknowledged a message of ours. Bytes as transmitted, including checksums, without headers.
 struct Flow {
     var sent = 0
     var acknowledged = 0
-    /// The message, if it waits for acknowledgements; else it is in the outbox, or parked until it is supplied.
+    /// The message if it waits for acknowledgements; otherwise it is in the outbox, or parked until it is supplied.
     var stopped: OutgoingMessage?
 }
