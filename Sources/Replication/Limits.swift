@@ -1,10 +1,10 @@
 import BLIP
 import Environment
 
-/// The bounds of the replication protocol. What exceeds one gets an error that names it.
+/// The limits of the replication protocol. Exceeding one produces an error that names it.
 ///
-/// Copies share their values: each connection has a dozen parts that know the limits, and a thousand idle connections are a
-/// thousand times what one of them holds.
+/// Copies share their values: each connection has a dozen parts that use the limits, and a copy in each of them would count a thousandfold with a
+/// thousand idle connections.
 @dynamicMemberLookup
 public struct ReplicationLimits: Sendable {
     private final class Shared: Sendable {
@@ -31,7 +31,7 @@ public struct ReplicationLimits: Sendable {
         }
     }
 
-    /// The same where we asked for the documents: one for which there is no room fails by itself, and not its connection.
+    /// The same limits for documents that we requested: one for which there is no room fails on its own instead of ending its connection.
     func within(_ memory: MemoryBudget) -> ReplicationLimits {
         guard memory.limit / 2 < blip.maximumMessage else { return self }
         var limits = self
@@ -39,7 +39,7 @@ public struct ReplicationLimits: Sendable {
         return limits
     }
 
-    /// Of the connection beneath.
+    /// The limits of the BLIP connection underneath.
     var blip: BLIPLimits { shared.blip }
 
     #if DEBUG
@@ -51,15 +51,15 @@ public struct ReplicationLimits: Sendable {
     #endif
 }
 
-/// What ``ReplicationLimits`` holds, each with its reason.
+/// The values of ``ReplicationLimits``, each with the reason for its default.
 public struct ReplicationLimitValues: Sendable {
-    /// `rows_per_change_list`: rows in one `changes` or `proposeChanges`. Peers of this field send 200.
+    /// `rows_per_change_list`: rows in one `changes` or `proposeChanges`. Other implementations send 200.
     public var rowsPerChangeList = 200
-    /// `max_rows_in_change_list`: rows that a peer may send in one list; five times what any peer sends.
+    /// `max_rows_in_change_list`: rows accepted in one list from a peer; five times what any known peer sends.
     public var maximumRowsInChangeList = 1_000
-    /// `max_values_per_row`: JSON values in a row of a change list, on average; twice what any peer sends.
+    /// `max_values_per_row`: JSON values per row of a change list, on average; twice what any known peer sends.
     public var maximumValuesPerRow = 10
-    /// `max_sequence_bytes`: a sequence of a peer's feed. Those of a CouchDB cluster with many shards have some kilobytes.
+    /// `max_sequence_bytes`: a sequence of a peer's feed. Those of a CouchDB cluster with many shards are several kilobytes long.
     public var maximumSequenceBytes = 8 << 10
     /// `max_change_list_bytes`: the size of a `changes` or `proposeChanges` body from a peer.
     public var maximumChangeListBytes = 4 << 20
@@ -69,173 +69,173 @@ public struct ReplicationLimitValues: Sendable {
     public var revisionsInFlight = 2_000
     /// `rev_bytes_in_flight`: body bytes of unanswered `rev` messages.
     public var revisionBytesInFlight = 4 << 20
-    /// `requested_revs`: revisions requested from a peer and not stored yet; at the limit its change lists wait.
+    /// `requested_revs`: revisions requested from a peer and not stored yet; at the limit, its change lists wait.
     public var requestedRevisions = 2_000
-    /// `max_waiting_change_lists`: change lists of a peer that wait for room; peers keep five or so under way.
+    /// `max_waiting_change_lists`: change lists from a peer that wait for room; peers keep about five in flight.
     public var maximumWaitingChangeLists = 200
-    /// `max_waiting_change_list_bytes`: their bodies, all together.
+    /// `max_waiting_change_list_bytes`: the bodies of these lists, in total.
     public var maximumWaitingChangeListBytes = 32 << 20
-    /// `rows_read_again`: documents read again at once because they changed on their way, or their time has come; each may be as
-    /// large as documents get.
+    /// `rows_read_again`: documents re-read in one go because they changed while being pushed or are due again; each may have the maximum document
+    /// size.
     public var rowsReadAgain = 10
-    /// `offers_per_document`: how often one revision is offered to a peer that names another one each time.
+    /// `offers_per_document`: how often one revision is offered to a peer that names a different current revision each time.
     public var offersPerDocument = 5
-    /// `held_documents`: documents that a peer's feed goes on behind because the filter fails on them. A filter that fails on more is broken, and
-    /// the feed stands still.
+    /// `held_documents`: documents that a peer's feed may skip because the filter fails on them. A filter that fails on more is considered broken,
+    /// and the feed stalls.
     public var heldDocuments = 1_000
-    /// `refused_documents`: documents of a collection on the list of what the peer refused; of those beyond, the log tells.
+    /// `refused_documents`: documents per collection on the list of those that the peer refused; any further ones are only logged.
     public var refusedDocuments = 10_000
-    /// `unsaved_marks`: acknowledgements that are noted in the store together.
+    /// `unsaved_marks`: acknowledgements that are written to the store together.
     public var unsavedMarks = 1_000
-    /// `conflicts_at_once`: conflicts that are decided in one go.
+    /// `conflicts_at_once`: conflicts decided in one go.
     public var conflictsAtOnce = 50
-    /// `insertion_batch_rows`: revisions that do not wait for more company.
+    /// `insertion_batch_rows`: number of received revisions at which a batch starts without waiting for more.
     public var insertionBatchRows = 100
     /// `insertion_batch`: revisions in one transaction.
     public var insertionBatch = 500
-    /// `insertion_batch_bytes`: what the revisions of one transaction hold.
+    /// `insertion_batch_bytes`: total size of the revisions of one transaction.
     public var insertionBatchBytes = 8 << 20
-    /// `insertion_batches_in_flight`: transactions of one collection under way, so that the store never waits for the network.
+    /// `insertion_batches_in_flight`: transactions of one collection in flight, so that the store never waits for the network.
     public var insertionBatchesInFlight = 2
-    /// `buffered_rev_bytes`: what revisions hold that are received and not stored: bodies, ancestors, names of blobs; above it the connection is not read.
+    /// `buffered_rev_bytes`: memory of revisions received and not stored yet (bodies, ancestors, names of blobs); above it the connection is not
+    /// read.
     public var bufferedRevisionBytes = 32 << 20
-    /// `buffered_message_overhead`: what a conflict costs that waits for its decision, for `buffered_rev_bytes`.
+    /// `buffered_message_overhead`: what each conflict that waits for its decision counts towards `buffered_rev_bytes`.
     public var bufferedMessageOverhead = 512
-    /// `max_buffered_rev_bytes`: above it revisions are refused for the moment. Reading goes on above `buffered_rev_bytes`
-    /// only while blobs are fetched, because they come by the same connection.
+    /// `max_buffered_rev_bytes`: above it revisions are refused temporarily. Reading continues above `buffered_rev_bytes` only while blobs are
+    /// fetched, because they arrive on the same connection.
     public var maximumBufferedRevisionBytes = 128 << 20
-    /// `owed_reply_bytes`: bytes of our replies that the peer has not taken; above it the connection is not read.
+    /// `owed_reply_bytes`: bytes of our replies that the peer has not read; above it the connection is not read.
     public var owedReplyBytes = 4 << 20
-    /// `waiting_requests`: requests of a peer for checkpoints, collections or blobs that wait for their turn; above it the
-    /// connection is not read.
+    /// `waiting_requests`: queued requests from a peer for checkpoints, collections or blobs; above it the connection is not read.
     public var waitingRequests = 64
-    /// `turn_bytes`: bytes of a peer's messages, after inflation, that are looked at before the other connections of the event loop have their turn;
-    /// a frame counts for a kilobyte more. Two or three milliseconds at worst.
+    /// `turn_bytes`: bytes of a peer's messages, after inflation, that are processed before the other connections of the event loop get their turn.
+    /// Each frame counts as an additional kilobyte. Two or three milliseconds at worst.
     public var turnBytes = 512 << 10
-    /// `blob_piece_bytes`: bytes of a blob that are read from disk and sent at once.
+    /// `blob_piece_bytes`: bytes of a blob that are read from disk and sent at a time.
     public var blobPieceBytes = 64 << 10
-    /// `blob_looks`: blobs that a connection has looked for at the same time; another's are not behind all that one document names.
+    /// `blob_looks`: blobs that a connection looks up in the store at the same time, so that a document that names many does not block the others.
     public var blobLooks = 64
     /// `awaited_blobs`: blobs that the revisions of a connection wait for at the same time, one revision for a quarter of them at most. Of the others
     /// nothing but the name is held.
     public var awaitedBlobs = 256
     /// `blob_fetches`: blobs that are fetched at the same time.
     public var blobFetches = 8
-    /// `blob_reads`: requests for blobs that are served at the same time, piece by piece.
+    /// `blob_reads`: requests for blobs served at the same time, piece by piece.
     public var blobReads = 2
-    /// `proof_bytes`: bytes of blobs that a peer may have read for proofs of blobs that were proved to it before: a few large ones.
+    /// `proof_bytes`: blob bytes that a peer may have read for repeated proofs, of blobs that were already proved to it once: a few large blobs.
     public var proofBytes = 128 << 20
-    /// `proof_bytes_per_second`: by how much that grows again; a hundredth of what a core reads and hashes.
+    /// `proof_bytes_per_second`: the rate at which that allowance refills; a hundredth of what one core reads and hashes.
     public var proofBytesPerSecond = 4 << 20
-    /// `proof_piece_bytes`: bytes of a blob that are read and hashed at once for a proof.
+    /// `proof_piece_bytes`: bytes of a blob that are read and hashed at a time for a proof.
     public var proofPieceBytes = 1 << 20
-    /// `proof_accounts`: peers whose use of that is remembered, by user or address.
+    /// `proof_accounts`: peers whose use of that allowance is remembered, by user or address.
     public var proofAccounts = 10_000
-    /// `first_proofs`: blobs that are remembered as proved, of all peers together.
+    /// `first_proofs`: blobs remembered as proved, over all peers.
     public var firstProofs = 20_000
-    /// `known_proofs`: proofs that a connection was given and that are not made anew; each has 300 bytes or less.
+    /// `known_proofs`: proofs given on a connection that are cached rather than computed again; each takes at most 300 bytes.
     public var knownProofs = 1_000
     /// `max_blobs_per_document`: blobs that one revision from a peer may name.
     public var maximumBlobsPerDocument = 10_000
     /// `shown_blobs`: blobs that a session remembers as proved or sent by its peer, so that they need not be proved again.
     public var shownBlobs = 1_000
-    /// `known_blob_bytes`: bodies up to this size are looked at for the blobs that a document names already, many at a time; those of a
-    /// larger one are shown anew.
+    /// `known_blob_bytes`: stored bodies up to this size are searched, many at a time, for the blobs that a document already names; the blobs of a
+    /// larger one have to be proved again.
     public var knownBlobBytes = 64 << 10
     /// `max_document_bytes`: body of one document. Sync Gateway's limit.
     public var maximumDocumentBytes = 20 << 20
-    /// `max_history`: revision ids sent with a revision, and asked for. Couchbase Lite's.
+    /// `max_history`: revision ids sent with a revision, and requested. Couchbase Lite's limit.
     public var maximumHistory = 50
     /// `max_received_history`: ancestors accepted with a revision.
     public var maximumReceivedHistory = 1_000
     /// `max_collections`: collections in one `getCollections`.
     public var maximumCollections = 1_000
-    /// `max_collections_bytes`: the size of a `getCollections` body, and of the answer to ours: a checkpoint of about 100 bytes for each.
+    /// `max_collections_bytes`: the size of a `getCollections` body, and of the answer to ours: a checkpoint of about 100 bytes per collection.
     public var maximumCollectionsBytes = 512 << 10
     /// `max_document_ids`: ids in a `subChanges` or a configuration.
     public var maximumDocumentIDs = 100_000
-    /// `inline_list_bytes`: lists and answers up to this size are read where the connection runs; longer ones elsewhere.
+    /// `inline_list_bytes`: lists and answers up to this size are parsed on the connection's event loop; longer ones elsewhere.
     public var inlineListBytes = 64 << 10
     /// `max_channels`: channels in a `subChanges`. Sync Gateway warns from 50 on.
     public var maximumChannels = 10_000
-    /// `max_checkpoint_bytes`: a peer's checkpoint body, and ours as a peer gives it back. Couchbase Lite's has about 100 bytes, and a few for
-    /// each document that could not be pushed.
+    /// `max_checkpoint_bytes`: body of a peer's checkpoint, and of ours as a peer returns it. Couchbase Lite's take about 100 bytes, and a few more
+    /// for each document that could not be pushed.
     public var maximumCheckpointBytes = 128 << 10
-    /// `max_checkpoints`: checkpoints that the peers of one user have stored in a database, or those without a name; one for each
-    /// device, remote and collection. The one that was not written for longest makes room.
+    /// `max_checkpoints`: checkpoints stored in a database by the peers of one user, or by all anonymous peers: one per device, remote and
+    /// collection. The one not written for the longest time is replaced.
     public var maximumCheckpoints = 10_000
-    /// `max_checkpoints_bytes`: their bodies, all together.
+    /// `max_checkpoints_bytes`: the bodies of these checkpoints, in total.
     public var maximumCheckpointsBytes = 8 << 20
     /// `max_checkpoint_id_bytes`: a peer's checkpoint id.
     public var maximumCheckpointIDBytes = 512
     /// `max_blob_bytes`: one blob.
     public var maximumBlobBytes = 256 << 20
-    /// `min_delta_bytes`: bodies below it travel whole. LiteCore's.
+    /// `min_delta_bytes`: smaller bodies are sent whole. LiteCore's limit.
     public var minimumDeltaBytes = 200
-    /// `max_delta_body_bytes`: bodies above it travel whole; to make a delta, bodies are in memory at many times their size.
+    /// `max_delta_body_bytes`: larger bodies are sent whole; computing a delta takes many times the size of the bodies in memory.
     public var maximumDeltaBodyBytes = 1 << 20
-    /// `delta_batch_bytes`: what bodies and deltas come to that are looked at together, or one of them alone. A delta never makes more than its
-    /// base and itself, and no more than ``insertionBatchBytes`` of it waits to be stored before the next batch is begun.
+    /// `delta_batch_bytes`: total size of the bodies and deltas processed together, unless a single one is larger. A delta never makes a body larger
+    /// than its base and itself together, and at most ``insertionBatchBytes`` of the results wait to be stored before the next batch begins.
     public var deltaBatchBytes = 256 << 10
-    /// `delta_copies`: how often the text of a base and of its delta is in memory while the delta is applied, one that patches a long text at worst: so
-    /// much of `limits.memory` is reserved for it, and for the values of the delta. To make a delta, both bodies are values.
+    /// `delta_copies`: how many copies of the base and the delta are in memory while a delta is applied, at worst, when it patches a long text. That
+    /// much of `limits.memory` is reserved for it, and for the values of the delta. To compute a delta, both bodies are held as values.
     public var deltaCopies = 8
-    /// `exchanged_revisions`: documents whose last revision a session remembers as sent or received, where the peer may not have
-    /// everything; deltas from them are safe.
+    /// `exchanged_revisions`: documents whose last exchanged revision a session remembers, for a peer that may not have everything; deltas from these
+    /// revisions are safe.
     public var exchangedRevisions = 2_000
-    /// `echo_memory`: revisions a passive session remembers as received from its peer, so that it does not offer them back.
+    /// `echo_memory`: revisions that a passive session remembers as received from its peer, so that it does not offer them back.
     public var echoMemory = 10_000
-    /// `resolve_attempts`: how often a conflict is decided anew because the document changed meanwhile.
+    /// `resolve_attempts`: how often a conflict is decided again because the document changed in the meantime.
     public var resolveAttempts = 10
     /// `checkpoint_interval`: seconds from the first progress to the saving of a checkpoint.
     public var checkpointIntervalSeconds = 5
-    /// `deferral`: seconds until a continuous push offers again what the peer could not take for the moment; doubles each
-    /// time, up to `max_deferral`.
+    /// `deferral`: seconds until a continuous push again offers what the peer could not take temporarily; doubles each time, up to `max_deferral`.
     public var deferralSeconds = 30
     /// `max_deferral`: the longest such delay, in seconds. Couchbase Lite's longest retry delay.
     public var maximumDeferralSeconds = 300
-    /// `refused_retry`: seconds until a continuous push offers again what the peer refused; doubles for each document with each refusal of the same
-    /// version, up to `longest_refused_retry`. 0: only when the document changes, on another connection, or when it is asked for.
+    /// `refused_retry`: seconds until a continuous push again offers what the peer refused; doubles per document with each refusal of the same
+    /// version, up to `longest_refused_retry`. 0: only when the document changes, on a new connection, or on request.
     public var refusedRetrySeconds = 60
-    /// `room_look`: seconds between two looks for room, of a pull that has none here. Its wait lasts at least as long, and each time that the room which
-    /// it found did not last, twice as long as before, up to `max_room_look`.
+    /// `room_look`: seconds between two checks for free space by a pull that has none. A wait takes at least this long; each time that the space
+    /// found ran out again, it takes twice as long as before, up to `max_room_look`.
     public var roomLookSeconds = 3
-    /// `max_room_look`: the longest such time, in seconds.
+    /// `max_room_look`: the longest such wait, in seconds.
     public var maximumRoomLookSeconds = 60
-    /// `removal_wait`: seconds that a peer may let a removal wait, because it neither answers our edit of the document nor goes on with it.
+    /// `removal_wait`: seconds for which a peer may delay a removal by neither answering our edit of the document nor making progress with it.
     public var removalWaitSeconds = 120
-    /// `insertion_delay`: milliseconds that received revisions wait for company.
+    /// `insertion_delay`: milliseconds for which received revisions wait for more, to fill a batch.
     public var insertionDelayMilliseconds = 5
-    /// `logged_documents`: failed documents of one batch of events that the log names; the others are counted.
+    /// `logged_documents`: failed documents of one batch of events that the log names; the rest is only counted.
     public var loggedDocumentsPerBatch = 5
-    /// The level of compression, as zlib counts; 0: none. 3 was measured to encode four times as fast as the usual 6, for 9 % more bytes.
+    /// The compression level, as in zlib; 0: none. Level 3 was measured to compress four times as fast as the usual 6, for 9 % more bytes.
     public var compressionLevel: Int32 = 3
-    /// `limits.memory`, where it is so small that a document may take half of it at most: with what its message leaves behind it is counted half as much again.
+    /// `limits.memory` if it is so small that one document may take at most half of it: including what its message leaves behind, a document counts
+    /// one and a half times.
     var memoryForDocuments: Int?
     #if DEBUG
-    /// For the simulation's tests of itself.
+    /// Fault injection, for tests of the simulation itself.
     var planted: PlantedFault?
     #endif
 }
 
-/// Bounds of the engine that are the same for every connection.
+/// Limits of the engine that are the same for every connection.
 enum EngineBounds {
-    /// `checkpoint_attempts`: how often a checkpoint is sent to a peer whose copy of it was changed meanwhile.
+    /// `checkpoint_attempts`: how often a checkpoint is sent to a peer whose copy changes concurrently.
     static let checkpointAttempts = 3
-    /// `shown_held_documents`: documents that a feed goes on behind and that are named with what failed; the others are counted.
+    /// `shown_held_documents`: documents skipped by a feed that are listed with their error; the others are only counted.
     static let shownHeldDocuments = 10
-    /// `silence_grace`: seconds that what is under way gets to arrive, before an idle connection that misses something is taken for deaf.
+    /// `silence_grace`: seconds allowed for data in flight to arrive, before an idle connection that misses something counts as dead.
     static let silenceGraceSeconds = 30
-    /// `retry_after`: the longest time that a peer's `Retry-After` is followed, in seconds.
+    /// `retry_after`: the longest time for which a peer's `Retry-After` is honoured, in seconds.
     static let longestRetryAfterSeconds = 3_600
-    /// `one_shot_retries`: retries of a one-shot replication whose configuration names none. Couchbase Lite's.
+    /// `one_shot_retries`: retries of a one-shot replication whose configuration sets none. Couchbase Lite's.
     static let oneShotRetries = 9
-    /// `longest_retry`: the longest delay before a retry where the configuration names none, in seconds. Couchbase Lite's.
+    /// `longest_retry`: the longest delay before a retry if the configuration sets none, in seconds. Couchbase Lite's.
     static let longestRetrySeconds = 300
-    /// `blocked_retry`: the first delay where somebody has to do something first, in seconds; doubles each time, up to `longest_blocked_retry`.
+    /// `blocked_retry`: the first delay in seconds if somebody has to fix something first; doubles each time, up to `longest_blocked_retry`.
     static let blockedRetrySeconds = 60
     /// `longest_blocked_retry`: the longest such delay, in seconds.
     static let longestBlockedRetrySeconds = 3_600
-    /// `longest_refused_retry`: the longest time until what the peer refused is offered again on the same connection, in seconds.
+    /// `longest_refused_retry`: the longest time until a document that the peer refused is offered again on the same connection, in seconds.
     static let longestRefusedRetrySeconds = 3_600
 }
