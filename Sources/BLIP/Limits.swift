@@ -26,7 +26,7 @@ public struct BLIPLimits: Sendable, Equatable {
     public var maximumErrorReply: Int = 65_536
     /// Messages from the peer that are begun and not ended at the same time. Each costs a table entry.
     public var maximumUnfinishedMessages: Int = 4_096
-    /// Bytes held for all unfinished messages together: without it, every message could grow to its own limit.
+    /// Bytes held for all unfinished messages together: without this limit, every message could grow to its own.
     public var maximumUnfinishedBytes: Int = 32 * 1_048_576
     /// Unconsumed bytes of a streamed reply, uncompressed, above which it is not acknowledged. The peer then stops at its own window, 128,000 bytes
     /// as transmitted.

@@ -1,11 +1,11 @@
 import Documents
 
-/// Which revisions the peer acknowledged, from the acknowledgement until the store has noted it durably.
+/// Revisions that the peer acknowledged, until the store has durably recorded that.
 struct AcknowledgedVersions {
-    /// What is to be noted in one transaction.
+    /// What is to be recorded in one transaction.
     struct Batch: Sendable {
         var marks: [(id: DocumentID, version: Version)]
-        /// The documents may be on the list of what a filter kept back, and are to be taken off it.
+        /// The documents may be on the kept-back list, and are to be taken off it.
         var endsExclusions: Bool
     }
 
@@ -16,7 +16,7 @@ struct AcknowledgedVersions {
     var unsavedCount: Int { unsaved.count }
     var isEmpty: Bool { unsaved.isEmpty && batchesInFlight == 0 }
 
-    /// What the peer is known to hold, where the store does not know it yet.
+    /// The revision that the peer is known to hold, if the store does not know it yet.
     func version(of id: DocumentID) -> Version? { versions.isEmpty ? nil : versions[id] }
 
     mutating func add(_ id: DocumentID, _ version: Version) {
@@ -24,14 +24,14 @@ struct AcknowledgedVersions {
         unsaved.append((id, version))
     }
 
-    /// The peer has moved on: what it acknowledged before says nothing of it any more.
+    /// The peer has moved on: its earlier acknowledgement no longer applies.
     mutating func supersede(_ id: DocumentID, by version: Version) {
         guard !versions.isEmpty, let known = versions[id], known != version else { return }
         versions[id] = nil
         unsaved.removeAll { $0.id == id }
     }
 
-    /// Takes what is to be noted now; nil if there is nothing.
+    /// Takes what is to be recorded; nil if there is nothing.
     mutating func take(endsExclusions: Bool) -> Batch? {
         guard !unsaved.isEmpty else { return nil }
         defer { unsaved = [] }

@@ -17,9 +17,9 @@ struct ArrivalQueue {
     func hasAny(where isFree: (DocumentID) -> Bool) -> Bool { revisions.contains { isFree($0.id) } }
     func contains(_ id: DocumentID) -> Bool { revisions.contains { $0.id == id } }
 
-    /// Takes those at the front whose document is free; the others keep their places.
+    /// Takes those at the front whose document is free; the others keep their positions.
     ///
-    /// - Parameter onePerDocument: the next revision of a document waits for the end of the one before.
+    /// - Parameter onePerDocument: take one revision of a document at a time; the next one waits until that one has ended.
     mutating func take(rows: Int, bytes limit: Int, onePerDocument: Bool, where isFree: (DocumentID) -> Bool) -> [ReceivedRevision] {
         if revisions.count <= rows, bytes <= limit, !onePerDocument, revisions.allSatisfy({ isFree($0.id) }) {
             defer { (revisions, bytes) = ([], 0) }
@@ -27,7 +27,7 @@ struct ArrivalQueue {
         }
         var taken: [ReceivedRevision] = []
         var left: [ReceivedRevision] = []
-        /// Of a document that is not free, nothing later may be taken either.
+        /// If an earlier revision of a document was passed over, no later one may be taken either.
         var passedOver: Set<DocumentID> = []
         var size = 0
         for (index, revision) in revisions.enumerated() {
@@ -50,18 +50,19 @@ struct ArrivalQueue {
     }
 }
 
-/// Groups of revisions between arrival and store, and those that wait for their blobs: each with its step and what belongs to it.
+/// Groups of revisions between arrival and store, and those that wait for their blobs: each with its step and the data for it.
 struct Batches {
     enum Step {
-        /// Bodies are looked at.
+        /// Bodies are being checked.
         case checking([(id: DocumentID, bytes: Int)])
-        /// The filter is asked. `isStale`: another version took its place meanwhile, and is asked as well.
+        /// The filter is being asked. `isStale`: another version replaced it in the meantime, and has to be asked as well.
         case judging([CheckedRevision], isStale: Bool)
-        /// What the filter kept back is put on its list; the others go on then. `isStale`: another version took the filter's place meanwhile.
+        /// Revisions that the filter kept back are being put on the list; the others continue afterwards. `isStale`: another version replaced the
+        /// filter in the meantime.
         case keeping([HeldRevision], passed: [CheckedRevision], isStale: Bool)
-        /// The sync function is asked.
+        /// The sync function is being asked.
         case assigning([CheckedRevision], attempt: Int)
-        /// The store writes.
+        /// The store is writing.
         case storing([StorableRevision], attempt: Int)
     }
 
@@ -70,17 +71,17 @@ struct Batches {
     private var fetches: [FetchID: (revision: CheckedRevision, behind: [CheckedRevision])] = [:]
     private var fetching: [DocumentID: FetchID] = [:]
     private var ready: [CheckedRevision] = []
-    /// How many revisions of a document are here.
+    /// Number of revisions of each document.
     private var documents: [DocumentID: Int] = [:]
     private var last = 0
     private(set) var bytes = 0
     private(set) var count = 0
 
-    /// Batches under way; revisions that wait for blobs do not count.
+    /// Batches in progress; revisions that wait for blobs do not count.
     var running: Int { batches.count }
     var isEmpty: Bool { count == 0 && batches.isEmpty }
 
-    /// What policies and the store have in hand. What is being checked goes with its connection.
+    /// Bytes of the revisions that policies and the store are working on. Those still being checked are dropped with their connection.
     var bytesElsewhere: Int {
         var bytes = 0
         for step in batches.values {
@@ -97,7 +98,7 @@ struct Batches {
     }
 
     func hold(_ id: DocumentID) -> Bool { !documents.isEmpty && documents[id] != nil }
-    /// What an earlier version of the filter kept back is on its way to the list.
+    /// Revisions kept back by an earlier version of the filter are on their way to the list.
     var areKeepingBack: Bool { batches.values.contains { if case .keeping(_, _, isStale: true) = $0 { true } else { false } } }
     func step(_ batch: BatchID) -> Step? { batches[batch] }
 
@@ -107,13 +108,13 @@ struct Batches {
         return add(.checking(received))
     }
 
-    /// Begins with revisions that were checked before.
+    /// Starts a batch with revisions that were checked before.
     mutating func begin(checked revisions: [CheckedRevision]) -> BatchID {
         for revision in revisions { enter(revision.id, revision.bytes) }
         return add(.judging(revisions, isStale: false))
     }
 
-    /// Begins with a revision that cannot be stored and goes on the list of what is held.
+    /// Starts a batch with a revision that cannot be stored and goes on the list of held revisions.
     mutating func begin(keeping held: HeldRevision) -> BatchID { add(.keeping([held], passed: [], isStale: false)) }
 
     mutating func move(_ batch: BatchID, to step: Step) { if batches[batch] != nil { batches[batch] = step } }
@@ -139,7 +140,7 @@ struct Batches {
         if documents.values[index] > 1 { documents.values[index] -= 1 } else { documents.remove(at: index) }
     }
 
-    /// A revision leaves its batch until its blobs are here.
+    /// Takes a revision out of its batch until its blobs are here.
     mutating func fetch(_ revision: CheckedRevision) -> FetchID {
         last += 1
         fetches[FetchID(number: last)] = (revision, [])
@@ -147,14 +148,14 @@ struct Batches {
         return FetchID(number: last)
     }
 
-    /// Lets a revision wait behind an earlier one of its document that waits for blobs. False where there is none.
+    /// Queues a revision behind an earlier one of its document that waits for blobs. False if there is none.
     mutating func wait(_ revision: CheckedRevision) -> Bool {
         guard !fetching.isEmpty, let earlier = fetching[revision.id] else { return false }
         fetches[earlier]?.behind.append(revision)
         return true
     }
 
-    /// A revision of the document waits for its blobs.
+    /// Whether a revision of the document waits for its blobs.
     func isFetching(_ id: DocumentID) -> Bool { !fetching.isEmpty && fetching[id] != nil }
 
     mutating func fetched(_ fetch: FetchID) -> (revision: CheckedRevision, behind: [CheckedRevision])? {
@@ -163,7 +164,7 @@ struct Batches {
         return fetched
     }
 
-    /// Its blobs are here: it goes on with the next batch.
+    /// Its blobs are here: it joins the next batch.
     mutating func makeReady(_ revision: CheckedRevision) { ready.append(revision) }
 
     mutating func beginReady() -> (BatchID, [CheckedRevision])? {
@@ -172,7 +173,7 @@ struct Batches {
         return (add(.judging(ready, isStale: false)), ready)
     }
 
-    /// The checked body may be smaller than the one that came, and the blobs that it names are known.
+    /// The checked body may be smaller than the received one, and the blobs that it names are known.
     mutating func resize(by difference: Int) { bytes += difference }
 
     private mutating func enter(_ id: DocumentID, _ size: Int) {

@@ -8,7 +8,7 @@ struct BlobWaiter: Hashable, Sendable {
     var fetch: FetchID
 }
 
-/// Blobs of a revision that the peer may have anyway.
+/// Blobs of a revision that the peer may have in any case.
 enum KnownBlobs: Sendable {
     case all
     case some(Set<BlobDigest>)
@@ -20,92 +20,92 @@ enum KnownBlobs: Sendable {
         }
     }
 
-    /// How many digests it holds.
+    /// The number of digests.
     var count: Int { if case .some(let digests) = self { digests.count } else { 0 } }
 }
 
-/// One attempt to have a blob; what still comes of an earlier attempt is known by its number.
+/// One attempt to obtain a blob; the number tells late results of earlier attempts apart.
 struct BlobTransfer: Hashable, Sendable {
     var digest: BlobDigest
     var number: Int
 }
 
-/// What became of comparing the peer's proof with ours.
+/// The outcome of comparing the peer's proof with ours.
 enum ProofOutcome: Sendable {
     case right, wrong
-    /// Our own file could not be read, or is altered.
+    /// Our own file could not be read, or is damaged.
     case unknown
 }
 
-/// Something that happened to blobs.
+/// An input of the blob machine.
 enum BlobEvent: Sendable {
-    /// A revision refers to these; it can be stored when they are here, and when the peer has shown that it has them.
-    /// `known`: those that it need not show, because it may have them anyway.
+    /// A revision refers to these blobs; it can be stored when they are here and the peer has shown that it has them. `known`: those that it need not
+    /// show, because it may have them in any case.
     case needed(BlobWaiter, DocumentID, [BlobReference], known: KnownBlobs)
     /// Answers ``BlobAction/look(_:)``.
     case looked(BlobTransfer, isHere: Bool)
-    /// The peer answers ``BlobAction/askProof(_:slot:for:)``; nil: it gives none.
+    /// The peer answers ``BlobAction/askProof(_:slot:for:)``; nil: it gives no proof.
     case proofArrived(BlobTransfer, BlobDigest?)
     /// Answers ``BlobAction/checkProof(_:_:)``.
     case proofChecked(BlobTransfer, ProofOutcome)
-    /// Answers ``BlobAction/begin(_:resumes:)``: the file is open, and has this much of the blob, of an earlier connection.
+    /// Answers ``BlobAction/begin(_:resumes:)``: the file is open, and contains this many bytes from an earlier connection.
     case writerOpened(BlobTransfer, offset: UInt64 = 0)
-    /// The peer, which was asked for the rest of the blob, begins to send: the rest, or all of it.
+    /// The peer was asked for the rest of the blob and starts sending: either the rest or everything.
     case resumes(BlobTransfer, isRest: Bool)
-    /// The peer sends it.
+    /// The peer sent these bytes.
     case bytesArrived(BlobTransfer, ByteBuffer)
     /// Answers ``BlobAction/write(_:_:)``.
     case written(BlobTransfer, bytes: Int)
-    /// The peer has sent all of it.
+    /// The peer has sent everything.
     case ended(BlobTransfer)
-    /// Answers ``BlobAction/install(_:)``: durable, and what its digest says.
+    /// Answers ``BlobAction/install(_:)``: the blob is durable and matches its digest.
     case installed(BlobTransfer)
-    /// Answers ``BlobAction/install(_:)``: what an earlier connection had left and what came now are not the blob.
+    /// Answers ``BlobAction/install(_:)``: the bytes from an earlier connection and those from this one do not add up to the blob.
     case joinedWrongly(BlobTransfer)
-    /// The peer refused, the disk failed, or the bytes are others than the digest says.
+    /// The peer refused, the disk failed, or the bytes do not match the digest.
     case failed(BlobTransfer, ReplicationError)
 
-    /// The peer wants a blob, or the proof that we hold it.
+    /// The peer wants a blob, or a proof that we hold it.
     case wanted(BlobRequest)
-    /// Answers ``BlobAction/serve(_:)``: sent to its end, refused, or given up.
+    /// Answers ``BlobAction/serve(_:)``: completely sent, refused, or given up.
     case served(AnswerHandle)
 }
 
-/// Something to do for blobs.
+/// An output of the blob machine.
 enum BlobAction: Sendable {
     case look(BlobTransfer)
-    /// Asks the peer to prove that it holds what is here already.
+    /// Asks the peer to prove that it holds a blob that is already here.
     case askProof(BlobTransfer, slot: Int, for: DocumentID)
     case checkProof(BlobTransfer, BlobDigest)
-    /// Opens a file for the bytes. `resumes`: the one that an earlier connection has left, if there is one.
+    /// Opens a file for the bytes. `resumes`: continue the file left by an earlier connection, if there is one.
     case begin(BlobTransfer, resumes: Bool = true)
-    /// Asks the peer for it, from an offset on.
+    /// Requests the blob from the peer, starting at an offset.
     case request(BlobTransfer, slot: Int, for: DocumentID, compresses: Bool, offset: UInt64 = 0)
-    /// What an earlier connection has left is not used: the peer sends all of it.
+    /// The data left by an earlier connection is not used: the peer sends everything.
     case startOver(BlobTransfer)
-    /// The peer goes on where an earlier connection has ended.
+    /// The peer continues where an earlier connection ended.
     case resumed(BlobTransfer, offset: UInt64)
     case write(BlobTransfer, ByteBuffer)
-    /// So many bytes are on disk: the peer may send more.
+    /// This many bytes are on disk: the peer may send more.
     case consumed(BlobTransfer, bytes: Int)
     case install(BlobTransfer)
-    /// Nobody wants the rest: the file goes, and what the peer still sends is dropped.
+    /// The rest is not wanted: the file is removed, and what the peer still sends is dropped.
     case abandon(BlobTransfer)
     /// Nil: all blobs of the revision are here.
     case tell(BlobWaiter, ReplicationError?)
     case serve(BlobRequest)
 }
 
-/// A peer's request for a blob, or for the proof that we hold it.
+/// A peer's request for a blob, or for a proof that we hold it.
 struct BlobRequest: Sendable {
     var handle: AnswerHandle
     var slot: Int
     var digest: BlobDigest
-    /// The document that the peer wants it for, if it says so; Couchbase Lite does since 3.0.
+    /// The document for which the peer wants it, if it says so; Couchbase Lite does since 3.0.
     var document: DocumentID?
     var compresses = false
-    /// It has what stands before.
+    /// The peer already has everything before this offset.
     var offset: UInt64 = 0
-    /// Of a request for proof.
+    /// Set for a request for a proof.
     var nonce: [UInt8]?
 }

@@ -2,28 +2,28 @@ import Documents
 import Interfaces
 import NIOCore
 
-/// Blobs of one connection, both ways, in bounded memory: each that arrives is written as it comes and taken from the peer no
-/// faster, and a few are served at a time, piece by piece. Revisions that need the same blob share its transfer. Of the thousands that a
-/// document may name a few are under way, and the others are names only.
+/// The blobs of one connection, in both directions and in bounded memory: each arriving blob is written as it arrives and read from the peer no
+/// faster, and only a few are served at a time, piece by piece. Revisions that need the same blob share its transfer. Of the thousands that a
+/// document may name, only a few are under way; the others are only names.
 ///
-/// That a document names a digest does not give the blob to whoever sent it. What is here already the peer has to prove, by a
-/// digest over a nonce and the blob, or to send once more; one that does neither has a document with a missing blob. A peer that may not have
-/// everything sends it always: to be asked for a proof would say that somebody's document has these bytes.
+/// Naming a digest in a document does not entitle the sender to the blob. The peer has to prove that it holds a blob that is already here, by a
+/// digest over a nonce and the blob, or has to send it again. If it does neither, its document has a missing blob. A peer that may not see everything
+/// always has to send it: asking it for a proof would reveal that some document has these bytes.
 struct BlobMachine {
     private enum Stage {
-        /// Its name is known; others are looked for first.
+        /// Only its name is known; others are looked up first.
         case named
         case looking
-        /// Waits for one of the places.
+        /// Waits for a transfer slot.
         case queued
-        /// The peer was asked to prove what is here.
+        /// The peer was asked for a proof that it holds the blob that is here.
         case proving
-        /// Its proof is compared with ours.
+        /// The peer's proof is being compared with ours.
         case checking
         case opening
-        /// The peer sends; `unwritten` bytes are on their way to the file.
+        /// The peer is sending; `unwritten` bytes have not reached the file yet.
         case receiving(received: UInt64, unwritten: Int)
-        /// All has come; `unwritten` bytes are on their way to the file.
+        /// Everything has arrived; `unwritten` bytes have not reached the file yet.
         case finishing(unwritten: Int)
         case installing
 
@@ -37,20 +37,20 @@ struct BlobMachine {
 
     private struct Waiting {
         let waiter: BlobWaiter
-        /// The peer may have the blob anyway.
+        /// The peer may have the blob in any case.
         let knows: Bool
         let document: DocumentID
     }
 
-    /// What a revision needs.
+    /// The blobs that a revision needs.
     private struct Needs {
         let document: DocumentID
-        /// Shared with the revision, so that it costs nothing beside it.
+        /// Shared with the revision, so that it takes no extra memory.
         let references: [BlobReference]
         let known: KnownBlobs
-        /// The first that is not under way yet.
+        /// Index of the first blob that is not under way yet.
         var next = 0
-        /// Under way.
+        /// Blobs under way.
         var open: Set<BlobDigest> = []
 
         var isDone: Bool { next == references.count && open.isEmpty }
@@ -61,7 +61,7 @@ struct BlobMachine {
         var stage = Stage.named
         var isHere = false
         var waiting: [Waiting]
-        /// In whose name the peer is asked, which gives blobs for documents only.
+        /// The slot of the collection in whose name the peer is asked; it serves blobs only for a document.
         var slot: Int
         var document: DocumentID
         let compresses: Bool
@@ -72,37 +72,37 @@ struct BlobMachine {
     private let asksProofs: Bool
     private var blobs: [BlobDigest: Blob] = [:]
     private var needs: [BlobWaiter: Needs] = [:]
-    /// How many blobs they wait for that are under way, each counted for each of them.
+    /// Blobs under way, each counted once for every revision that waits for it.
     private var openNeeds = 0
-    /// How many digests are kept of what the peer may have.
+    /// Number of digests kept that the peer may have in any case.
     private var knownDigests = 0
-    /// Those with more to come than is under way, in the order in which they came.
+    /// Revisions with blobs that are not under way yet, in order of arrival.
     private var unopened = CircularBuffer<BlobWaiter>()
-    /// A document names thousands for nothing: the store's workers, which all connections share, get a few at a time.
+    /// Blobs to look up. Naming thousands costs a peer nothing, so the store's workers, which all connections share, get only a few at a time.
     private var unlooked = CircularBuffer<BlobTransfer>()
     private var looks: Set<BlobTransfer> = []
     private var queue = CircularBuffer<BlobTransfer>()
     private var places = 0
     private var lastNumber = 0
-    /// Blobs that the peer has proved or sent on this connection. It may forget: then they are asked for once more.
+    /// Blobs that the peer has proved or sent on this connection. May be incomplete: a forgotten one is requested once more.
     private var shown: Set<BlobDigest> = []
-    /// A proof was wrong. Making ours costs as much as reading the blob, so none is asked for any more: bytes cost the peer as
-    /// much as us.
+    /// A proof was wrong. Computing ours costs as much as reading the blob, so no more proofs are requested: sending the bytes costs the peer as much
+    /// as us.
     private var gaveWrongProof = false
     private var requests: [BlobRequest] = []
     private var served = 0
 
-    /// - Parameter asksProofs: the peer may know what is here.
+    /// - Parameter asksProofs: whether the peer may learn which blobs are here.
     init(_ limits: ReplicationLimits, asksProofs: Bool = true) { (self.limits, self.asksProofs) = (limits, asksProofs) }
 
-    /// Nothing is under way, in either direction.
+    /// Nothing is under way in either direction.
     var isIdle: Bool { needs.isEmpty && blobs.isEmpty && requests.isEmpty && served == 0 }
-    /// Blobs, or proofs, are asked of the peer.
+    /// Blobs or proofs are being requested from the peer.
     var isFetching: Bool { !needs.isEmpty || !blobs.isEmpty }
     var waitingRequests: Int { requests.count }
-    /// How large it is, as the first document says that named it.
+    /// Its size, according to the first document that named it.
     func size(of transfer: BlobTransfer) -> UInt64? { blobs[transfer.digest]?.size }
-    /// What is held because revisions name blobs, and for requests that wait.
+    /// Memory held for blobs that revisions name and for queued requests, in bytes.
     var bytes: Int {
         blobs.count * HeldBytes.transfer + openNeeds * HeldBytes.need + needs.count * HeldBytes.waiter + knownDigests * HeldBytes.known + (unlooked.count + queue.count) * MemoryLayout<BlobTransfer>.stride
             + requests.count * HeldBytes.request
@@ -132,7 +132,7 @@ struct BlobMachine {
             }
         case .writerOpened(let transfer, let offset):
             guard case .opening? = stage(transfer), let blob = blobs[transfer.digest] else {
-                // Given up meanwhile.
+                // Given up in the meantime.
                 actions.append(.abandon(transfer))
                 break
             }
@@ -190,7 +190,7 @@ struct BlobMachine {
         }
     }
 
-    /// Nil for a transfer that is over.
+    /// Nil for a transfer that has ended.
     private func stage(_ transfer: BlobTransfer) -> Stage? {
         guard let blob = blobs[transfer.digest], blob.transfer == transfer else { return nil }
         return blob.stage
@@ -215,13 +215,13 @@ struct BlobMachine {
         unopened.append(waiter)
     }
 
-    /// Gives each revision a few of its blobs to wait for: one that names thousands does not keep another's behind all of them.
+    /// Assigns each revision a few of its blobs to wait for: one that names thousands does not block the blobs of others.
     private mutating func openMore(_ actions: inout [BlobAction]) {
         let share = max(1, limits.awaitedBlobs / 4)
         var (left, passed) = (unopened.count, 0)
         while openNeeds < limits.awaitedBlobs, passed < left, let waiter = unopened.popFirst() {
             guard var more = needs.removeValue(forKey: waiter) else {
-                // Given up.
+                // The revision was given up.
                 left -= 1
                 continue
             }
@@ -326,7 +326,7 @@ struct BlobMachine {
 
     // MARK: - Ends
 
-    /// The blob is here and the peer has shown it; or it is not to be had.
+    /// The blob is here and the peer has proved or sent it, or it cannot be obtained.
     private mutating func settle(_ transfer: BlobTransfer, _ error: ReplicationError?, _ actions: inout [BlobAction]) {
         guard let blob = end(transfer) else { return }
         guard let error else {
@@ -335,7 +335,7 @@ struct BlobMachine {
             for waiting in blob.waiting { got(transfer.digest, waiting.waiter, &actions) }
             return
         }
-        // The peer may say no for one document, which was purged there for example, and yes for another one.
+        // The peer may refuse it for one document, for example one that it purged, and grant it for another.
         let others = error.isNotGiven ? blob.waiting.filter { $0.document != blob.document || $0.waiter.slot != blob.slot } : []
         if let next = others.first { askAgain(blob, in: next, for: others) }
         let spared = Set(others.map(\.waiter))
@@ -345,7 +345,7 @@ struct BlobMachine {
         }
     }
 
-    /// The blob gets in line once more, in the name of another document that needs it. Each attempt has at least one waiter fewer.
+    /// Queues the blob again, in the name of another document that needs it. Each attempt has at least one waiter fewer.
     private mutating func askAgain(_ blob: Blob, in next: Waiting, for others: [Waiting]) {
         var blob = blob
         lastNumber += 1
@@ -375,7 +375,7 @@ struct BlobMachine {
         knownDigests -= over.known.count
     }
 
-    /// The revision cannot be had: what nobody else waits for is not fetched any further.
+    /// The revision cannot be obtained: blobs that nothing else waits for are not fetched any further.
     private mutating func giveUp(_ waiter: BlobWaiter, _ actions: inout [BlobAction]) {
         guard let given = needs[waiter] else { return }
         end(waiter, given)

@@ -1,21 +1,22 @@
 import Interfaces
 
-/// Saves one collection's checkpoint: at the peer first, and here only after its success, so that ours is never ahead. Before
-/// that, what the checkpoint claims is noted in the store. A peer that lets us only read keeps none: then ours has to do.
+/// Saves one collection's checkpoint: at the peer first, and locally only after that succeeded, so that the local one is never ahead. Before that,
+/// everything the checkpoint claims is recorded in the store. A peer that grants us only read access keeps no checkpoint: then the local one has to
+/// do.
 struct CheckpointMachine {
     enum Event: Sendable {
-        /// Something advanced.
+        /// Push or pull advanced.
         case progressed
         case timerElapsed
-        /// Everything is quiet: what is not saved is saved now.
+        /// Everything is idle: unsaved progress is saved now.
         case saveNow
-        /// What the checkpoint claims is durably noted.
+        /// Everything the checkpoint claims is durably recorded.
         case noted
         case peerSaved(token: String)
-        /// The peer's copy was changed meanwhile.
+        /// The peer's copy changed concurrently.
         case peerConflict
         case peerRefused(ReplicationError)
-        /// The peer cannot say that it keeps what the checkpoint claims.
+        /// The peer cannot confirm that it keeps what the checkpoint claims.
         case peerIsUnsure(ReplicationError)
         /// Answers ``Action/fetchToken``.
         case tokenFetched(String)
@@ -24,43 +25,44 @@ struct CheckpointMachine {
 
     enum Action: Sendable, Equatable {
         case startTimer
-        /// Notes what the checkpoint is about to claim.
+        /// Records what the checkpoint is about to claim.
         case note
         case saveAtPeer(CheckpointBody, token: String)
         case fetchToken
         case saveHere(CheckpointBody)
-        /// The peer keeps none; the copy says so.
+        /// The peer keeps no checkpoint; the local copy says so.
         case saveHereOnly(CheckpointBody, token: String)
         case warn(String)
-        /// The peer refuses for a reason that concerns the whole connection.
+        /// The peer refuses for a reason that affects the whole connection.
         case fail(ReplicationError)
     }
 
     private enum State: Equatable {
         case idle
-        /// A save follows when the timer has elapsed.
+        /// A save follows when the timer fires.
         case waiting
         case noting(CheckpointBody)
         case savingAtPeer(CheckpointBody, attempt: Int)
         case fetchingToken(CheckpointBody, attempt: Int)
         case savingHere(CheckpointBody)
-        /// The peer does not save; what was done is done again next time.
+        /// The peer does not save; the progress of this connection will be repeated next time.
         case broken
     }
 
     let id: String
-    /// The peer's token for its copy, empty for none.
+    /// The revision token of the peer's copy, empty if it has none.
     private var token: String
-    /// What the peer and we have saved.
+    /// The checkpoint saved by both the peer and us.
     private(set) var saved: CheckpointBody
-    /// Something was saved on this connection.
+    /// Whether anything was saved on this connection.
     private(set) var hasSaved = false
     private var state = State.idle
     private var timerRuns = false
     /// Why the peer keeps no checkpoint of ours; it is not asked again on this connection.
     private(set) var refusal: ReplicationError?
 
-    /// Of a peer without a connection that ends when it does: only this says that it is not what it was.
+    /// Set for a peer that can be restored without the connection ending (HTTP): only a checkpoint conflict reveals that it is not in its former
+    /// state.
     private let isRestartedByConflicts: Bool
 
     init(id: String, saved: CheckpointBody, token: String, isRestartedByConflicts: Bool = false) {
@@ -70,10 +72,10 @@ struct CheckpointMachine {
         self.isRestartedByConflicts = isRestartedByConflicts
     }
 
-    /// No save is under way or planned.
+    /// No save is in progress or scheduled.
     var isIdle: Bool { state == .idle }
 
-    /// Nothing is to be saved.
+    /// Whether there is nothing to save.
     func isSaved(_ current: CheckpointBody) -> Bool {
         switch state {
         case .broken: true
@@ -82,7 +84,7 @@ struct CheckpointMachine {
         }
     }
 
-    /// - Parameter current: how far push and pull have come now.
+    /// - Parameter current: how far push and pull are.
     mutating func handle(_ event: Event, _ current: CheckpointBody, _ actions: inout [Action]) {
         switch (event, state) {
         case (.progressed, .idle) where !timerRuns && current != saved:
@@ -108,7 +110,7 @@ struct CheckpointMachine {
             state = .broken
             actions.append(
                 .warn("the peer did not save the checkpoint: each time it said that its copy is not the one that was to be replaced"))
-        // The same copy as before is no reason: what the peer says of a conflict is its own affair.
+        // An unchanged copy is no reason to restart: why the peer reports a conflict is up to the peer.
         case (.tokenFetched(let new), .fetchingToken) where new != token && (isRestartedByConflicts || new.isEmpty): restart(&actions)
         case (.tokenFetched(let new), .fetchingToken(let body, let attempt)):
             token = new
@@ -137,7 +139,7 @@ struct CheckpointMachine {
         }
     }
 
-    /// Another copy than the last one that was saved: the peer may have lost what it had, and only both copies say how far both are.
+    /// The copy is not the one that was saved last: the peer may have lost data, and only a comparison of both copies shows how far both sides are.
     private mutating func restart(_ actions: inout [Action]) {
         state = .broken
         actions.append(

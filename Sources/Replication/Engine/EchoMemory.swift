@@ -1,7 +1,7 @@
 import Documents
 
-/// Revisions that crossed the connection a moment ago, so that they are neither offered back nor fetched back. It may forget: then a
-/// revision is offered once more, and the other side says that it has it.
+/// Revisions that recently crossed the connection, so that they are neither offered back nor fetched back. It may forget some: then a revision is
+/// offered once more, and the other side answers that it has it.
 struct EchoMemory {
     private struct Echo: Hashable {
         var id: DocumentID
@@ -9,13 +9,13 @@ struct EchoMemory {
     }
 
     let limit: Int
-    /// The last of each document, and those before it.
+    /// The last revision of each document, and earlier ones.
     private var last: [DocumentID: Version] = [:]
     private var earlier: Set<Echo> = []
-    /// The peer met these as the reason of a refusal.
+    /// Revisions that the peer was given as the reason of a refusal.
     private var met: Set<Echo> = []
-    /// The last documents that the peer was told to let go, and some of those before them. That is enough: while its push of one is under way, a
-    /// peer looks at few rows more.
+    /// Recent documents that the peer was told to remove, and some earlier ones. That is enough: while a push of one is in flight, a peer processes
+    /// only a few more rows.
     private var gone: Set<DocumentID> = []
     private var goneBefore: Set<DocumentID> = []
 
@@ -30,14 +30,14 @@ struct EchoMemory {
         if let before = last.updateValue(version, forKey: id), before != version { earlier.insert(Echo(id: id, version: before)) }
     }
 
-    /// Another revision of the document went the other way: the peer may have given up its own for it, and hears of that one again
-    /// should it come back.
+    /// Another revision of the document went in the other direction: the peer may have dropped its own for it, and must be told of that one again
+    /// should it become current again.
     mutating func answered(_ id: DocumentID) {
         if !last.isEmpty, let before = last.removeValue(forKey: id) { earlier.insert(Echo(id: id, version: before)) }
     }
 
-    /// The peer is told that it has the document no more. What it sends of it from then on may have been on its way before it heard that, and goes with
-    /// the rest there: it is no echo, until the document is offered.
+    /// The peer is told that it no longer has the document. Revisions of it that the peer sends afterwards may have been in flight before it learned
+    /// that, and are removed there with the rest: they do not count as echoes until the document is offered again.
     mutating func left(_ id: DocumentID) {
         answered(id)
         if gone.count >= max(1, limit / 2) { (goneBefore, gone) = (gone, []) }
@@ -51,10 +51,10 @@ struct EchoMemory {
         goneBefore.remove(id)
     }
 
-    /// A peer that was refused a revision because of these may not hold them, even where it sent them itself: one that prunes
-    /// its history forgets what it did not yet know to be here. They are no echoes any more.
+    /// A peer whose revision was refused because of these may not hold them, even if it sent them itself: a peer that prunes its history forgets
+    /// revisions that it does not yet know to be here. They no longer count as echoes.
     ///
-    /// - Returns: the documents that the peer has not met in this way before.
+    /// - Returns: the documents for which the peer has not been through this before.
     mutating func meet(_ revisions: [(DocumentID, Version)]) -> [DocumentID] {
         if met.count >= limit { met.removeAll(keepingCapacity: true) }
         return revisions.compactMap { met.insert(Echo(id: $0, version: $1)).inserted ? $0 : nil }
@@ -66,8 +66,8 @@ struct EchoMemory {
         return (last[id] == version || earlier.contains(echo)) && !met.contains(echo)
     }
 
-    /// The document is what the peer gave us, and still has; that it went away never is. A branch beside others is offered back: the
-    /// peer may have decided against it while its push was under way, and would never hear that it is the current revision here.
+    /// Whether the document is what the peer sent us and still has; never true for a removal. A branch of a conflict is offered back: the peer may
+    /// have decided against it while its push was in flight, and would never learn that it is the current revision here.
     func holds(_ document: OutgoingDocument) -> Bool {
         !last.isEmpty && document.news == .visible && !document.hasOtherBranches && last[document.id] == document.version && holds(document.id, document.version)
     }

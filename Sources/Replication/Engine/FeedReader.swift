@@ -2,9 +2,9 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// How far a change feed was read, and what keeps it from going on.
+/// How far a change feed was read, and what prevents further reading.
 struct FeedReader {
-    /// The filter could not decide about this document, and the peer's checkpoint must not pass it.
+    /// A document about which the filter could not decide, and which the peer's checkpoint must not pass.
     struct Stall: Sendable, Equatable {
         var id: DocumentID
         var version: Version
@@ -13,11 +13,11 @@ struct FeedReader {
 
     enum Reading {
         case nothing
-        /// The feed itself. `isStale`: it stood still after the read had begun, and what comes lies behind a document that is not dealt with.
+        /// The feed itself. `isStale`: the feed stalled after the read began, and the result lies behind a document that is not dealt with.
         case feed(isStale: Bool)
-        /// Documents that are due.
+        /// Documents that are due again.
         case again([DocumentID])
-        /// What the filter kept back.
+        /// The kept-back list.
         case keptBack
     }
 
@@ -27,34 +27,34 @@ struct FeedReader {
     private var newest: SequenceNumber = 0
     private var reachedEnd = false
     private var isBlocked = false
-    /// Something changed while the feed stood still: perhaps the document that it stands at.
+    /// Something changed while the feed was stalled: possibly the document at which it stalled.
     private var mayLookAgain = false
 
     init(from position: FeedPosition) { self.position = position }
 
     var isReading: Bool { if case .nothing = reading { false } else { true } }
 
-    /// There is nothing to read now.
+    /// Whether there is nothing to read at the moment.
     var isAtEnd: Bool { reachedEnd || isBlocked || stall != nil && !mayLookAgain }
 
     mutating func storeChanged(_ sequence: SequenceNumber) {
         newest = max(newest, sequence)
         isBlocked = false
         mayLookAgain = true
-        // Access to channels may change without a document.
+        // Access to channels may change without a change of a document.
         if newest > position.sequence || position.channels != nil { reachedEnd = false }
     }
 
     mutating func lookAgain() { reachedEnd = false }
 
-    /// - Returns: false for a page that is not to be looked at, because the feed stands still before it.
+    /// - Returns: false for a page to be ignored, because the feed is stalled before it.
     mutating func accept(_ page: FeedPage) -> Bool {
         let read = reading
         reading = .nothing
         if case .feed(isStale: true) = read { return false }
-        // A change that was committed after the read has been told of meanwhile.
+        // A change committed after the read was reported in the meantime.
         let isCurrent = newest <= max(page.newest, page.next.sequence)
-        // The document that it stood at is gone.
+        // The document at which the feed stalled is gone.
         if page.documents.isEmpty, page.next != position { stall = nil }
         position = page.next
         mayLookAgain = !isCurrent
@@ -63,18 +63,18 @@ struct FeedReader {
         return true
     }
 
-    /// Stands still before a document. False when it did so already.
+    /// Stalls the feed before a document. False if it was already stalled there.
     mutating func stand(at stall: Stall, _ position: FeedPosition) -> Bool {
         let isNew = stall != self.stall
         self.stall = stall
         self.position = position
         reachedEnd = false
         if case .feed = reading { reading = .feed(isStale: true) }
-        // Once more at first: it may have changed while it was judged.
+        // Look again once: the document may have changed while it was judged.
         if isNew { mayLookAgain = true }
         return isNew
     }
 
-    /// The document that it stood at is another now, or the filter is.
+    /// Ends the stall: its document has changed, or the filter has.
     mutating func goOn() { stall = nil }
 }

@@ -1,9 +1,9 @@
 import Documents
 
-/// Documents whose deletion the peer has asked for on this connection. What it makes of such a name without an ancestor it may have made before it
-/// heard of the deletion: it would keep one of the two, and hear no more of what is current here.
+/// Documents whose deletion the peer has requested on this connection. If it creates a document with such an id and no ancestor, it may have done so
+/// before it learned of the deletion: it would then keep one of the two, and hear no more of what is current here.
 ///
-/// Each counts once. A peer that has forgotten the deletion since may begin anew when it tries again.
+/// Each counts once. A peer that has forgotten the deletion since then may create the document when it retries.
 struct FetchedDeletions {
     let limit: Int
     private var ids: Set<DocumentID> = []

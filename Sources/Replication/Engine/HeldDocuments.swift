@@ -2,17 +2,17 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Documents of a feed that a peer pulls about which its filter could not decide. The feed goes on behind them, and the peer is told with
-/// each document that follows where it has to begin when it comes back, as with Sync Gateway's skipped sequences.
+/// Documents of a feed for a pulling peer about which the filter could not decide. The feed skips them, and each later document carries the position
+/// at which the peer has to resume after a reconnect, as with Sync Gateway's skipped sequences.
 struct HeldDocuments {
     private struct Hold {
         var version: Version
-        /// A sequence that lies before it.
+        /// The sequence just before it, from which it will be read again.
         var before: SequenceNumber
     }
 
     private var holds: [DocumentID: Hold] = [:]
-    /// The first of them, with what failed: to be shown.
+    /// The first of them with their errors, for display.
     private(set) var first: [FeedReader.Stall] = []
     private var low: SequenceNumber?
     private let limit: Int
@@ -21,12 +21,12 @@ struct HeldDocuments {
 
     var isEmpty: Bool { holds.isEmpty }
     var count: Int { holds.count }
-    /// How many more may be held. Then the feed stands still.
+    /// How many more documents may be held before the feed stalls.
     var room: Int { max(0, limit - holds.count) }
-    /// In the order of the feed.
+    /// In feed order.
     var ids: [DocumentID] { holds.sorted { ($0.value.before, $0.key) < ($1.value.before, $1.key) }.map(\.key) }
 
-    /// False when this version is held already.
+    /// Returns false if this version is already held.
     mutating func add(_ stall: FeedReader.Stall, before: SequenceNumber) -> Bool {
         let known = holds[stall.id]
         if known?.version == stall.version {
@@ -40,14 +40,14 @@ struct HeldDocuments {
         return true
     }
 
-    /// The peer gets the document, or needs it no more.
+    /// The peer gets the document, or no longer needs it.
     mutating func release(_ id: DocumentID) {
         guard let hold = holds.removeValue(forKey: id) else { return }
         first.removeAll { $0.id == id }
         if hold.before == low { low = holds.values.map(\.before).min() }
     }
 
-    /// Where a peer that has this document has to begin when it comes back; nil: behind it.
+    /// The position at which a peer that has this document must resume after a reconnect; nil: after this document.
     func low(_ document: OutgoingDocument) -> SequenceNumber? {
         guard let low, low < document.event ?? document.sequence else { return nil }
         return low

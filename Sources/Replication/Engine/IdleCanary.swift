@@ -1,34 +1,34 @@
-/// Decides whether a connection that is idle has gone deaf: twice in a row the peer has something that is not here, and the connection
-/// has come no further between.
+/// Detects that an idle connection no longer delivers anything: twice in a row the peer has something that is not here, and the pull made no progress
+/// in between.
 ///
-/// Once is not enough: what the peer was just given may be on its way over the connection.
+/// Once is not enough: what the peer has just received may still be in flight to us.
 struct IdleCanary {
     enum Decision: Equatable {
-        /// Ask again after so many seconds.
+        /// Ask again after this many seconds.
         case wait(seconds: Int)
-        /// Make another connection.
+        /// Replace the connection.
         case reconnect
     }
 
-    /// `silence_interval`: seconds between two questions.
+    /// `silence_interval`: seconds between two checks.
     let intervalSeconds: Int
 
-    /// How far the pull was when the peer had something that was not here.
+    /// The position of the pull when the peer was last found to have something that was not here.
     private var suspected: [RemoteSequence?]?
 
     init(intervalSeconds: Int) {
         self.intervalSeconds = intervalSeconds
     }
 
-    /// The connection does something, or nothing could be asked.
+    /// The connection is active, or the check was not possible.
     ///
-    /// - Returns: seconds until the next question.
+    /// - Returns: seconds until the next check.
     mutating func forget() -> Int {
         suspected = nil
         return intervalSeconds
     }
 
-    /// The peer has so many documents behind the sequences, up to which the pull is complete, that are not here.
+    /// The peer has this many documents after the sequences up to which the pull is complete.
     mutating func asked(missing: UInt64, at position: [RemoteSequence?]) -> Decision {
         guard missing > 0 else {
             suspected = nil

@@ -3,66 +3,66 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// What a dialect needs to answer the peer, for example a request's number. The engine passes it on.
+/// What a dialect needs to answer the peer, such as the number of a request. Opaque to the engine.
 struct AnswerHandle: Hashable, Sendable {
     var number: UInt64
 }
 
-/// A row of the peer's changes whose revision was asked for.
+/// A row of the peer's changes whose revision was requested.
 struct AskedRow: Sendable {
     var id: DocumentID
     var revision: Version
-    /// What the peer was known to have until then.
+    /// What the peer was known to have before it offered the row.
     var peerHad: PeerRevision
-    /// Revisions of the document that the peer offered before it, and that were on their way then.
+    /// Revisions of the document that the peer offered earlier and that were still in flight at that time.
     var offeredBefore: [Version]
 }
 
 extension RevisionNeed {
-    /// Where what was noted of the peer is not believed, nobody knows what it had.
+    /// If the record of what the peer had is not trusted, what it had counts as unknown.
     func believing(_ isBelieved: Bool) -> RevisionNeed {
         guard !isBelieved, case .need(let ancestors, _) = self else { return self }
         return .need(ancestors: ancestors, known: .unknown)
     }
 
-    /// With what the peer acknowledged before it offered the row.
+    /// Takes into account what the peer acknowledged before it offered the row.
     ///
-    /// - Parameter hasOne: the peer has one revision of a document.
+    /// - Parameter hasOne: the peer keeps one revision of each document.
     func knowing(_ acknowledged: Version?, _ hasOne: Bool) -> RevisionNeed {
         guard case .need(let ancestors, let known) = self else { return self }
         return .need(ancestors: ancestors, known: hasOne ? acknowledged.map { .had($0) } ?? known : .unknown)
     }
 }
 
-/// A revision that arrived: its ids checked, its body still bytes.
+/// A received revision: its ids are checked, its body is still raw bytes.
 typealias ReceivedRevision = Shared<ReceivedFields>
 
 struct ReceivedFields: Sendable {
-    /// Nil when the sender wants no answer.
+    /// Nil if the sender wants no answer.
     var replyTo: AnswerHandle?
     var id: DocumentID
     var revision: Version
     /// Ancestors, newest first, without the revision itself.
     var history: RevisionHistory
-    /// Of a peer that has version vectors, whose version names the revision.
+    /// Set for a peer with version vectors, where a version names the revision.
     var vector: VectorHistory?
     var isDeleted: Bool
     var sequence: RemoteSequence?
     var body: ByteBuffer
-    /// The body is a delta from this revision; the driver makes the body of it.
+    /// The revision that the body is a delta of; the driver expands it to the full body.
     var deltaSource: Version?
-    /// Its blobs came with it, and are here.
+    /// Its blobs came with it and are stored.
     var hasShownBlobs = false
-    /// Nil where they are here, or it has none.
+    /// Nil if they are here, or if it has none.
     var attachments: MissingAttachments?
     /// What the peer was known to have when it offered this one.
     var peerHad = PeerRevision.unknown
-    /// Revisions of the document that the peer offered before it, and that were on their way then.
+    /// Revisions of the document that the peer offered earlier and that were still in flight at that time.
     var offeredBefore: [Version] = []
-    /// Of a document with several leaves at the peer, which keeps all of them.
+    /// Set for a document with several leaves at a peer that keeps all of them.
     var branches: PeerBranches?
 
-    /// What it holds in memory. A body may be part of something larger, which it keeps alive.
+    /// Memory it holds, in bytes. A body may be a slice of something larger, which it keeps alive.
     var bytes: Int {
         body.storageCapacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches)
             + HeldBytes.vector(vector)
@@ -84,43 +84,43 @@ extension ReceivedRevision {
 }
 
 extension ReceivedRevision {
-    /// What was known when it was asked for.
+    /// Adds what was known when the revision was requested.
     mutating func fillIn(from row: AskedRow) { (self.peerHad, self.offeredBefore) = (row.peerHad, row.offeredBefore) }
 }
 
 extension ReplicationError {
-    /// A revision that comes by itself passed none of the questions that an offer does, such as whether the document is wanted here.
+    /// An unsolicited revision skipped the checks that an offer goes through, such as whether the document is wanted here.
     static func nobodyAsked(for id: DocumentID) -> Self {
         .malformed("nobody asked for document \(id) under this sequence")
     }
 
-    /// It is still owed, and asked for again on another connection.
+    /// The requested revision is still owed, and is requested again on another connection.
     static func cameInstead(of id: DocumentID, _ other: DocumentID) -> Self {
         .mistaken("the peer was asked for document \(id) and sent a revision of document \(other.text.prefix(100)) in its place")
     }
 }
 
-/// The leaves of a document at a peer that keeps all of them, as CouchDB does.
+/// The leaves of a document at a peer that keeps all leaves, as CouchDB does.
 struct PeerBranches: Sendable {
-    /// Another leaf is the peer's current revision.
+    /// The peer's winner is another leaf.
     var isLoser: Bool
-    /// The peer's leaves, this one perhaps among them.
+    /// The peer's leaves, possibly including this one.
     var others: Set<Version> = []
-    /// Revisions whose branches ended there.
+    /// Revisions whose branches the peer ended.
     var ended: Set<Version> = []
-    /// What the revision ends, if it is a tombstone.
+    /// What the revision deletes, if it is a tombstone.
     var deletion: Deletion = .document
 }
 
-/// Attachments of a revision that are not here, and that its body names as the peer does: by digests of another kind than ours.
+/// Attachments of a revision that are missing here, and that its body names as the peer does: by a different kind of digest than ours.
 enum MissingAttachments: Sendable {
-    /// They were asked for, and cannot be had or taken.
+    /// They were requested, and cannot be obtained or stored.
     case failed(ReplicationError)
-    /// The revision was held for them: they are to be asked for.
+    /// The revision was held because of them; they have yet to be requested.
     case due
 }
 
-/// A received revision after its body was looked at: valid JSON, reserved keys gone, blobs known.
+/// A received revision after its body was checked: valid JSON, reserved keys removed, blobs determined.
 typealias CheckedRevision = Shared<CheckedFields>
 
 struct CheckedFields: Sendable {
@@ -133,41 +133,41 @@ struct CheckedFields: Sendable {
     var sequence: RemoteSequence?
     var body: [UInt8]
     var blobs: [BlobReference]
-    /// All its blobs were here once, and its sender had shown them.
+    /// All of its blobs were stored once, and its sender had proved them.
     var hasShownBlobs = false
-    /// Nil where they are here, or it has none.
+    /// Nil if they are here, or if it has none.
     var attachments: MissingAttachments?
-    /// Its blobs were asked for.
+    /// Set once its blobs were requested.
     var fetch: FetchID?
-    /// They were fetched on this connection, and are here.
+    /// Its blobs were fetched on this connection, and are stored.
     var hasFetchedBlobs = false
-    /// What the filter and the sync function said before they were.
+    /// What the filter and the sync function answered before the blobs were fetched.
     var answer: FilterAnswer?
     var judgement: SyncJudgement?
-    /// Itself with its own body, where the filter put another one in its place before the blobs were fetched.
+    /// The revision with its original body, if the filter replaced the body before the blobs were fetched.
     var asItCame: CheckedRevision?
-    /// What the filter named in it that the peer did not: that is none of the peer's to give.
+    /// Blobs that the filter's body names and the peer's does not: the peer is not asked for these.
     var addedBlobs: Set<BlobDigest> = []
-    /// Sync Gateway's way to say that the document left the peer's channels.
+    /// Sync Gateway's marker for a document that left the peer's channels.
     var isRemoval = false
     var peerHad = PeerRevision.unknown
     var offeredBefore: [Version] = []
     var branches: PeerBranches?
-    /// `_exp` in its body: when it is to be purged here.
+    /// From `_exp` in its body: when it is to be purged here.
     var expiry: DocumentExpiry?
-    /// It was kept back before the peer was found to have lost data, and the peer did not give it again.
+    /// It was kept back before the peer turned out to have lost data, and the peer has not sent it again.
     var mayBeLostThere = false
-    /// It waited here on the list of what was kept back: the peer has not given it on this connection.
+    /// It was on the kept-back list here; the peer has not sent it on this connection.
     var wasKeptBack = false
 
-    /// What it holds in memory. It changes with the bodies and the blobs only.
+    /// Memory it holds, in bytes. Changes only with the bodies and the blobs.
     var bytes: Int {
         body.capacity + HeldBytes.revision(id, revision, history, sequence, offeredBefore, branches)
             + HeldBytes.vector(vector)
             + HeldBytes.references(blobs) + (asItCame?.bytes ?? 0)
     }
 
-    /// The blobs that the peer is to give, or to show.
+    /// The blobs that the peer has to send or prove.
     var ownBlobs: [BlobReference] { addedBlobs.isEmpty ? blobs : blobs.filter { !addedBlobs.contains($0.digest) } }
 }
 
@@ -186,99 +186,99 @@ extension CheckedRevision {
     }
 }
 
-/// What became of checking a revision's body.
+/// The outcome of checking a revision's body.
 enum CheckOutcome: Sendable {
     case checked(CheckedRevision)
     case refused(ReceivedRevision, ReplicationError)
 }
 
-/// A list of changes that the peer offers or proposes; nobody has read it yet.
+/// A list of changes that the peer offers or proposes, not parsed yet.
 struct IncomingList: Sendable {
     var handle: AnswerHandle?
     var body: ByteBuffer
-    /// With a conflict the peer wants to hear our revision.
+    /// In a conflict, the peer wants to be told our revision.
     var wantsCurrentVersions = false
-    /// The rows, where the dialect has read them.
+    /// The rows, if the dialect has already parsed them.
     var rows: ListRows?
 }
 
-/// What we answer to an offered change.
+/// Our answer to an offered change.
 enum ChangeAnswer: Sendable {
     case notWanted
-    /// It is not here, and is to be offered again on another connection.
+    /// It is not here, and should be offered again on another connection.
     case notNow
-    /// We hold these revisions of it, the best base first.
+    /// We hold these ancestors of it, the best delta base first.
     case wanted(ancestors: [Version])
 }
 
-/// What we answer to a proposed change.
+/// Our answer to a proposed change.
 enum ProposalAnswer: Sendable, Equatable {
     case send
     case have
     case conflict(current: Version)
-    /// It could not be read.
+    /// The row could not be parsed.
     case unreadable
 }
 
-/// What a peer hears of a revision that it sent.
+/// What a peer is told about a revision that it sent.
 enum Settlement: Sendable {
     case stored
     case alreadyHere
-    /// It is on our list, which is all that the peer has to know to go on.
+    /// It is on our list; that is all the peer needs to know to continue.
     case kept(KeptThere.Reason)
     case refused(ReplicationError)
 }
 
-/// A revision to be stored, with what a sync function assigned to it.
+/// A revision to be stored, with the channels and access that a sync function assigned to it.
 struct StorableRevision: Sendable {
     var revision: CheckedRevision
     var route: DocumentRoute?
-    /// The document's revision that the sync function saw; nil: there was none.
+    /// The revision of the document that the sync function saw; nil if there was none.
     var seen: Version?
-    /// The revision was made here, of a client's edit.
+    /// The revision was created here from a client's edit.
     var isEdit = false
 }
 
-/// What became of storing one revision.
+/// The outcome of storing one revision.
 enum StoreOutcome: Sendable {
     case stored(InsertOutcome)
     case failed(StoreError)
-    /// The document changed after the sync function looked at it.
+    /// The document changed after the sync function had seen it.
     case moved
 }
 
-/// What a version of the filter said of a revision.
+/// The answer of one version of the filter about a revision.
 struct FilterAnswer: Sendable {
     var verdict: FilterVerdict
     var plugin: String
     var version: String
 
-    /// Whether it is the word of this version. Of one that has no name nobody can say so.
+    /// Whether the answer came from this version. Always false for a version without a name.
     func isBy(_ plugin: String, _ version: String) -> Bool { !version.isEmpty && self.version == version && self.plugin == plugin }
 }
 
-/// A sync function's verdict, and the revision of the document that it saw.
+/// A sync function's verdict, and the revision of the document that it was based on.
 struct SyncJudgement: Sendable {
     var verdict: SyncVerdict
     var seen: Version?
     var plugin: String
     var version: String
-    /// Who asked, and whether what is here was kept from the function.
+    /// Who asked, and whether the stored revision was hidden from the function.
     var caller: SyncCaller?
     var isHidden = false
 
-    /// Whether it is what this version said when it was asked the same.
+    /// Whether this version, asked the same question, gave this answer.
     func isAnswer(to caller: SyncCaller, seen: Version?, isHidden: Bool, by plugin: String, _ version: String) -> Bool {
         !version.isEmpty && self.version == version && self.plugin == plugin && self.caller == caller && self.seen == seen && self.isHidden == isHidden
     }
 }
 
-/// One group of revisions on its way into the store.
+/// Identifies a group of revisions on its way into the store.
 struct BatchID: Hashable, Sendable {
     var number: Int
 }
 
-/// One revision that waits for its blobs.
+/// Identifies a revision that waits for its blobs.
 struct FetchID: Hashable, Sendable {
     var number: Int
 }

@@ -2,22 +2,22 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// How a revision's way into the store ended.
+/// The outcome of a revision's way into the store.
 struct Insertion: Sendable {
     enum End: Sendable {
         case stored(InsertOutcome)
-        /// A filter or the sync function said no, or could not decide; `isListed`: it waits here for another version.
+        /// A filter or the sync function rejected it, or could not decide; `isListed`: it waits here for another version of the policy.
         case keptBack(PolicyFailure?, reason: String, isListed: Bool)
-        /// It is too large, or a blob of it cannot be taken; it waits here, listed.
+        /// It is too large, or a blob of it cannot be obtained; it is on the list here.
         case held(ReplicationError, KeptThere.Reason)
-        /// It cannot be stored as it is.
+        /// It can never be stored as it is.
         case refused(ReplicationError)
-        /// It cannot be had or stored now; the peer has to offer it again.
+        /// It cannot be obtained or stored at the moment; the peer has to offer it again.
         case postponed(ReplicationError)
-        /// It says that the document was taken away.
+        /// It is a removal: the document was taken away.
         case isRemoval
 
-        /// It is stored, comes again before long, or waits here for a mend: its blobs need not come once more.
+        /// It is stored, will come again soon, or waits here until something is fixed: its blobs are kept and need not be sent again.
         var leavesBlobs: Bool {
             switch self {
             case .stored(.inserted), .stored(.insertedConflict), .postponed, .held, .keptBack(_?, _, _): true
@@ -31,15 +31,15 @@ struct Insertion: Sendable {
     var sequence: RemoteSequence?
     var replyTo: AnswerHandle?
     var isDeleted: Bool
-    /// Its blobs were asked for.
+    /// Set if its blobs were requested.
     var fetch: FetchID?
-    /// It waited on the list of what was kept back.
+    /// It came from the kept-back list.
     var wasKeptBack = false
-    /// What it would take, with the blobs that are not here.
+    /// Space it would take, including blobs that are not here, in bytes.
     var bytes = 0
     var end: End
 
-    /// The most that a document is taken to need, whatever lengths it claims: more than any disk has is all the same.
+    /// Upper limit for the size assumed for a document, whatever sizes it claims: beyond any disk, the exact value does not matter.
     static let most = 1 << 60
 
     init(_ revision: CheckedRevision, _ end: End) {

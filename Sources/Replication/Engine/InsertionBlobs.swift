@@ -2,15 +2,15 @@ import Documents
 import DocumentStore
 import Interfaces
 
-// Revisions whose blobs are not here: asked about first, then fetched, and asked about again where another version of a policy is in force by then.
+// Revisions whose blobs are missing: judged first, then the blobs are fetched, and judged again if another version of a policy is in force by then.
 extension InsertionMachine {
-    /// The peer is to give blobs of it, or to show that it has them.
+    /// Whether the peer has to send or prove any of its blobs.
     func needsBlobs(_ revision: CheckedRevision) -> Bool {
         guard !revision.blobs.isEmpty || revision.attachments != nil, !revision.hasFetchedBlobs else { return false }
         return (revision.attachments != nil || !revision.ownBlobs.isEmpty) && !settings.limits.has(.missingBlobs)
     }
 
-    /// Those that need no blobs. The others wait for theirs, and so do later revisions of their documents.
+    /// Starts fetching and returns the revisions that need no blobs. The others wait for theirs, and so do later revisions of their documents.
     mutating func fetch(_ revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
         guard revisions.contains(where: { needsBlobs($0) }) else { return revisions }
         var free: [CheckedRevision] = []
@@ -18,7 +18,7 @@ extension InsertionMachine {
         return free
     }
 
-    /// Whether it leaves its batch: until its blobs are here, or for as long as an earlier revision of its document waits for its own.
+    /// Whether it leaves its batch: until its blobs are here, or while an earlier revision of its document waits for its own.
     mutating func leaves(_ revision: CheckedRevision, _ actions: inout [PullAction]) -> Bool {
         if batches.wait(revision) { return true }
         guard needsBlobs(revision) else { return false }
@@ -44,14 +44,14 @@ extension InsertionMachine {
         for each in behind { batches.makeReady(each) }
     }
 
-    /// The peer's names of attachments are ours from here on.
+    /// The body now names attachments by our digests instead of the peer's.
     mutating func accept(_ fetch: FetchID, whole body: [UInt8], _ ended: inout [Insertion], _ actions: inout [PullAction]) {
         guard case (let revision, let behind)? = batches.fetched(fetch) else { return }
         var whole = revision
         whole.replaceBody(body)
         (whole.attachments, whole.hasShownBlobs) = (nil, true)
         batches.resize(by: whole.bytes - revision.bytes)
-        // The names of what was brought make it longer.
+        // The names of fetched attachments make the body longer.
         if let error = excess(of: whole) {
             hold(HeldRevision(restored(whole), size: error), error, &ended, &actions)
             for each in behind { batches.makeReady(each) }
@@ -64,13 +64,13 @@ extension InsertionMachine {
 
     // MARK: - The filter's word
 
-    /// The revision with what the filter said of it. What a version puts in the place of a body is its own: another one is asked about what came.
+    /// The revision with the filter's answer. A replacement body belongs to the version that made it: another version is asked about the original.
     mutating func answered(_ revision: CheckedRevision, _ answer: FilterAnswer, _ actions: inout [PullAction]) -> CheckedRevision {
         var (answered, answer) = (revision, answer)
         if revision.asItCame != nil, answer.verdict != .pass || revision.answer?.isBy(answer.plugin, answer.version) != true {
             answered = restored(revision)
             if answer.verdict.passes, let fetch = answered.fetch {
-                // Others may be to be had for it, under another number.
+                // Other blobs may be needed for it, under another fetch id.
                 actions.append(.releaseBlobs([], staying: [fetch]))
                 answered.fetch = nil
             }
@@ -81,12 +81,12 @@ extension InsertionMachine {
             batches.resize(by: answered.bytes - before.bytes)
             answer.verdict = .pass
         }
-        // Of what goes on at once nobody asks again.
+        // A revision that continues at once is not judged again.
         if needsBlobs(answered) || batches.isFetching(answered.id) { answered.answer = answer }
         return answered
     }
 
-    /// With the body that it came with: what is listed is for any version to judge.
+    /// The revision with its original body: any version may have to judge what is on the list.
     private mutating func restored(_ revision: CheckedRevision) -> CheckedRevision {
         guard var came = revision.asItCame else { return revision }
         came.fetch = revision.fetch
@@ -94,7 +94,7 @@ extension InsertionMachine {
         return came
     }
 
-    /// Nothing of it is to be fetched: the body that it has is the one that is stored.
+    /// Nothing is to be fetched for it: its present body is the one to be stored.
     mutating func settled(_ revision: CheckedRevision) -> CheckedRevision {
         guard revision.asItCame != nil, !needsBlobs(revision) else { return revision }
         var settled = revision
@@ -105,12 +105,12 @@ extension InsertionMachine {
 }
 
 extension CheckedRevision {
-    /// A filter put another body in the place of its own.
+    /// A filter replaced the body.
     fileprivate mutating func replaceBody(_ body: [UInt8], of came: CheckedRevision) {
         self.replaceBody(body)
         let given = came.attachments == nil ? came.blobs : (try? BlobReferences.find(in: came.body)) ?? []
         self.addedBlobs = Set(self.blobs.map(\.digest)).subtracting(given.map(\.digest))
-        // Of attachments that its peer names in another way it is known when they are here.
+        // For attachments that the peer names differently, the blobs are known only once they are here.
         if self.attachments != nil { self.blobs = [] }
         self.asItCame = came
     }

@@ -2,72 +2,72 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Something that happened to revisions on their way into the store.
+/// An input concerning revisions on their way into the store.
 enum InsertionEvent: Sendable {
     /// Answers ``PullAction/check(_:_:)``.
     case checked(BatchID, [CheckOutcome])
-    /// Answers ``PullAction/fetchBlobs(_:_:)``; nil: all are here.
+    /// Answers ``PullAction/fetchBlobs(_:_:)``; nil: all blobs are here.
     case blobsFetched(FetchID, ReplicationError?)
-    /// Answers ``PullAction/bringAttachments(_:_:)``: the body with their digests. `bytes`: so large is the largest of them.
+    /// Answers ``PullAction/bringAttachments(_:_:)``: the body with our digests of the attachments. `bytes`: size of the largest attachment.
     case attachmentsBrought(FetchID, Result<[UInt8], ReplicationError>, bytes: Int = 0)
     /// Answers ``PullAction/judge(_:_:)``: one verdict for each.
     case judged(BatchID, [FilterVerdict], plugin: String, version: String)
-    /// Answers ``PullAction/keep(_:_:)``: what was kept back is durably on its list.
+    /// Answers ``PullAction/keep(_:_:)``: the revisions that were kept back are durably on the list.
     case kept(BatchID)
     /// Answers ``PullAction/assign(_:_:)``: one judgement for each.
     case assigned(BatchID, [SyncJudgement])
-    /// Answers ``PullAction/store(_:_:_:settlesHeld:)``: one outcome for each, and all of it durable.
+    /// Answers ``PullAction/store(_:_:_:settlesHeld:)``: one outcome for each revision, all of them durable.
     case stored(BatchID, [StoreOutcome])
-    /// The store could do nothing of what a batch needs.
+    /// The store could not do anything that the batch needs.
     case failed(BatchID, any Error)
     case flushIsDue
 }
 
-/// Brings revisions into the store in batches: body check, filter, sync function, blobs, transaction. A revision that waits for
-/// its blobs leaves its batch and holds nobody up but later revisions of its document.
+/// Brings revisions into the store in batches: body check, filter, sync function, blobs, transaction. A revision that waits for its blobs leaves its
+/// batch and delays nothing but later revisions of its document.
 ///
-/// Policies are asked before blobs are fetched, so that what they refuse costs its body only, and have the last word when the blobs are here and
-/// before anything is stored. What they said first is that word where the version in force is the same and would be asked the same: so each
-/// revision is asked about once. Else they are asked again, about what came. What a plugin reads beside its arguments, such as the clock or other
-/// documents, is as it was at the question that counts, which may be the first.
+/// Policies are asked before blobs are fetched, so that a revision they refuse costs only its body. They also have the last word once the blobs are
+/// here and before anything is stored. The first answer counts as the last word if the same version is in force and would be asked the same question,
+/// so each revision is normally judged once. Otherwise the policy is asked again about the revision as it arrived. Anything a plugin reads besides
+/// its arguments, such as the clock or other documents, is as of the question that counts, which may be the first.
 struct InsertionMachine {
     let settings: PullSettings
     private var arrivals = ArrivalQueue()
     var batches = Batches()
     private var flushIsScheduled = false
-    /// Revisions of this peer may be on the list, so what gets through must be taken off it.
+    /// Revisions from this peer may be on the list, so those that get through must be taken off it.
     var mayHaveHeld = false
-    /// The peer pulls on this connection.
+    /// The peer pulls from us on this connection.
     var peerPulls = false
 
     init(_ settings: PullSettings) { self.settings = settings }
 
     var isEmpty: Bool { arrivals.isEmpty && batches.isEmpty }
     var count: Int { arrivals.count + batches.count }
-    /// What everything that is here holds.
+    /// Memory of everything in the machine, in bytes.
     var bytes: Int { arrivals.bytes + batches.bytes }
-    /// Of them, what policies and the store have in hand.
+    /// The part of ``bytes`` that policies and the store are working on.
     var bytesElsewhere: Int { batches.bytesElsewhere }
 
-    /// Something of the document is here.
+    /// Whether any revision of the document is here.
     func holds(_ id: DocumentID) -> Bool { batches.hold(id) || arrivals.contains(id) }
 
-    /// A peer that pulls decides its conflicts itself; were both sides to decide, they might never agree. One that only pushes
-    /// has nobody but our resolver.
+    /// A peer that pulls decides its conflicts itself; if both sides decided, they might never agree. For a peer that only pushes, there is no
+    /// resolver but ours.
     var decidesPushes: Bool { settings.isPassive && settings.hasResolver && !settings.hasSyncFunction && !peerPulls }
 
-    /// What a filter keeps back is on its way to the list.
+    /// Whether revisions that a filter kept back are on their way to the list.
     var isKeepingBack: Bool { batches.areKeepingBack }
 
-    /// Another version of the filter is in force: what the old one is being asked about is asked again.
+    /// Another version of the filter is in force: revisions that the old one is judging are judged again.
     mutating func filterChanged() { batches.filterChanged() }
 
     mutating func add(_ revision: ReceivedRevision) { arrivals.append(revision) }
 
-    /// Revisions from the list of what was kept back.
-    /// - Returns: those that were taken up.
+    /// Adds revisions from the kept-back list.
+    /// - Returns: those that were accepted for processing.
     mutating func add(again revisions: [CheckedRevision], _ actions: inout [PullAction]) -> [CheckedRevision] {
-        // Of a document that is under way something newer is here.
+        // If the document is under way, something newer of it is already here.
         let free = revisions.filter { !holds($0.id) }
         guard !free.isEmpty else { return [] }
         let batch = batches.begin(checked: free)
@@ -96,9 +96,9 @@ struct InsertionMachine {
         }
     }
 
-    /// Gathers what arrived into batches: at once when nothing more is expected, else when enough has come or time is up.
+    /// Forms batches from what arrived: at once if nothing more is expected, otherwise when enough has arrived or the time is up.
     mutating func advance(expectsMore: Bool, _ actions: inout [PullAction]) {
-        // By themselves: to copy all limits for each event costs more than what is done here.
+        // Read individually: copying all limits for each event costs more than the work done here.
         let running = settings.limits.insertionBatchesInFlight
         if batches.running < running, let (batch, revisions) = batches.beginReady() {
             judge(batch, revisions, &actions)
@@ -109,7 +109,7 @@ struct InsertionMachine {
         {
             begin(&actions)
         } else if !flushIsScheduled, arrivals.hasAny(where: { !batches.hold($0) }) {
-            // What waits for another of its document goes on when that one ends, not by time.
+            // A revision that waits for another one of its document continues when that one ends, not on a timer.
             flushIsScheduled = true
             actions.append(.startFlushTimer)
         }
@@ -118,8 +118,8 @@ struct InsertionMachine {
     private mutating func begin(_ actions: inout [PullAction]) {
         let limits = settings.limits
         guard !arrivals.isEmpty, batches.running < limits.insertionBatchesInFlight else { return }
-        // A sync function judges a revision beside the one that it replaces: of several that come together each would be judged anew until
-        // all before it are stored.
+        // A sync function judges a revision together with the one it replaces: of several in one batch, each would be judged again until all before
+        // it are stored.
         let revisions = arrivals.take(
             rows: limits.insertionBatch, bytes: limits.insertionBatchBytes, onePerDocument: settings.hasSyncFunction
         ) { !batches.hold($0) }
@@ -140,7 +140,7 @@ struct InsertionMachine {
                 batches.leave(original.id, original.bytes)
                 ended.append(Insertion(revision, .isRemoval))
             case .checked(let revision):
-                // Reserved keys may have gone, names of blobs have come.
+                // Reserved keys may have been removed, and names of blobs added.
                 batches.resize(by: revision.bytes - original.bytes)
                 if let error = excess(of: revision) {
                     hold(HeldRevision(revision, size: error), error, &ended, &actions)
@@ -157,19 +157,19 @@ struct InsertionMachine {
         judge(batch, checked, &actions)
     }
 
-    /// Why the database does not take it; nil where it is not too large.
+    /// Why the database does not accept the revision; nil unless it is too large.
     func excess(of revision: CheckedRevision) -> ReplicationError? {
         guard revision.body.count > settings.largestBody else { return nil }
         return ReplicationError(refusing: .bodyTooLarge(id: revision.id, bytes: revision.body.count, limit: settings.largestBody))
     }
 
-    /// It is too large, or a blob of it is not to be had, or not taken.
+    /// Handles a revision that is too large, or that has a blob that cannot be obtained or stored.
     ///
-    /// - Parameter bytes: what it would take beside its body and the blobs that this names.
+    /// - Parameter bytes: space it would take beyond its body and the blobs that the body names.
     mutating func hold(
         _ held: HeldRevision, _ error: ReplicationError, missing bytes: Int = 0, _ ended: inout [Insertion], _ actions: inout [PullAction]
     ) {
-        // It fails alone and in words; the next run, or another limit, tries again.
+        // Only this revision fails, with a message; the next run, or a higher limit, tries it again.
         if settings.keepsLists, !error.isTransient { return keep(held, &actions) }
         let revision = held.revision
         batches.leave(revision.id, revision.bytes)
@@ -178,7 +178,7 @@ struct InsertionMachine {
         ended.append(end)
     }
 
-    /// A revision of a batch goes on the list of what is held.
+    /// Puts a revision of a batch on the list of held revisions.
     private mutating func keep(_ held: HeldRevision, _ actions: inout [PullAction]) {
         mayHaveHeld = true
         actions.append(.keep(batches.begin(keeping: held), [held]))
@@ -204,7 +204,7 @@ struct InsertionMachine {
         for (revision, verdict) in zip(revisions, verdicts) {
             let answer = FilterAnswer(verdict: verdict, plugin: plugin, version: version)
             let answered = answered(revision, answer, &actions)
-            // An earlier one of its document waits for blobs: what becomes of this one is for later.
+            // An earlier revision of its document waits for blobs: the verdict on this one is applied later.
             if batches.wait(answered) { continue }
             switch verdict {
             case .pass, .replace: if settings.hasSyncFunction || !leaves(answered, &actions) { passed.append(settled(answered)) }
@@ -318,7 +318,7 @@ struct InsertionMachine {
         admit(batch, moved, attempt: attempt + 1, &actions)
     }
 
-    /// Nothing of the batch was stored: the peer keeps it, and our rows stay open.
+    /// Nothing of the batch was stored: the peer still has it, and our rows stay open.
     private mutating func fail(_ batch: BatchID, _ error: any Error, _ ended: inout [Insertion]) {
         let hasRoom = (error as? StoreError)?.isNoRoom != true
         let failure = hasRoom ? ReplicationError.busy("the database cannot take the document now") : ReplicationError(store: error)

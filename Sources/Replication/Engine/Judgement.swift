@@ -5,33 +5,33 @@ import Interfaces
 /// A document that a filter kept back, or that the peer refused.
 struct KeptBack: Sendable {
     var document: OutgoingDocument
-    /// Nil: it said no.
+    /// Nil if the filter rejected it.
     var failure: PolicyFailure?
-    /// The peer's.
+    /// The peer's refusal, if there was one.
     var refusal: ReplicationError?
 }
 
-/// A page whose visible documents are with the filter.
+/// A page whose visible documents are being judged by the filter.
 struct JudgedPage {
     let page: PushPage
-    /// The filter changed meanwhile: its verdicts do not count, and it is asked again.
+    /// The filter changed in the meantime: its verdicts do not count, and it is asked again.
     var isStale = false
 }
 
-/// What a push filter's verdicts make of a page.
+/// How a push filter's verdicts divide a page.
 struct Judgement {
-    /// Nobody could decide about a document that a peer pulls.
+    /// A document for a pulling peer about which the filter could not decide.
     struct Undecided {
         var document: OutgoingDocument
         var stall: FeedReader.Stall
-        /// Where the feed stood right before it.
+        /// The position of the feed right before it.
         var position: FeedPosition
     }
 
-    /// As many are held as may be.
+    /// The feed stalls, because as many documents as possible are held already.
     struct Standstill {
         var at: Undecided
-        /// It and what was read behind it.
+        /// The document and everything read after it.
         var notLookedAt: ArraySlice<OutgoingDocument>
     }
 
@@ -41,11 +41,11 @@ struct Judgement {
     private(set) var standstill: Standstill?
 
     /// - Parameters:
-    ///   - verdicts: one for each visible document of the page, in their order.
-    ///   - version: of the filter that gave them.
-    ///   - style: what a failure means. A push puts the document on a list; for a peer that pulls the document is held, since the peer's
-    ///     checkpoint must not pass it.
-    ///   - room: how many documents of the feed may be held. At one more it stands still.
+    ///   - verdicts: one for each visible document of the page, in order.
+    ///   - version: the version of the filter that gave them.
+    ///   - style: determines the meaning of a failure. A push puts the document on a list; for a peer that pulls, the document is held, since the
+    ///     peer's checkpoint must not pass it.
+    ///   - room: how many more documents of the feed may be held. The feed stalls at the next one.
     init(_ page: PushPage, _ verdicts: [FilterVerdict], by version: String, _ style: PushStyle, room: Int) {
         var next = verdicts.makeIterator()
         var position = page.from

@@ -1,12 +1,12 @@
 import Documents
 
-/// Going through what the filter kept back for a peer: at the start, and whenever another version of the filter is in force.
+/// The review of the kept-back list for a peer: at the start, and whenever another version of the filter comes into force.
 struct KeptBackReview {
     private enum State {
         case nothing
         case due(after: DocumentID?)
         case reading
-        /// The filter changed again while a page was read: from the beginning.
+        /// The filter changed again while a page was being read: start over.
         case readingStale
     }
 
@@ -23,7 +23,7 @@ struct KeptBackReview {
         }
     }
 
-    /// Where to read on; nil where nothing is due.
+    /// Where to continue reading; nil if no review is due.
     mutating func begin() -> DocumentID?? {
         guard case .due(let after) = state else { return nil }
         state = .reading

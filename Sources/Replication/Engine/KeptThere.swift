@@ -1,16 +1,16 @@
 import Documents
 
-/// A revision that a peer which pulls has taken off our hands, and has not stored: it says so with its answer, where it is a Nightjar.
+/// A revision that a pulling peer has accepted responsibility for without storing it. A Nightjar says so in its answer.
 public struct KeptThere: Sendable, Equatable {
-    /// As it stands on the wire.
+    /// Raw values are those on the wire.
     public enum Reason: String, Sendable {
-        /// Its pull filter said no.
+        /// The peer's pull filter rejected it.
         case rejected
-        /// Its pull filter failed, and is asked again.
+        /// The peer's pull filter failed, and will be asked again.
         case held
-        /// A blob of it could not be had or taken.
+        /// One of its blobs could not be obtained or stored.
         case blob
-        /// It is larger than its database takes.
+        /// It exceeds the size limit of the peer's database.
         case size
     }
 

@@ -1,9 +1,9 @@
 import Documents
 
-/// The entries of a ``PushLedger``. An entry keeps its place while it is there, so that it is looked up once and then changed where it is.
+/// The entries of a ``PushLedger``. An entry keeps its slot while it exists, so it is looked up once and then changed in place.
 struct LedgerTable {
     private var places: [DocumentID: Int] = [:]
-    /// By place; one that is free has an entry of no document.
+    /// By slot; a free slot has an entry without a document.
     private(set) var slots: [PushLedger.Entry] = []
     private var free: [Int] = []
 
@@ -11,7 +11,7 @@ struct LedgerTable {
 
     func place(of id: DocumentID) -> Int? { places.isEmpty ? nil : places[id] }
 
-    /// In the order of their documents.
+    /// In order of document id.
     var sorted: [(DocumentID, PushLedger.Entry)] {
         places.sorted { $0.key < $1.key }.map { ($0.key, slots[$0.value]) }
     }
@@ -20,7 +20,7 @@ struct LedgerTable {
 
     mutating func change(_ place: Int, successor: SequenceNumber) { slots[place].successor = successor }
 
-    /// - Returns: the entry that the document had.
+    /// - Returns: the document's previous entry.
     @discardableResult
     mutating func insert(_ id: DocumentID, _ entry: consuming PushLedger.Entry) -> PushLedger.Entry? {
         if let place = place(of: id) {
@@ -50,6 +50,6 @@ struct LedgerTable {
         return entry
     }
 
-    /// Places kept for reuse once the table has run empty.
+    /// Slots kept for reuse once the table is empty.
     private static let kept = 1_024
 }

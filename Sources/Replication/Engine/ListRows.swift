@@ -14,30 +14,30 @@ struct OfferedRow: Sendable {
     var isDeletion = false
     /// The peer took the document away, as opposed to deleting it.
     var isAccessRemoved = false
-    /// Zero where the peer does not say.
+    /// Zero if the peer does not say.
     var bodySize = 0
 }
 
-/// A revision that a peer proposes in place of the one that it believes to be current here.
+/// A revision that a peer proposes as successor of the one it believes to be current here.
 struct ProposedRow: Sendable {
     var id: DocumentID
     var revision: RevisionID
-    /// Its version vector, as far as the peer names it.
+    /// Its version vector, as far as the peer sends it.
     var vector: VectorHistory?
     /// The revision that the peer believes to be current here.
     var parent: RevisionID?
     var bodySize: Int
 }
 
-/// A row that could not be read: answered by itself, the rest of the list goes on.
+/// A row that may be unreadable: it is answered on its own, and the rest of the list is processed.
 enum RowResult<Row: Sendable>: Sendable {
     case row(Row)
-    /// With the document, where its id could be read.
+    /// Includes the document's id if that could be read.
     case bad(String, sequence: RemoteSequence?, id: DocumentID? = nil)
 }
 
 extension RowResult<OfferedRow> {
-    /// Where the row stands in the peer's feed, if that much could be read.
+    /// The row's position in the peer's feed, if that much could be read.
     var sequence: RemoteSequence? {
         switch self {
         case .row(let row): row.sequence

@@ -1,27 +1,27 @@
 import Documents
 
-/// A number for one change list under way.
+/// Identifies a change list in flight.
 struct ListID: Hashable, Sendable {
     var number: UInt64
 }
 
-/// What is offered to the peer in lists: documents that wait for their list, and the lists that the peer has not answered.
+/// Offers to the peer: documents that wait for a list, and lists that the peer has not answered.
 struct OfferedLists {
     private(set) var ready: [OutgoingDocument] = []
     private var lists: [ListID: [DocumentID]] = [:]
     private var last: UInt64
 
-    /// - Parameter generation: of the push on its connection, so that an answer to a list of an earlier one finds nothing.
+    /// - Parameter generation: number of the push on its connection, so that an answer to a list of an earlier push finds nothing.
     init(generation: Int) { last = UInt64(generation) << 32 }
 
-    /// Lists under way.
+    /// Number of lists in flight.
     var count: Int { lists.count }
-    /// Nothing waits, and nothing is under way.
+    /// Nothing is waiting or in flight.
     var isEmpty: Bool { lists.isEmpty && ready.isEmpty }
 
     mutating func append(_ document: OutgoingDocument) { ready.append(document) }
 
-    /// What is not to be offered after all.
+    /// Takes the documents that are not to be offered after all.
     mutating func takeReady() -> [DocumentID] {
         defer { ready = [] }
         return ready.map(\.id)
@@ -34,7 +34,7 @@ struct OfferedLists {
         ready.removeAll()
         var room = limits.rowsPerChangeList
         for (count, document) in rows.prefix(room).enumerated() {
-            // One more would make the list too long for it, or for one before it.
+            // With this document, the list would be too long for it or for one before it.
             let least = min(room, document.rowsOfList ?? room)
             guard count < least else {
                 room = count
@@ -51,6 +51,6 @@ struct OfferedLists {
         return (ListID(number: last), rows)
     }
 
-    /// The documents of a list that was answered, in the order in which they were offered. A second answer finds nothing.
+    /// The documents of an answered list, in the order in which they were offered. A second answer finds nothing.
     mutating func take(_ list: ListID) -> [DocumentID] { lists.removeValue(forKey: list) ?? [] }
 }

@@ -2,8 +2,8 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// The identity of a revision as the engine sees it. Machines compare versions for equality and never look inside; which
-/// of two is newer is the store's to say.
+/// The identity of a revision as the engine sees it. Machines only compare versions for equality and never look inside; only the store knows which of
+/// two is newer.
 typealias Version = RevisionID
 
 /// How a branch ended.
@@ -11,7 +11,7 @@ struct BranchEnd: Sendable, Equatable {
     var version: Version
     /// Ancestors, newest first.
     var history: [Version]
-    /// For a peer that has version vectors.
+    /// Set for a peer with version vectors.
     var vector: VectorHistory?
 }
 
@@ -23,53 +23,54 @@ struct OutgoingFields: Sendable {
     var id: DocumentID
     var version: Version
     var isDeleted = false
-    /// What the body names.
+    /// The blobs that the body names.
     var blobs: [BlobDigest] = []
-    /// The body's bytes as they are stored. A machine counts them and passes them on.
+    /// The body's bytes as stored. Opaque to the machines, apart from their number.
     var body: [UInt8] = []
     /// Ancestors, newest first.
     var history: [Version] = []
-    /// For a peer that has version vectors: what goes with a revision that has one, in place of the history.
+    /// Set for a peer with version vectors: sent in place of the history with a revision that has a vector.
     var vector: VectorHistory?
     /// The peer's current revision, as far as we know.
     var peerVersion: Version?
-    /// Other branches end here too, be it as tombstones: the peer may have given up this one in favour of theirs.
+    /// Other branches end here too, possibly as tombstones: the peer may have dropped this one in favour of theirs.
     var hasOtherBranches = false
-    /// The peer knows an ancestor by its id, although it has version vectors.
+    /// The peer knows an ancestor by its revision id, although it uses version vectors.
     var isKnownByID = false
-    /// A revision that the peer says it holds, or was known to hold: its driver may send what changed since.
+    /// A revision that the peer says it holds or is known to hold: the driver may send a delta from it.
     var base: Version?
-    /// The peer could do nothing with a delta of it.
+    /// The peer could not apply a delta of it, so the whole body is sent.
     var travelsWhole = false
-    /// Its body with the names of its blobs as the peer expects them, where that was made beforehand.
+    /// Its body with blobs named as the peer expects them, if that was prepared in advance.
     var travellingBody: [UInt8]?
-    /// What the peer is told of the document; for all but `visible` the body says no more than that it went.
+    /// What the peer is told of the document; for everything but `visible`, the body says no more than that the document is gone.
     var news = ChannelNews.visible
     /// The change of access that the row belongs to.
     var event: SequenceNumber?
-    /// Where the peer has to begin when it comes back, because the filter failed on a document there; nil: behind this one.
+    /// Where the peer must resume after a reconnect, because the filter failed on an earlier document; nil: after this one.
     var low: SequenceNumber?
-    /// The row says nothing of it, only the revision's body does.
+    /// The row itself does not say that the document is gone; only the revision's body does.
     var goesByBody = false
-    /// How often it was offered on this trip in vain; a peer that always names another revision must not keep it going round.
+    /// How often it was offered in vain on this trip; bounded, so that a peer that names a different revision each time cannot keep it going in
+    /// circles.
     var offersBefore = 0
-    /// How many rows its next list may have; nil: as many as any.
+    /// Maximum number of rows of the list that offers it; nil: the usual limit.
     var rowsOfList: Int?
-    /// When it was read for this trip, the pull was complete: what the peer holds and we do not is not on its way here.
+    /// The pull was complete when the document was read for this trip: a revision that the peer holds and we do not is not on its way here.
     var isAfterPull = false
-    /// The end of a branch that is the peer's current one and was given up here: the document itself follows it.
+    /// The end of a branch that is the peer's current one and was dropped here: the document itself follows.
     var isEndOfBranch = false
-    /// How the branch ended here that the peer is known to have, where this one is of another.
+    /// If the peer's known revision is on another branch: how that branch ended here.
     var peersEnd: BranchEnd?
-    /// The peer forbade it once; the second time is final.
+    /// The peer answered "forbidden" once; the second time is final.
     var wasForbidden = false
-    /// The version of the push filter that said what becomes of it.
+    /// The version of the push filter that decided about it.
     var judgedBy = ""
 
-    /// What its history took when it was read: what is left of that is no more.
+    /// Size of its history when it was read: the history only gets shorter from there.
     fileprivate(set) var historyBytes = 0
 
-    /// Of the body and the history.
+    /// Size of the body and the history, in bytes.
     var heldBytes: Int { body.count + historyBytes }
 }
 
@@ -85,19 +86,19 @@ extension OutgoingDocument {
 
     var hasBlobs: Bool { !self.blobs.isEmpty }
 
-    /// Its history is as long as it gets.
+    /// Records the size of its history, which is at its longest now.
     mutating func noteHistory() {
         guard !self.history.isEmpty || self.vector != nil || self.peersEnd != nil else { return }
         self.historyBytes = HeldBytes.versions(self.history) + HeldBytes.vector(self.vector) + HeldBytes.versions(self.peersEnd?.history ?? [])
             + HeldBytes.vector(self.peersEnd?.vector)
     }
 
-    /// Of the versions that go with it; nil where none does. Those that stand for revisions of trees have no time.
+    /// The newest time in its version vector; nil if it has none. Versions that stand for tree revisions have no time.
     var latestTime: UInt64? { self.vector?.vector.latestTime }
 
-    /// The history ends at the newest ancestor that the peer holds, which is the base of a delta.
+    /// Cuts the history at the newest ancestor that the peer holds, which becomes the base of a delta.
     mutating func cutHistory(_ known: [Version]) {
-        // What does not change it leaves it shared.
+        // Unnecessary writes would unshare the value.
         if self.base != self.peerVersion { self.base = self.peerVersion }
         if known.contains(where: { $0.isOfTree }) { self.isKnownByID = true }
         guard !known.isEmpty, let cut = self.history.firstIndex(where: { known.contains($0) }) else { return }
@@ -105,14 +106,14 @@ extension OutgoingDocument {
         self.base = self.history[cut]
     }
 
-    /// A tombstone that says no more than that it is one.
+    /// A tombstone that says no more than that the document is deleted.
     func withoutBody() -> OutgoingDocument {
         var document = self
         (document.body, document.blobs, document.travellingBody) = ([], [], nil)
         return document
     }
 
-    /// The deletion that ended a branch, to be sent before the document.
+    /// The deletion that ended a branch, sent before the document itself.
     func endOfBranch(_ branch: BranchEnd) -> OutgoingDocument {
         var end = self
         (end.version, end.history, end.vector, end.peerVersion) = (branch.version, branch.history, branch.vector, branch.history.last ?? branch.version)
@@ -124,7 +125,7 @@ extension OutgoingDocument {
 /// How far a feed has been read.
 struct FeedPosition: Sendable, Equatable {
     var sequence: SequenceNumber
-    /// Where the peer is bound to channels: its place among them. The engine does not look inside.
+    /// For a peer limited to channels: the position within its channels. Opaque to the engine.
     var channels: ChannelPlace?
 
     init(_ sequence: SequenceNumber, channels: ChannelPlace? = nil) {
@@ -132,7 +133,7 @@ struct FeedPosition: Sendable, Equatable {
         self.channels = channels
     }
 
-    /// Right behind a document that was read from here.
+    /// The position right after a document that was read from here.
     func behind(_ document: OutgoingDocument) -> FeedPosition {
         guard channels != nil else { return FeedPosition(document.sequence) }
         let place = ChannelPlace(behind: document.sequence, in: document.event)
@@ -140,9 +141,9 @@ struct FeedPosition: Sendable, Equatable {
     }
 }
 
-/// One read of the feed.
+/// The result of one read of the feed.
 struct FeedPage: Sendable {
-    /// A row that was left out, since the store knows that the peer has the revision.
+    /// A row that was skipped because the store knows that the peer has the revision.
     struct Known: Sendable {
         var id: DocumentID
         var sequence: SequenceNumber
@@ -151,23 +152,24 @@ struct FeedPage: Sendable {
 
     var documents: [OutgoingDocument] = []
     var known: [Known] = []
-    /// Where reading goes on.
+    /// Where the next read continues.
     var next: FeedPosition
-    /// Nothing more was there.
+    /// The end of the feed was reached.
     var isEnd: Bool
-    /// The next document waits to be assigned to channels.
+    /// The next document has not been assigned to channels yet.
     var isBlocked = false
-    /// The newest sequence of the collection when it was read.
+    /// The newest sequence of the collection at the time of the read.
     var newest: SequenceNumber
 }
 
 /// Documents that were read together and are judged together.
 struct PushPage: Sendable {
     var documents: [OutgoingDocument]
-    /// Where they were read from; nil for those that do not come from the feed.
+    /// Where they were read from; nil for documents that do not come from the feed.
     var from: FeedPosition?
 
-    /// What is left when the feed stands still there: the feed will be read again from there, and all else lies before it.
+    /// What remains of the page when the feed stalls at `position`: a page from the feed is read again from there; of any other page, the documents
+    /// up to there.
     func remains(before position: FeedPosition) -> PushPage? {
         if from != nil { return nil }
         let rest = documents.filter { $0.sequence <= position.sequence }
@@ -175,45 +177,45 @@ struct PushPage: Sendable {
     }
 }
 
-/// One read of what the filter kept back for this peer.
+/// The result of one read of this peer's kept-back list.
 struct KeptBackPage: Sendable {
-    /// What is to be judged again.
+    /// Documents to be judged again.
     var documents: [OutgoingDocument] = []
-    /// No longer there, or known to be at the peer.
+    /// Documents that are gone, or known to be at the peer.
     var settled: [DocumentID] = []
-    /// Where the list goes on; nil at its end.
+    /// Where the list continues; nil at its end.
     var next: DocumentID?
-    /// Something is kept back, even if nothing of this page is due.
+    /// Whether anything is kept back, even if nothing on this page is due.
     var isAny: Bool
 }
 
-/// What a peer answers to an offered document.
+/// A peer's answer to an offered document.
 enum OfferAnswer: Sendable, Equatable {
-    /// Send it; the peer holds these ancestors of it.
+    /// The peer wants it, and holds these ancestors of it.
     case wanted(known: [Version])
-    /// The peer has this very revision.
+    /// The peer already has this revision.
     case has
     /// The peer does not want it.
     case declined
     /// The peer holds another revision, which it may name.
     case conflict(current: Version?)
     case refused(ReplicationError)
-    /// The peer does not have it, and takes nothing of us.
+    /// The peer does not have it, and accepts nothing from us.
     case forbidden(ReplicationError)
 }
 
-/// How our revision of a document stands to the one that the peer named.
+/// How our revision of a document relates to the one that the peer named.
 enum Comparison: Sendable, Equatable {
-    /// Ours descends from it; the history leads down to it.
+    /// Ours descends from it; the history goes back to it.
     case newer(history: [Version])
-    /// It is the current one here, or both are deletions: the peer has all that there is of the document.
+    /// It is current here as well, or both are deletions: the peer has everything there is of the document.
     case same(Version)
-    /// Ours is an ancestor of it: it came here meanwhile, and is the one to look at.
+    /// Ours is an ancestor of it: it arrived here in the meantime, and supersedes ours.
     case older
-    /// Both are here as branches; the conflict is decided here.
+    /// Both are here as branches of a conflict that is decided here.
     case branches
-    /// The peer's is an ancestor of a branch that was deleted here, which is how the peer's ends too.
+    /// The peer's revision is an ancestor of a branch that was deleted here; the peer's branch has to end in the same way.
     case ended(BranchEnd)
-    /// The peer's revision is not here.
+    /// The peer's revision is not known here.
     case unknown
 }

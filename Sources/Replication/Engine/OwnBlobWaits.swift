@@ -1,7 +1,7 @@
 import Documents
 
-/// Documents that could not go to the peer because a blob of theirs is gone or damaged here, with the blobs that they name: when one of these is
-/// right again they are offered at once. Those beyond the limit are offered again in their time.
+/// Documents that could not be pushed because one of their blobs is missing or damaged here, with all blobs that they name: when one of these is
+/// repaired, the documents are offered at once. Documents beyond the limit are offered again on a timer.
 struct OwnBlobWaits {
     private let limit: Int
     private var blobs: [DocumentID: [BlobDigest]] = [:]
@@ -12,7 +12,7 @@ struct OwnBlobWaits {
         if blobs.count < limit || blobs[document.id] != nil { blobs[document.id] = document.blobs }
     }
 
-    /// Those that name this blob. Where another one is wrong too, they are noted anew.
+    /// Takes the documents that name this blob. If another blob is damaged too, they are noted again.
     mutating func take(_ digest: BlobDigest) -> [DocumentID] {
         let ids = blobs.filter { $0.value.contains(digest) }.map(\.key).sorted()
         for id in ids { blobs[id] = nil }

@@ -2,10 +2,10 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// What a pull does, and within which bounds.
+/// Settings and limits of a pull.
 struct PullSettings: Sendable {
     enum Role: Sendable {
-        /// We asked for the peer's changes.
+        /// We subscribe to the peer's changes.
         case active
         /// The peer pushes to us.
         case passive(refusesPush: Bool)
@@ -16,30 +16,30 @@ struct PullSettings: Sendable {
     var hasFilter: Bool
     var hasSyncFunction: Bool
     var hasResolver: Bool
-    /// What a filter keeps back is put on a list here, so that it can be looked at again without the peer.
+    /// Documents that a filter keeps back are put on a list here, so that they can be judged again without the peer.
     var keepsLists: Bool
-    /// What is on that list is looked at again. Not on a connection that is for chosen documents, which the peer is to give anew.
+    /// The documents on that list are judged again. Not on a connection for chosen documents, which the peer is to send anew.
     var reviewsHeld = true
-    /// These were counted as held when they were looked at again. Held once more, they are not counted twice.
+    /// Documents that were counted as held when they were judged again. If they are held once more, they are not counted twice.
     var heldBefore: Set<DocumentID> = []
-    /// Only these documents are wanted.
+    /// If set, only these documents are wanted.
     var documentIDs: Set<DocumentID>?
-    /// Deletions of documents that are not here are not wanted.
+    /// Deletions of documents that do not exist here are not wanted.
     var skipsDeletions = false
-    /// Nothing is taken; what is not here is counted as rejected.
+    /// Nothing is accepted; documents that are not here are counted as rejected.
     var asksOnly = false
-    /// A revision that was not asked for is refused. Peers of CouchDB's kind send the leaves of a document under one sequence.
+    /// An unsolicited revision is refused. CouchDB-like peers send all leaves of a document under one sequence.
     var takesOnlyWhatWasAskedFor = false
-    /// Bytes of a body: what is larger is held here, or refused where it is pushed to us.
+    /// Largest body, in bytes: a larger one is held here, or refused if it is pushed to us.
     var largestBody = StoreLimits.maxBodyBytes
     var limits: ReplicationLimits
 
     var isPassive: Bool { if case .passive = role { true } else { false } }
 }
 
-/// Something that happened to a pull.
+/// An input of the pull machine.
 enum PullEvent: Sendable {
-    /// Conflicts and held revisions of earlier runs are to be taken up.
+    /// Conflicts and held revisions of earlier runs are to be processed.
     case started
     case listArrived(IncomingList)
     /// Answers ``PullAction/readList(_:)``.
@@ -48,19 +48,19 @@ enum PullEvent: Sendable {
     case missing([RevisionNeed])
     /// Answers ``PullAction/checkProposals(_:)``.
     case proposalsChecked([ProposalVerdict])
-    /// The store could not answer what a list needs.
+    /// The store could not answer the questions that a list raises.
     case listFailed(any Error)
     case arrived(ReceivedRevision)
-    /// A revision came that cannot be taken. `isFinal`: the peer need not send it again.
+    /// An arriving revision cannot be accepted. `isFinal`: the peer need not send it again.
     case arrivalRefused(RemoteSequence?, DocumentID?, ReplicationError, isFinal: Bool)
-    /// There is no room here for a revision, or so many bytes of an attachment of it.
+    /// There is no room here for a revision, or for this many bytes of an attachment of it.
     case noRoom(RemoteSequence?, DocumentID, ReplicationError, bytes: Int)
     /// The peer will not send what it offered.
     case withdrawn(RemoteSequence?)
     case insertion(InsertionEvent)
     /// Answers ``PullAction/takeAway(_:)``.
     case takenAway([TakenAway])
-    /// The pull filter failed at these removals earlier, and may decide now.
+    /// The pull filter failed on these removals earlier, and can be asked again.
     case removalsAreDue([Removal])
     /// Answers ``PullAction/decide(_:)``.
     case decided([ConflictDecider.Outcome])
@@ -78,10 +78,10 @@ enum PullEvent: Sendable {
     case roomLooked(isThere: Bool)
 }
 
-/// Something to do for a pull.
+/// An output of the pull machine.
 enum PullAction: Sendable {
     case readList(IncomingList)
-    /// - Parameter named: the documents of all rows, also of those that cannot be taken.
+    /// - Parameter named: the documents of all rows, including rows that cannot be accepted.
     case findMissing([RevisionOffer], named: [DocumentID])
     case checkProposals([Proposal])
     case answerChanges(AnswerHandle?, [ChangeAnswer])
@@ -89,11 +89,11 @@ enum PullAction: Sendable {
     case refuseList(AnswerHandle?, MessageError)
     case check(BatchID, [ReceivedRevision])
     case fetchBlobs(FetchID, CheckedRevision)
-    /// The attachments of a revision whose body names them as the peer does.
+    /// Fetches the attachments of a revision whose body names them as the peer does.
     case bringAttachments(FetchID, CheckedRevision)
-    /// Revisions whose blobs were asked for are refused; others are stored, come again before long, or wait here.
+    /// The revisions with these fetches are refused; those in `staying` are stored, will come again soon, or are held here.
     case releaseBlobs([FetchID], staying: [FetchID])
-    /// Asks the filter; what the version in force has said already, see ``CheckedFields/answer``, is its verdict.
+    /// Asks the filter; an answer that the version in force has already given, see ``CheckedFields/answer``, counts as its verdict.
     case judge(BatchID, [CheckedRevision])
     case keep(BatchID, [HeldRevision])
     /// Asks the sync function; likewise with ``CheckedFields/judgement``.
@@ -104,18 +104,17 @@ enum PullAction: Sendable {
     case decide([DocumentID])
     case readHeld(after: DocumentID?)
     case readConflicts(after: DocumentID?)
-    /// These came from the peer: they need not be offered back, and a push that waits for them goes on.
+    /// These revisions came from the peer: they need not be offered back, and a push that waits for them continues.
     case tellPush([(DocumentID, Version)])
-    /// The peer was refused its revisions of these documents, because these are here: it is to be offered them, even if it sent
-    /// them itself.
+    /// The peer's revisions of these documents were refused because these are current here: it must be offered them, even if it sent them itself.
     case tellPushOfRefusal([(DocumentID, Version)])
-    /// Something was decided: it may be to push.
+    /// Conflicts of these documents were decided: the result may have to be pushed.
     case tellPushOfDecision([DocumentID])
-    /// A document could not be had or stored: the peer has to offer it again, on another connection after a while.
+    /// A document could not be fetched or stored: the peer has to offer it again, on another connection after a while.
     case comeBackLater
-    /// Sees, after a few seconds, whether there is room for so much.
+    /// Checks after a few seconds whether there is room for this many bytes.
     case lookForRoom(bytes: Int)
-    /// There is room again: the peer offers on another connection what did not fit.
+    /// There is room again: the peer will offer what did not fit on another connection.
     case comeBackNow
     case startFlushTimer
     case report(DocumentEvent)

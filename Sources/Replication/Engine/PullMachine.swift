@@ -2,25 +2,25 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Takes the documents of one collection from one peer: answers what it offers, and brings what it sends through check, blobs,
-/// filter and sync function into the store. Answers go out, and sequences count as done, only when the store's commit is
-/// durable. It does no I/O: events go in, actions come out.
+/// Takes the documents of one collection from one peer: answers its offers, and brings the revisions it sends into the store, through body check,
+/// blobs, filter and sync function. Only once the store's commit is durable are answers sent and sequences completed. The machine does no I/O: events
+/// go in, actions come out.
 ///
-/// What concerns one document happens in the order in which it arrived: a revision waits for the batch that has an earlier one of
-/// its document, and a removal for every revision that was asked for before.
+/// Everything about one document happens in order of arrival: a revision waits for the batch that contains an earlier revision of its document, and a
+/// removal waits for every revision that was requested before it.
 struct PullMachine {
     let settings: PullSettings
     var counts = ReplicationCounts()
-    /// Only where we are active, and subscribed to the peer's changes.
+    /// Set only if we are active and have subscribed to the peer's changes.
     private(set) var tracker: RemoteSequenceTracker?
 
     private var lists: WaitingLists
-    /// Rows whose revision was asked for and has not come.
+    /// Rows whose revision was requested and has not arrived.
     var asked = AskedRows()
-    /// Passive: revisions that the peer was told to send. A hint only: it may drop what changed meanwhile.
+    /// Passive: number of revisions that the peer was told to send. Only a hint: it may skip those that changed in the meantime.
     private var expected = 0
     private var insertion: InsertionMachine
-    /// Documents that the peer took away, once nothing of them is under way.
+    /// Documents that the peer took away, to be removed once nothing of them is under way.
     var removals: [Removal] = []
     var removalsUnderWay = 0
 
@@ -31,7 +31,7 @@ struct PullMachine {
     var isDeciding = false
     private var echoes: EchoMemory
     private var willComeBack = false
-    /// There was no room here for what came.
+    /// Set while there is no room here for incoming documents.
     var roomWait: RoomWait?
 
     init(_ settings: PullSettings) {
@@ -41,35 +41,35 @@ struct PullMachine {
         echoes = EchoMemory(limit: settings.limits.echoMemory)
     }
 
-    /// We subscribed to the peer's changes behind this sequence.
+    /// We subscribed to the peer's changes after this sequence.
     mutating func subscribe(since: RemoteSequence?) { tracker = RemoteSequenceTracker(from: since) }
 
     // MARK: - What others may ask
 
     var isSubscribed: Bool { tracker != nil }
 
-    /// The end of the peer's backlog was announced, and every list before it is answered.
+    /// The peer announced the end of its backlog, and every list before it is answered.
     var isCaughtUp: Bool { wasAnnouncedComplete && lists.isIdle }
 
-    /// The peer was asked for something that it has not sent: revisions, or the rest of its backlog. While something is stored here it may wait for
-    /// our answer first.
+    /// The peer owes something that it was asked for: revisions, or the rest of its backlog. Not while something is being stored here, since the peer
+    /// may be waiting for our answer.
     var isOwed: Bool { isSubscribed && !isStoring && (!asked.isEmpty || !wasAnnouncedComplete && lists.isIdle) }
 
     /// Nothing that arrived is under way.
     var isDrained: Bool { lists.isIdle && asked.isEmpty && insertion.isEmpty && removals.isEmpty && removalsUnderWay == 0 }
 
-    /// Revisions are on their way into the store, or conflicts to their decision.
+    /// Revisions are being stored, or conflicts being decided.
     var isStoring: Bool { !insertion.isEmpty || !conflicts.isEmpty || isDeciding }
 
-    /// Everything that the peer announced is here, or there is no room for it, and nothing of it waits for a look or a decision.
+    /// Everything that the peer announced is here, or there is no room for it, and nothing of it is waiting to be processed or decided.
     var isComplete: Bool {
         (!isSubscribed || isCaughtUp) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
     }
 
-    /// Body bytes received and not stored yet, and what conflicts cost that wait for a decision.
+    /// Body bytes received and not stored yet, plus the overhead of conflicts that wait for their decision.
     var bufferedBytes: Int { insertion.bytes + lists.bytes + conflicts.count * settings.limits.bufferedMessageOverhead }
 
-    /// Of them, what is here after the end of the connection, until policies and the store are done with it.
+    /// The part of ``bufferedBytes`` that outlives the connection, until policies and the store are done with it.
     var bytesElsewhere: Int { insertion.bytesElsewhere }
 
     // MARK: - Events
@@ -91,7 +91,7 @@ struct PullMachine {
         case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
         case .noRoom(let sequence, let id, let error, let bytes): refuse(sequence, id, error, isFinal: false, bytes: bytes, &actions)
         case .withdrawn(let sequence):
-            // What came all the same is done when it is stored, and not before.
+            // A revision that arrived nevertheless completes its sequence when it is stored.
             if giveUp(sequence) {
                 complete(sequence)
                 counts.completed += 1
@@ -131,16 +131,16 @@ struct PullMachine {
             conflicts.removeFirst(some.count)
             actions.append(.decide(some))
         }
-        // What is to be taken away is gone before a later list may bring it back.
+        // Removals are carried out before a later list can bring the document back.
         if removals.isEmpty, removalsUnderWay == 0, hasRoom, let list = lists.begin() { actions.append(.readList(list)) }
         if !heldReview.isOver, canReview, let after = heldReview.begin() { actions.append(.readHeld(after: after)) }
     }
 
-    /// More revisions may be asked for: each may be a conflict more, and deciding may be slow.
+    /// Whether more revisions may be requested: each may become another conflict, and deciding may be slow.
     private var hasRoom: Bool { asked.count + insertion.count + conflicts.count < settings.limits.requestedRevisions }
 
-    /// A page of what was kept back may come: there is room for it, and what an earlier version of the filter keeps back just now
-    /// is on the list.
+    /// Whether a page of the kept-back list may be read: there is room for it, and everything an earlier version of the filter kept back has reached
+    /// the list.
     private var canReview: Bool { hasRoom && insertion.bytes < settings.limits.insertionBatchBytes && !insertion.isKeepingBack }
 
     private mutating func takeAway(_ actions: inout [PullAction]) {
@@ -169,7 +169,7 @@ struct PullMachine {
 
     private func refuseList(_ handle: AnswerHandle?, _ error: MessageError, _ actions: inout [PullAction]) {
         actions.append(.refuseList(handle, error))
-        // A list that is not answered would leave a gap in what was pulled.
+        // An unanswered list would leave a gap in what was pulled.
         if !settings.isPassive { actions.append(.fail(ReplicationError(error))) }
     }
 
@@ -184,7 +184,7 @@ struct PullMachine {
             wasAnnouncedComplete = true
             if let handle = lists.finish()?.handle { actions.append(.answerChanges(handle, [])) }
         case .offered(let rows):
-            // In the order of arrival, before anything can be completed.
+            // In order of arrival, before anything can be completed.
             for (index, row) in rows.enumerated() {
                 guard let sequence = row.sequence, tracker?.begin(sequence) == false, case .row(let told) = row else { continue }
                 if isSameRow(told, at: sequence, rows[..<index]) { continue }
@@ -204,13 +204,13 @@ struct PullMachine {
         }
     }
 
-    /// Whether a row whose sequence is open already is the same one told again, and not another document's.
+    /// Whether a row whose sequence is already open repeats that same row, as opposed to a row of another document.
     private func isSameRow(_ row: OfferedRow, at sequence: RemoteSequence, _ earlier: ArraySlice<RowResult<OfferedRow>>) -> Bool {
         if let id = asked.document(at: sequence) { return id == row.id }
         for case .row(let other) in earlier where other.sequence == sequence { return other.id == row.id }
-        // Nothing that comes of it now counts.
+        // Nothing that happens to it counts any more.
         if tracker?.isLeft(sequence) == true { return true }
-        // Asked for and on its way into the store, or about to be taken away.
+        // Requested and on its way into the store, or about to be taken away.
         return insertion.holds(row.id) || removals.contains { $0.id == row.id } || removalsUnderWay > 0
     }
 
@@ -243,7 +243,7 @@ struct PullMachine {
                     complete(row.sequence)
                     counts.rejected += 1
                 } else if asked.document(at: row.sequence) == nil {
-                    // The same row twice is asked for once.
+                    // A repeated row is requested only once.
                     guard mayFit(row) else {
                         leaveOpen(row.sequence)
                         counts.completed += 1
@@ -290,14 +290,14 @@ struct PullMachine {
         if !met.isEmpty { actions.append(.tellPushOfRefusal(met)) }
     }
 
-    /// A revision came. Nil for one that nobody asked for and nobody counted.
+    /// A revision arrived. Returns nil for one that was not requested and is not counted.
     private mutating func arrived(_ revision: ReceivedRevision) -> AskedRow? {
         guard settings.isPassive else { return asked.arrived(revision) }
         expected = max(0, expected - 1)
         return nil
     }
 
-    /// A revision will not come. False for one that nobody asked for and nobody counted.
+    /// A revision will not come. Returns false for one that was not requested and is not counted.
     private mutating func giveUp(_ sequence: RemoteSequence?) -> Bool {
         guard settings.isPassive else { return asked.giveUp(sequence) != nil }
         expected = max(0, expected - 1)
@@ -306,7 +306,7 @@ struct PullMachine {
 
     mutating func complete(_ sequence: RemoteSequence?) { if let sequence { tracker?.complete(sequence) } }
 
-    /// No checkpoint passes it on this connection.
+    /// Leaves a sequence open, so that no checkpoint of this connection passes it.
     mutating func leaveOpen(_ sequence: RemoteSequence?) { if let sequence { tracker?.leave(sequence) } }
 
     private mutating func accept(_ revision: ReceivedRevision, _ actions: inout [PullAction]) {
@@ -314,7 +314,7 @@ struct PullMachine {
         if row == nil, settings.takesOnlyWhatWasAskedFor {
             actions.append(.warn("a revision was refused: nobody asked for document \(revision.id) under this sequence"))
             if let handle = revision.replyTo { actions.append(.settle(handle, .refused(.nobodyAsked(for: revision.id)))) }
-            // It came instead of the one that was asked for.
+            // It arrived in place of the requested one.
             if let id = asked.document(at: revision.sequence) {
                 refuse(revision.sequence, id, .cameInstead(of: id, revision.id), isFinal: false, &actions)
             }
@@ -330,7 +330,7 @@ struct PullMachine {
     ) {
         let wasAsked = giveUp(sequence)
         var error = error
-        // Whatever was said of it: it is owed, and waits as long.
+        // Whatever the error: the revision is owed, and is retried with the usual delay.
         if wasAsked, !isFinal { error.isTransient = true }
         if wasAsked, isFinal { complete(sequence) }
         if !wasAsked { counts.total += 1 }
@@ -340,7 +340,7 @@ struct PullMachine {
         if wasAsked, !isFinal { postpone(sequence, error, bytes: bytes, &actions) }
     }
 
-    /// The peer offers it again on another connection only.
+    /// The peer offers it again only on another connection.
     mutating func comeBack(_ actions: inout [PullAction]) {
         if settings.isPassive || willComeBack { return }
         willComeBack = true

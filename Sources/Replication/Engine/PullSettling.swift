@@ -2,7 +2,7 @@ import Documents
 import DocumentStore
 import Interfaces
 
-// What became of revisions, of removals and of conflicts: it is counted, answered and told.
+// What follows from the outcome of revisions, removals and conflicts: counting, answering and reporting.
 extension PullMachine {
     mutating func end(_ ended: [Insertion], _ actions: inout [PullAction]) {
         var came: [(DocumentID, Version)] = []
@@ -21,19 +21,19 @@ extension PullMachine {
             case .stored(.insertedConflict):
                 counts.pulled += 1
                 fitted(isDeleted: each.isDeleted)
-                // Without a resolver it is another's to decide: a replicator here brought the other branch.
+                // Without a resolver the decision is made elsewhere: a replicator here brought the other branch.
                 if settings.hasResolver { conflicts.append(each.id) }
             case .stored(.conflict(let current)):
                 counts.failed += 1
                 met.append((each.id, current))
-                // Which one is for those only who may have the document: they learn it from an answer to a proposal.
+                // The current revision is named only to peers with access to the document: they learn it from the answer to a proposal.
                 let error = ReplicationError.conflict("document \(each.id) has another revision here")
                 settlement = .refused(error)
                 if settings.isPassive { report(each.id, error, isDeleted: each.isDeleted, &actions) }
             case .keptBack(let failure, let reason, let isListed):
                 if failure == nil { counts.rejected += 1 } else { countHeld(each.id) }
                 if let failure { report(each.id, ReplicationError(failure), isDeleted: each.isDeleted, &actions) }
-                // What is on our list needs no second try of the peer; else it keeps what is held, and gives up what is refused.
+                // The peer need not retry what is on our list; otherwise it keeps what is held, and gives up what is refused.
                 if isListed {
                     settlement = .kept(failure == nil ? .rejected : .held)
                 } else {
@@ -44,7 +44,7 @@ extension PullMachine {
             case .held(let error, let reason):
                 countHeld(each.id)
                 settlement = .kept(reason)
-                // To ask for what is too large once more would bring it once more.
+                // Requesting a too large revision again would only transfer it again.
                 report(each.id, error, isDeleted: each.isDeleted, isHeldAgain: each.wasKeptBack && reason == .blob, &actions)
             case .refused(let error), .postponed(let error):
                 counts.failed += 1

@@ -2,121 +2,121 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Which side asked for the documents.
+/// Which side initiated the transfer.
 enum PushStyle: Sendable {
-    /// We push: documents are proposed, and the peer answers with a status each.
+    /// We push: documents are proposed, and the peer answers each with a status.
     case propose
-    /// The peer pulls: changes are announced, and the peer answers with what it wants.
+    /// The peer pulls: changes are announced, and the peer answers which ones it wants.
     case announce
 }
 
-/// What a push does, and within which bounds.
+/// Settings and limits of a push.
 struct PushSettings: Sendable {
     var collection: CollectionName
     var style: PushStyle
     var isContinuous: Bool
-    /// A push filter is asked about each document.
+    /// A push filter decides about each document.
     var hasFilter: Bool
-    /// The same peer's changes are pulled as well.
+    /// Changes are pulled from the same peer as well.
     var pulls: Bool
     var limits: ReplicationLimits
 }
 
-/// Something that happened to a push.
+/// An input of the push machine.
 enum PushEvent: Sendable {
     case storeChanged(newest: SequenceNumber)
-    /// Conflicts were decided: what came of them may be to push, even before the store tells of it.
+    /// Conflicts were decided: the results may have to be pushed, even before the store reports them.
     case decided([DocumentID])
     /// Another version of the filter is in force.
     case filterChanged
-    /// What the peer refused is to be offered again.
+    /// Documents that the peer refused are to be offered again.
     case retryRefused
     /// Answers ``PushAction/read(_:limit:isBacklog:)``.
     case read(FeedPage)
-    /// Answers ``PushAction/readAgain(_:)``: the first of those that were asked for, as many as were looked at, and what is still there of them.
+    /// Answers ``PushAction/readAgain(_:)``: the first of the requested documents, as many as were processed, and those of them that still exist.
     case readAgain([DocumentID], [OutgoingDocument])
     /// Answers ``PushAction/readKeptBack(after:)``.
     case keptBackRead(KeptBackPage)
     /// Answers ``PushAction/judge(_:)``: one verdict for each, and the version of the filter that was asked.
     case judged([FilterVerdict], by: String = "")
-    /// What was to be sent does not pass the filter that is in force by now, or that fails on it. Nothing of it was sent.
+    /// A document about to be sent was rejected by the filter in force, or the filter failed on it. Nothing of it was sent.
     case keptBack(DocumentID, PolicyFailure?, by: String)
-    /// What the filter kept back is durably on its list.
+    /// Documents that the filter kept back are durably on the kept-back list.
     case listed([DocumentID])
     /// Answers ``PushAction/offer(_:_:)``, one answer for each.
     case answered(ListID, [OfferAnswer])
     /// The peer refused a whole list of announced changes.
     case listRefused(ListID, ReplicationError)
-    /// The peer takes nothing of us: neither this list, nor these that were on their way, nor others.
+    /// The peer accepts nothing from us: neither this list, nor these documents in flight, nor any others.
     case forbidden(ListID?, [DocumentID], ReplicationError)
     /// Answers ``PushAction/compare(_:)``.
     case compared([(DocumentID, Comparison)])
     case acknowledged(DocumentID)
-    /// The same of what the peer has on a list, and not in its database.
+    /// The peer has it on a list instead of in its database.
     case keptThere(DocumentID, KeptThere.Reason)
     case refused(DocumentID, ReplicationError)
-    /// What was to be sent is not for the peer any more; it was told that nothing comes.
+    /// A document about to be sent may no longer be seen by the peer; the peer was told that it will not come.
     case withdrawn(DocumentID)
-    /// The store has noted what the peer acknowledged.
+    /// The store has recorded what the peer acknowledged.
     case noted(AcknowledgedVersions.Batch)
-    /// What was acknowledged is to be noted now: a checkpoint is about to claim it.
+    /// Acknowledged versions must be recorded at once: a checkpoint is about to claim them.
     case noteNow
     /// The peer sent these revisions on this connection; they are stored, held or rejected.
     case pulled([(DocumentID, Version)])
-    /// The peer was refused its own revisions of these documents, because these are here: it has to have them to go on.
+    /// The peer's revisions of these documents were refused because these revisions are current here: it needs them to make progress.
     case met([(DocumentID, Version)])
-    /// Whether everything that the peer announced is here, and nothing of it waits for a decision.
+    /// Whether everything that the peer announced is here and nothing of it waits for a decision.
     case pullIsComplete(Bool)
-    /// A blob that was gone or damaged here is right again.
+    /// A blob that was missing or damaged here has been repaired.
     case blobMended(BlobDigest)
     case retryIsDue
     /// See ``PushAction/startRefusedTimer(attempts:seconds:)``.
     case refusedAreDue(attempts: Int)
-    /// Versions of these documents that the peer refused as of a time to come are that no more: see ``PushAction/awaitTime(_:_:)``.
+    /// The versions of these documents that the peer refused as being from the future are no longer so: see ``PushAction/awaitTime(_:_:)``.
     case timeHasCome([DocumentID])
-    /// Memory is short: nothing more is to be read until it is not.
+    /// Whether memory is short: while it is, nothing more is to be read.
     case throttled(Bool)
-    /// The peer does not let us have these documents any more.
+    /// We lost access to these documents at the peer.
     case takenAway([Removal])
-    /// Answers ``PushAction/watchRemovals(seconds:)``. `isMoving`: meanwhile something went to the peer that may be what it waits for.
+    /// Answers ``PushAction/watchRemovals(seconds:)``. `isMoving`: in the meantime, something was sent that the peer may be waiting for.
     case removalsWereWatched(isMoving: Bool)
 }
 
-/// Something to do for a push.
+/// An output of the push machine.
 enum PushAction: Sendable {
-    /// `isBacklog`: what was there before the peer was told that it has caught up.
+    /// `isBacklog`: the documents precede the point at which the peer is told that it has caught up.
     case read(FeedPosition, limit: Int, isBacklog: Bool)
-    /// Each with what the peer is known to hold, where the store may not know it yet.
+    /// Each with the revision that the peer is known to hold, which the store may not have recorded yet.
     case readAgain([(DocumentID, Version?)])
     case readKeptBack(after: DocumentID?)
     case judge([OutgoingDocument])
-    /// Puts what the filter kept back on its list, durably.
+    /// Puts documents that the filter kept back on the kept-back list, durably.
     case list([KeptBack])
-    /// Takes documents off that list.
+    /// Takes documents off the kept-back list.
     case unlist([DocumentID])
-    /// Those of them that the peer has as they are here are taken off the list.
+    /// Takes those of the documents off the kept-back list that the peer has in their current revision.
     case unlistSettled([DocumentID])
     case offer(ListID, [OutgoingDocument])
     case compare([(OutgoingDocument, Version)])
     case send(OutgoingDocument)
-    /// The peer wants it, and is told that it does not come.
+    /// The peer requested it, and is told that it will not come.
     case withdraw(OutgoingDocument)
     case announceCaughtUp
     case note(AcknowledgedVersions.Batch)
     case startRetryTimer(seconds: Int)
-    /// After this time what the peer refused so often is offered again: it may take it by then.
+    /// After this time, documents that the peer refused this many times are offered again: it may accept them by then.
     case startRefusedTimer(attempts: Int, seconds: Int)
-    /// The peer refused the document because of its clock: it may take it when its latest version's time is there.
+    /// The peer refused the document because of its clock: it may accept it when the time of its latest version has come.
     case awaitTime(DocumentID, UInt64)
     case report(DocumentEvent)
-    /// The peer has this revision of ours, or is being sent it: it need not be fetched when the peer offers it. A peer's changes may
-    /// overtake its acknowledgement, and by then the revision may have been pruned here.
+    /// The peer has, or is being sent, this revision of ours: it need not be fetched when the peer offers it. A peer's changes may overtake its
+    /// acknowledgement, and the revision may be pruned here by then.
     case tellPull(DocumentID, Version)
-    /// No answer of the peer is waited for that would say more of these documents.
+    /// No outstanding answer from the peer can change what is known about these documents.
     case takeAway([Removal])
-    /// Removals wait for answers of the peer: to be looked at after this time.
+    /// Removals wait for the peer's answers: check their progress after this time.
     case watchRemovals(seconds: Int)
-    /// There is nothing left that this connection is for.
+    /// The connection has no purpose left.
     case fail(ReplicationError)
 }
 

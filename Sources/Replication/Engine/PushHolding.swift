@@ -1,7 +1,7 @@
 import Documents
 import Interfaces
 
-/// Documents that the filter keeps back, and those that a peer pulls and about which it could not decide.
+/// Documents that the filter keeps back, and documents for a pulling peer about which it could not decide.
 extension PushMachine {
     mutating func keepBack(_ kept: [KeptBack], _ actions: inout [PushAction]) {
         if kept.isEmpty { return }
@@ -13,15 +13,15 @@ extension PushMachine {
             for each in kept { ledger.finish(each.document.id) }
             return
         }
-        // What was acknowledged of these documents is noted first: it takes them off the list that they go on now.
+        // Acknowledgements for these documents are recorded first: recording them takes the documents off the list on which they are put here.
         note(&actions)
         hasKeptBack = true
         for each in kept { ledger.move(each.document.id, to: .listing(each.document)) }
         actions.append(.list(kept))
     }
 
-    /// Another filter had let it pass, and the peer waits for it no longer. What lies behind it may have been offered without a word of where to begin
-    /// again: for a peer that comes back it is on the listener's list.
+    /// An earlier filter had let it pass, and the peer no longer waits for it. Documents after it may have been offered without a resume position:
+    /// for a peer that comes back, it is on the listener's list.
     mutating func accept(keptBack id: DocumentID, _ failure: PolicyFailure?, by version: String, _ actions: inout [PushAction]) {
         guard case .sent(var document)? = ledger.phase(of: id) else { return }
         document.judgedBy = version
@@ -37,11 +37,11 @@ extension PushMachine {
         ledger.forget(undecided.document.id)
         if held.isEmpty { retry.reset() }
         if held.add(undecided.stall, before: undecided.position.sequence) { report(undecided: undecided, &actions) }
-        // Another version of the filter is asked at once; this one may have lacked time or memory.
+        // Another version of the filter is asked at once; this one may have run out of time or memory.
         if settings.isContinuous, let seconds = retry.start() { actions.append(.startRetryTimer(seconds: seconds)) }
     }
 
-    /// A subscription that is over gets nothing more: the next one begins before them.
+    /// A subscription that has ended gets nothing more: the next one resumes before these documents.
     mutating func askAgainAboutHeld() {
         if isOver { held = HeldDocuments(limit: settings.limits.heldDocuments) } else { ledger.callBack(held.ids) }
     }

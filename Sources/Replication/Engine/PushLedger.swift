@@ -1,37 +1,37 @@
 import Documents
 import DocumentStore
 
-/// How far each document of a push is, and who owes the next step: one look-up for each question.
+/// Tracks how far each document of a push is and who owes the next step; every question is one look-up.
 ///
-/// A document has one entry while it is under way, so two of its revisions never are. All counts are made where an entry
-/// begins, changes its phase or ends.
+/// A document has one entry while it is under way, so two revisions of it never are. All counters are updated where an entry begins, changes its
+/// phase or ends.
 struct PushLedger {
-    /// Where a document is on its way, with what is needed there and nothing else.
+    /// Where a document is in the push, with exactly the data needed there.
     enum Phase {
-        /// The filter is asked.
+        /// The filter is being asked.
         case judging(OutgoingDocument)
-        /// The filter kept it back; the store puts it on its list.
+        /// The filter kept it back; the store is putting it on the kept-back list.
         case listing(OutgoingDocument)
-        /// Passed; its list is about to be offered.
+        /// It passed the filter and is about to be offered.
         case ready(OutgoingDocument)
-        /// The peer was asked whether it wants it.
+        /// It was offered; the peer has not said whether it wants it.
         case offered(OutgoingDocument)
-        /// The peer named another revision; the store is asked how ours stands to it.
+        /// The peer named another revision; the store is asked how ours relates to it.
         case comparing(OutgoingDocument)
-        /// The peer wants it; waits for room.
+        /// The peer wants it; it waits for room in flight.
         case wanted(OutgoingDocument)
-        /// The peer has to acknowledge it.
+        /// It was sent and is not acknowledged yet.
         case sent(OutgoingDocument)
-        /// To be read again: it changed on its way, or its time has come.
+        /// It has to be read again: it changed in the meantime, or it is due again.
         case due(Parked)
         /// The store is reading it again.
         case reading(Parked)
-        /// The peer could not take it for the moment.
+        /// The peer could not take it temporarily.
         case deferred(Parked)
-        /// The peer holds a revision that the pull has to bring.
+        /// The peer holds a revision that the pull has yet to bring.
         case awaitingPull(Parked)
 
-        /// The document itself, where it is at hand.
+        /// The document itself, if it is loaded.
         var document: OutgoingDocument? {
             switch self {
             case .judging(let it), .listing(let it), .ready(let it), .offered(let it), .comparing(let it), .wanted(let it), .sent(let it): it
@@ -39,7 +39,7 @@ struct PushLedger {
             }
         }
 
-        /// The peer is asked about it, or is being sent it: only its answer says what it has.
+        /// It was offered or sent to the peer: only the peer's answer tells what the peer has.
         var awaitsAnswer: Bool {
             switch self {
             case .ready, .offered, .comparing, .wanted, .sent: true
@@ -57,27 +57,27 @@ struct PushLedger {
         }
     }
 
-    /// Under which an entry is counted.
+    /// The counter that an entry belongs to.
     fileprivate enum Account { case active, listing, sent, waiting }
 
-    /// A document that is not at hand, and whose sequence stays open.
+    /// A document that is not loaded, and whose sequence stays open.
     struct Parked {
         var sequence: SequenceNumber
-        /// What the peer is known to hold.
+        /// The revision that the peer is known to hold.
         var peerVersion: Version?
-        /// The pull was complete when it was last offered, and still the peer named a revision that is not here.
+        /// The pull was complete when it was last offered, and the peer still named a revision that is not here.
         var wasOfferedAfterPull = false
-        /// The peer forbade it when it was last sent.
+        /// The peer answered "forbidden" when it was last sent.
         var wasForbidden = false
     }
 
     struct Entry {
         private(set) var phase: Phase
-        /// The newest sequence at which it changed on its way.
+        /// The newest sequence at which it changed while under way.
         var successor: SequenceNumber?
-        /// These three follow from the phase; they are kept beside it because they are asked for at every step.
+        /// These follow from the phase; they are cached because every step needs them.
         private(set) var sequence: SequenceNumber = 0
-        /// Of the body and the history, where they are at hand.
+        /// Size of the body and the history if they are loaded, in bytes.
         private(set) var bytes = 0
         fileprivate private(set) var account = Account.active
 
@@ -103,26 +103,26 @@ struct PushLedger {
         }
     }
 
-    /// What the peer is being told first of some document. Looks at all that is under way.
+    /// Whether the peer is being sent the end of a branch before some document. Examines everything under way.
     var hasEndsOfBranches: Bool { entries.slots.contains { $0.phase.document?.isEndOfBranch == true } }
 
     private var entries = LedgerTable()
     private var tracker: LocalSequenceTracker
     /// Documents in phase `due`, in order.
     private var due: [DocumentID] = []
-    /// Documents in phase `wanted`, in the order in which the peer said so.
+    /// Documents in phase `wanted`, in the order of the peer's answers.
     private var wanted = SendQueue()
     private(set) var counts = ReplicationCounts()
-    /// Entries that somebody works on.
+    /// Entries that are being worked on.
     private(set) var active = 0
-    /// Entries that wait for time or for the pull.
+    /// Entries that wait for a timer or for the pull.
     private(set) var waiting = 0
-    /// Entries that the store puts on its list of what was kept back.
+    /// Entries that the store is putting on the kept-back list.
     private(set) var listing = 0
-    /// Entries sent and not acknowledged, and the bytes of their bodies.
+    /// Entries sent and not acknowledged, and the size of their bodies.
     private(set) var inFlight = 0
     private(set) var inFlightBytes = 0
-    /// Bytes of all bodies at hand.
+    /// Size of all loaded bodies, in bytes.
     private(set) var bytesAtHand = 0
 
     private let limits: ReplicationLimits
@@ -132,7 +132,7 @@ struct PushLedger {
         self.limits = limits
     }
 
-    /// Every sequence up to here was pushed or needs no push.
+    /// Every sequence up to this one was pushed or needs no push.
     var completedThrough: SequenceNumber { tracker.completedThrough }
     var hasDue: Bool { !due.isEmpty }
     var dueCount: Int { due.count }
@@ -147,8 +147,8 @@ struct PushLedger {
 
     // MARK: - A document's way
 
-    /// Says whether a document that was read begins a trip now. If its entry waits, the new row takes its place; if an earlier revision
-    /// is under way, this one waits for its end and is read again then.
+    /// Whether a document that was read may begin a trip. If its entry is waiting, the new row replaces it. If an earlier revision is under way, this
+    /// one is read again once that trip is over.
     mutating func mayBegin(_ document: inout OutgoingDocument) -> Bool {
         guard let place = entries.place(of: document.id) else { return true }
         let entry = entries.slots[place]
@@ -165,7 +165,7 @@ struct PushLedger {
             counts.completed += 1
             return true
         default:
-            // The same row once more, from the list of what was kept back: its own trip settles it.
+            // The same row again, from the kept-back list: the trip under way settles it.
             if entry.sequence == document.sequence { return false }
             if let older = entry.successor, older != document.sequence { tracker.complete(older) }
             entries.change(place, successor: document.sequence)
@@ -173,7 +173,7 @@ struct PushLedger {
         }
     }
 
-    /// Says whether a document may be announced now. For one that was to be read again, the row that is at hand will do.
+    /// Whether a document may be announced. If it was due to be read again, the row at hand will do.
     mutating func isFree(_ id: DocumentID) -> Bool {
         guard let place = entries.place(of: id) else { return true }
         guard case .due = entries.slots[place].phase else { return false }
@@ -182,14 +182,14 @@ struct PushLedger {
         return true
     }
 
-    /// A document that needs no trip: the peer has it.
+    /// A document that needs no trip, because the peer has it.
     mutating func skip(_ document: OutgoingDocument) {
         tracker.complete(document.sequence)
         counts.total += 1
         counts.completed += 1
     }
 
-    /// A document that was begun and is not to be looked at now.
+    /// Drops a document that has begun and should not be processed yet.
     mutating func forget(_ id: DocumentID) { remove(id) }
 
     mutating func move(_ id: DocumentID, to phase: Phase) {
@@ -203,13 +203,13 @@ struct PushLedger {
         count(1, entries.slots[place].account, entries.slots[place].bytes)
     }
 
-    /// The peer wants it: it is sent when there is room.
+    /// The peer wants it: it is sent as soon as there is room.
     mutating func want(_ document: OutgoingDocument) {
         move(document.id, to: .wanted(document))
         wanted.append(document.id)
     }
 
-    /// Takes what is to be sent next; nil where nothing waits, or there is no room.
+    /// Takes the next document to send; nil if none is waiting, or there is no room.
     mutating func sendNext() -> OutgoingDocument? {
         while wanted.count > 0, inFlight < limits.revisionsInFlight, inFlightBytes < limits.revisionBytesInFlight {
             guard let id = wanted.next(), let place = entries.place(of: id), case .wanted(let document) = entries.slots[place].phase else { continue }
@@ -219,7 +219,7 @@ struct PushLedger {
         return nil
     }
 
-    /// The trip is over: the sequence is done, and what changed meanwhile is read again.
+    /// The trip is over: the sequence is complete, and if the document changed in the meantime, it is read again.
     mutating func finish(_ id: DocumentID, peerVersion: Version? = nil) {
         guard let entry = remove(id) else { return }
         tracker.complete(entry.sequence)
@@ -227,7 +227,7 @@ struct PushLedger {
         goOn(id, entry, peerVersion)
     }
 
-    /// The trip is over for now; the sequence stays open until another one gets through.
+    /// The trip is interrupted; the sequence stays open until a later trip completes it.
     mutating func park(_ id: DocumentID, _ phase: (Parked) -> Phase) {
         guard let entry = remove(id) else { return }
         counts.completed += 1
@@ -239,9 +239,9 @@ struct PushLedger {
         insert(id, Entry(phase: phase(Parked(sequence: entry.sequence))))
     }
 
-    /// A part of the trip is over, and the document is read and judged anew for the rest of it.
+    /// Part of the trip is over; the document is read and judged again for the rest of it.
     ///
-    /// - Parameter wasForbidden: the peer refused it, perhaps for a reason that passes. What came since is asked for on its own account.
+    /// - Parameter wasForbidden: the peer refused it, perhaps temporarily. A newer change of the document starts without this mark.
     mutating func goOn(_ id: DocumentID, peerVersion: Version? = nil, wasForbidden: Bool = false) {
         guard let entry = remove(id) else { return }
         counts.completed += 1
@@ -252,8 +252,8 @@ struct PushLedger {
         due.append(id)
     }
 
-    /// Documents that the peer is to be told of once more, unless they are on their way. What is being put on a list is read again when it is
-    /// on it.
+    /// Documents that the peer should be told of once more, unless they are under way. A document that is being put on the kept-back list is read
+    /// again once it is on it.
     mutating func callBack(_ ids: [DocumentID]) {
         for id in ids {
             if let place = entries.place(of: id) {
@@ -266,7 +266,7 @@ struct PushLedger {
         }
     }
 
-    /// What the pull had to bring came; nothing of the document is owed any more.
+    /// The revision that the pull had to bring has arrived; nothing is owed for the document any more.
     mutating func finishWaiting(_ id: DocumentID) {
         guard let entry = remove(id) else { return }
         tracker.complete(entry.sequence)
@@ -282,12 +282,12 @@ struct PushLedger {
 
     // MARK: - Reading again
 
-    /// Time is up for what the peer could not take.
+    /// The delay for what the peer could not take is over.
     mutating func wakeDeferred() {
         wake { if case .deferred(let parked) = $0 { parked } else { nil } }
     }
 
-    /// The pull is complete: what waits for it is offered once more, and is not waited for again.
+    /// The pull is complete: documents that wait for it are offered once more, and do not wait for it again.
     mutating func wakeAwaitingPull() {
         wake { phase in
             guard case .awaitingPull(var parked) = phase, !parked.wasOfferedAfterPull else { return nil }
@@ -296,7 +296,7 @@ struct PushLedger {
         }
     }
 
-    /// What waits and is chosen is read again.
+    /// Marks the chosen waiting entries as due.
     private mutating func wake(where chosen: (Phase) -> Parked?) {
         guard waiting > 0 else { return }
         for (id, entry) in entries.sorted {
@@ -313,7 +313,7 @@ struct PushLedger {
         due.append(document.id)
     }
 
-    /// What is to be read again now, and what the peer is known to hold of it.
+    /// The documents to read again, each with the revision that the peer is known to hold.
     mutating func takeDue(limit: Int) -> [(id: DocumentID, peerVersion: Version?)] {
         let ids = Array(due.prefix(limit))
         due.removeFirst(ids.count)
@@ -324,7 +324,7 @@ struct PushLedger {
         }
     }
 
-    /// What was asked for did not come yet.
+    /// The requested documents were not part of this read, and remain due.
     mutating func postpone(_ ids: [DocumentID]) {
         let ids = ids.filter { id in
             guard let place = entries.place(of: id), case .reading(let parked) = entries.slots[place].phase else { return false }
@@ -334,7 +334,7 @@ struct PushLedger {
         due.insert(contentsOf: ids, at: 0)
     }
 
-    /// What was asked for came, or the document is gone. Says what is known of it, when it may begin a trip.
+    /// A requested document was read, or is gone. Returns what is known of it if it may begin a trip.
     mutating func readAgain(_ id: DocumentID, _ document: OutgoingDocument?) -> Parked? {
         guard let place = entries.place(of: id), case .reading(let parked) = entries.slots[place].phase, let entry = remove(id) else { return nil }
         guard let document else {

@@ -2,35 +2,35 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Gets the documents of one collection to one peer: reads the change feed, has the filter asked, offers, and sends what is
-/// wanted. It does no I/O: events go in, actions come out. How far each document is, the ``PushLedger`` knows.
+/// Sends the documents of one collection to one peer: reads the change feed, asks the filter, offers documents, and sends those that are wanted. It
+/// does no I/O: events go in, actions come out. The ``PushLedger`` knows how far each document is.
 ///
-/// At most one revision of a document is under way. What changes meanwhile is read again when the trip is over, so the
-/// peer always gets the newest, and its acknowledgements of one document come in order.
+/// At most one revision of a document is under way. A document that changes in the meantime is read again when its trip is over, so the peer always
+/// gets the newest revision, and its acknowledgements for one document arrive in order.
 struct PushMachine {
     let settings: PushSettings
     var ledger: PushLedger
     private(set) var feed: FeedReader
-    /// Of a peer that pulls: what the filter fails on.
+    /// For a peer that pulls: documents on which the filter fails.
     var held: HeldDocuments
     var lists: OfferedLists
     var acknowledged = AcknowledgedVersions()
     var retry: RetryDelay
     var echoes: EchoMemory
     var fetchedDeletions: FetchedDeletions
-    /// Of a peer that pulls: what it was told of and has not taken.
+    /// For a peer that pulls: documents that it was told of and has not taken.
     var untaken: UntakenDocuments
     private var judging: JudgedPage?
-    /// Read, and to be judged when the page before it is.
+    /// A page that was read, to be judged when the one before it has been.
     var nextPage: PushPage?
     private var announcedCaughtUp = false
     private var review: KeptBackReview
     var hasKeptBack = false
-    /// Put on the list on this connection because the peer refused them.
+    /// Documents put on the list on this connection because the peer refused them.
     var refused: RefusedRetries
     var ownBlobs: OwnBlobWaits
     var barrier = PushBarrier.down(refusal: nil)
-    /// What the peer took away while it owes an answer about it.
+    /// Documents that the peer took away while it owes an answer about them.
     var removals: [Removal] = []
     var removalWatch = RemovalWatch()
     private var isPullComplete: Bool
@@ -52,24 +52,24 @@ struct PushMachine {
         isPullComplete = !settings.pulls
     }
 
-    /// What was acknowledged and is not noted, for a connection that ends.
+    /// Acknowledged versions that are not recorded yet, for a connection that ends.
     mutating func takeUnnoted() -> AcknowledgedVersions.Batch? { acknowledged.take(endsExclusions: hasKeptBack) }
 
-    /// The feed was read to its end, as far as it can be.
+    /// The feed was read to its end, as far as possible.
     var isCaughtUp: Bool {
         judging == nil && !feed.isReading && nextPage == nil && (barrier.isUp || !ledger.hasDue && review.isOver && (feed.isAtEnd || isOver))
     }
 
-    /// Nobody works on a document. Some may wait for their time, and while the peer takes nothing at all nothing is read again.
+    /// No document is being worked on. Some may wait for a timer, and while the peer accepts nothing at all, nothing is read again.
     var isDrained: Bool { ledger.active == (barrier.isUp ? ledger.dueCount : 0) && lists.isEmpty }
     var isIdle: Bool { isCaughtUp && isDrained }
 
-    /// A push that is not continuous has done all it can. What waits is for the next run.
+    /// A one-shot push has done everything it can. Documents that still wait are left for the next run.
     var isFinished: Bool {
         !settings.isContinuous && isIdle && (settings.style == .announce ? announcedCaughtUp : isPullComplete && acknowledged.isEmpty)
     }
 
-    /// A peer's one-shot subscription ends with the marker; what changes later is for the next one.
+    /// A peer's one-shot subscription ends with the caught-up marker; later changes are left for its next one.
     var isOver: Bool { settings.style == .announce && !settings.isContinuous && announcedCaughtUp }
 
     private var isFull: Bool {
@@ -96,7 +96,7 @@ struct PushMachine {
         case .retryRefused:
             if settings.style == .propose { review.restart() }
             tryAgain()
-        // What the peer refused may be on its way again already.
+        // A document that the peer refused may already be under way again.
         case .listed(let ids): for id in ids { if case .listing? = ledger.phase(of: id) { ledger.finish(id) } }
         case .answered(let list, let answers): accept(answers, to: list, &actions)
         case .listRefused(let list, let error): refuse(list, error, &actions)
@@ -137,14 +137,14 @@ struct PushMachine {
         judge(&actions)
         read(&actions)
         guard isCaughtUp else { return }
-        // The document itself follows the end of a branch.
+        // The end of a branch is followed by the document itself.
         if settings.style == .announce, !announcedCaughtUp, lists.ready.isEmpty, !ledger.hasEndsOfBranches {
             announcedCaughtUp = true
             actions.append(.announceCaughtUp)
         }
         guard isDrained else { return }
         if settings.pulls, isPullComplete, ledger.waiting > 0 {
-            // Perhaps the pull brought it before the peer's answer came.
+            // The pull may have brought it before the peer's answer arrived.
             ledger.wakeAwaitingPull()
             read(&actions)
         }
@@ -152,14 +152,14 @@ struct PushMachine {
     }
 
     private mutating func read(_ actions: inout [PushAction]) {
-        // A page may be read while the filter looks at another.
+        // One page may be read while the filter judges another.
         guard !feed.isReading, nextPage == nil, lists.ready.isEmpty, !isFull, !barrier.isUp else { return }
         if ledger.hasDue {
             let due = ledger.takeDue(limit: settings.limits.rowsReadAgain)
             feed.reading = .again(due.map(\.id))
             actions.append(.readAgain(due.map { ($0.id, acknowledged.version(of: $0.id) ?? $0.peerVersion) }))
         } else if !review.isOver {
-            // What an earlier version of the filter kept back just now has to be on the list when it is read.
+            // Documents that an earlier version of the filter is just keeping back must be on the list before it is read.
             guard ledger.listing == 0, let after = review.begin() else { return }
             feed.reading = .keptBack
             actions.append(.readKeptBack(after: after))
@@ -184,7 +184,7 @@ struct PushMachine {
         let from = feed.position
         guard feed.accept(page) else { return }
         if settings.style == .propose {
-            // Begun before the position is claimed, so that a checkpoint saved meanwhile does not pass them.
+            // Begun before the position is claimed, so that a checkpoint saved in between does not pass them.
             for index in page.documents.indices { ledger.read(page.documents[index].sequence) }
             accept(known: page.known)
             ledger.read(through: page.next.sequence)
@@ -193,7 +193,7 @@ struct PushMachine {
     }
 
     private mutating func acceptAgain(_ asked: [DocumentID], _ found: [OutgoingDocument]) {
-        // Too large to be read at once: the rest comes next.
+        // Too large to be read in one go: the rest is read next.
         if case .again(let due) = feed.reading { ledger.postpone(due.filter { !asked.contains($0) }) }
         feed.reading = .nothing
         let rows = Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
@@ -203,7 +203,7 @@ struct PushMachine {
                 held.release(id)
                 continue
             }
-            // What lies ahead is told in its turn: the peer's checkpoint would pass what lies between.
+            // A document further ahead is announced in its turn: otherwise the peer's checkpoint would skip everything in between.
             guard settings.style == .propose || document.sequence <= feed.position.sequence else { ledger.skip(document); continue }
             document.peerVersion = parked.peerVersion ?? document.peerVersion
             (document.isAfterPull, document.wasForbidden) = (parked.wasOfferedAfterPull, parked.wasForbidden)
@@ -217,20 +217,20 @@ struct PushMachine {
         review.accept(next: page.next)
         hasKeptBack = hasKeptBack || page.isAny
         if !page.settled.isEmpty { actions.append(.unlist(page.settled)) }
-        let known = page.documents.filter { $0.sequence <= feed.position.sequence }  // The others are about to be read anyway.
+        let known = page.documents.filter { $0.sequence <= feed.position.sequence } // The others are about to be read anyway.
         for document in known { ledger.read(document.sequence) }
         if !known.isEmpty { nextPage = PushPage(documents: known) }
     }
 
-    /// Those of a page that begin a trip now. What is announced is announced in order, since the peer's checkpoint follows it: a
-    /// document that is under way ends the page, and the rest waits.
+    /// The documents of a page that begin a trip. Announcements must be made in order, since the peer's checkpoint follows them: a document that is
+    /// already under way ends the page, and the rest waits.
     private mutating func candidates(_ page: PushPage) -> (now: [OutgoingDocument], rest: PushPage?) {
         var now: [OutgoingDocument] = []
         now.reserveCapacity(page.documents.count)
         var begun: [DocumentID: Version] = [:]
         for index in page.documents.indices {
             var document = page.documents[index]
-            // The peer loses what it gave us, and gets it back when it may have it again.
+            // The peer loses a document that it sent us, and must get it back once it has access again.
             if document.news != .visible { echoes.left(document.id) }
             if echoes.holds(document), !settings.limits.has(.echo) {
                 held.release(document.id)
@@ -238,7 +238,7 @@ struct PushMachine {
                 continue
             }
             if settings.style == .announce {
-                // A feed of channels tells of a document twice when access to it is newer than the document.
+                // A channel feed lists a document twice if access to it is newer than the document.
                 let earlier = page.from?.channels == nil ? nil : begun.updateValue(document.version, forKey: document.id)
                 if document.news == .visible, earlier == document.version { continue }
                 let isFree = ledger.isFree(document.id) || settings.limits.has(.overtakingPurge)
@@ -250,7 +250,7 @@ struct PushMachine {
             } else {
                 guard ledger.mayBegin(&document) else { continue }
                 if let known = acknowledged.version(of: document.id), known != document.peerVersion {
-                    // The row was read without it, and its history may end before it: once more, down to there.
+                    // The row was read without this knowledge, and its history may end too early: read it again, with history down to there.
                     guard known == document.version || document.history.contains(known) else {
                         ledger.readAgain(document, peerVersion: known)
                         continue
@@ -279,7 +279,7 @@ struct PushMachine {
             }
             let (now, rest) = candidates(page)
             nextPage = rest
-            // Nobody asks whether a document may go away.
+            // Removals need no approval by the filter.
             let visible = settings.hasFilter ? now.filter { $0.news == .visible } : []
             if visible.isEmpty {
                 for document in now { pass(document) }
@@ -295,7 +295,7 @@ struct PushMachine {
 
     private mutating func pass(_ document: OutgoingDocument) {
         ledger.count { $0.total += 1 }
-        // Else its branch would stay beside ours for good: what is offered says nothing of it.
+        // Otherwise its branch would remain beside ours forever: offering the document says nothing about it.
         if let end = document.peersEnd { return offerAgain(document.endOfBranch(end)) }
         guard !held.isEmpty else { return offerAgain(document) }
         held.release(document.id)
@@ -318,7 +318,7 @@ struct PushMachine {
         judging = nil
         let style = settings.limits.has(.passedFailingFilter) ? .propose : settings.style
         let judgement = Judgement(page, verdicts, by: version, style, room: held.room)
-        // Before those behind them pass: they have to say so.
+        // Before the documents after them pass: those have to carry the position.
         for each in judgement.undecided { hold(each, &actions) }
         for each in judgement.kept { held.release(each.document.id) }
         for document in judgement.passed { pass(document) }
@@ -327,7 +327,7 @@ struct PushMachine {
             nextPage = nextPage?.remains(before: standstill.at.position)
             if feed.stand(at: standstill.at.stall, standstill.at.position) { report(undecided: standstill.at, &actions) }
         }
-        // These begin and end their trips here.
+        // The trips of these documents begin and end here.
         ledger.count { $0.total += UInt64(judgement.kept.count) }
         keepBack(judgement.kept, &actions)
     }
@@ -373,7 +373,7 @@ struct PushMachine {
         } else {
             ledger.finish(document.id, peerVersion: document.version)
         }
-        // It changes fast: what the peer holds is to be known to the store before it is pruned there.
+        // The document changes quickly: the store must record what the peer holds before that revision is pruned.
         if settings.style == .propose, ledger.hasDue { note(&actions) }
     }
 

@@ -1,11 +1,11 @@
 import Documents
 import Interfaces
 
-/// Whether a peer takes anything of us.
+/// Whether a peer accepts anything from us.
 enum PushBarrier {
-    /// What there is is offered. What the peer said before stands until it has taken something.
+    /// Documents are offered. An earlier refusal stands until the peer has accepted something.
     case down(refusal: ReplicationError?)
-    /// Nothing is offered for now.
+    /// Nothing is offered at the moment.
     case up(refusal: ReplicationError)
 
     var isUp: Bool { if case .up = self { true } else { false } }
@@ -17,21 +17,21 @@ enum PushBarrier {
         }
     }
 
-    /// The peer is offered something once more.
+    /// The peer is offered something again.
     mutating func lower() { self = .down(refusal: refusal) }
 
-    /// The peer took something. One that was on its way when the others were refused says nothing of those.
+    /// The peer accepted something. A document that was in flight when the others were refused says nothing about those.
     mutating func taken() { if case .down(.some) = self { self = .down(refusal: nil) } }
 }
 
-// What the peer refused, what it brings of the same documents, and what it gets no more.
+// Documents that the peer refused, revisions of them that it sends itself, and documents that it no longer gets.
 extension PushMachine {
     mutating func refuse(_ id: DocumentID, _ error: ReplicationError, _ actions: inout [PushAction]) {
         guard let document = ledger.phase(of: id)?.document else { return }
         removalWatch.answers += 1
         if settings.isContinuous, error.isOfClock, let time = document.latestTime { actions.append(.awaitTime(id, time)) }
         if settings.style == .announce {
-            // The peer's own affair: it knows what it gave up, and its checkpoint says so. The operator may want to know.
+            // The peer's own business: it knows what it refused, and its checkpoint reflects it. The operator may want to know.
             if !error.isTransient { report(document, error, &actions) }
             untaken.note(document, .refused(error))
             if document.isEndOfBranch { return ledger.goOn(id, peerVersion: document.version) }
@@ -45,8 +45,8 @@ extension PushMachine {
         }
     }
 
-    /// A peer that fails at one row of a list refuses all of them, and goes on behind them: Couchbase Lite 4.1 does so at a document that it has
-    /// under a revision id since before it had versions. The others come in lists of half the size, until that one is alone.
+    /// A peer that fails on one row of a list refuses the whole list and moves past it: Couchbase Lite 4.1 does so for a document that it has under a
+    /// revision id from before it used versions. The others are sent in lists of half the size, until that document is alone.
     mutating func refuse(_ list: ListID, _ error: ReplicationError, _ actions: inout [PushAction]) {
         let ids = lists.take(list)
         if ids.count == 1 { return refuse(ids[0], error, &actions) }
@@ -57,9 +57,9 @@ extension PushMachine {
         }
     }
 
-    /// Puts a document on the list of what was kept back, because the peer refused it.
+    /// Puts a document on the kept-back list because the peer refused it.
     mutating func list(_ document: OutgoingDocument, _ error: ReplicationError, _ actions: inout [PushAction]) {
-        // What was acknowledged of it is noted first: it takes it off the list that it goes on now.
+        // Acknowledgements are recorded first: recording one takes the document off the list on which it is put here.
         note(&actions)
         hasKeptBack = true
         if error.isOfOwnBlob { ownBlobs.note(document) }
@@ -68,7 +68,7 @@ extension PushMachine {
     }
 
     mutating func accept(pulled revisions: [(DocumentID, Version)], _ actions: inout [PushAction]) {
-        // What was refused is not what is here any more.
+        // The refused revision is no longer the current one.
         let changed = refused.isEmpty ? [] : revisions.compactMap { refused.remove($0.0) }
         if !changed.isEmpty { actions.append(.unlist(changed)) }
         if hasKeptBack { actions.append(.unlistSettled(revisions.map(\.0))) }
@@ -79,7 +79,7 @@ extension PushMachine {
         }
     }
 
-    /// It was dropped here while the filter looked at it or the peer made up its mind, in favour of one that does not descend from it and
+    /// The document was dropped here, while the filter judged it or the peer considered it, in favour of a revision that does not descend from it and
     /// comes next. The peer would take the dropped one for our decision, and drop what became of it.
     func isGivenUp(_ document: OutgoingDocument) -> Bool {
         guard settings.style == .announce, document.news == .visible, let next = nextPage?.documents else { return false }
@@ -96,17 +96,17 @@ extension PushMachine {
         case .same(let version):
             (document.version, document.isEndOfBranch) = (version, false)
             hold(document, &actions)
-        // What is newer here was read already, or will be.
+        // The newer revision here was already read, or will be.
         case .older: ledger.finish(id)
-        // A decision makes a new revision, which is pushed in its turn.
+        // A decision creates a new revision, which is pushed in its turn.
         case .branches where settings.pulls: ledger.finish(id)
-        // Nobody else would tell it: its branch would stay beside ours for good.
+        // The peer would not learn it otherwise: its branch would remain beside ours forever.
         case .ended(let end): offerAgain(document.endOfBranch(end))
         case .branches, .unknown: lose(document, to: nil, &actions)
         }
     }
 
-    /// The peer holds a revision that ours does not descend from, as far as we know.
+    /// The peer holds a revision that ours is not known to descend from.
     mutating func lose(_ document: OutgoingDocument, to current: Version?, _ actions: inout [PushAction]) {
         if settings.limits.has(.hopedForPull), settings.pulls { return ledger.finish(document.id) }
         if settings.pulls, !document.isAfterPull { return ledger.park(document.id, { .awaitingPull($0) }) }
@@ -116,8 +116,7 @@ extension PushMachine {
         fail(document, error, isFinal: !settings.pulls, &actions)
     }
 
-    /// What the peer had is current here once more, while another revision is on its way there or was just acknowledged: then that one is
-    /// what it has.
+    /// The peer's revision is current here again, while another revision is in flight or was just acknowledged: then the peer has that one.
     mutating func accept(known rows: [FeedPage.Known]) {
         for row in rows {
             var document = OutgoingDocument(sequence: row.sequence, id: row.id, version: row.version)
@@ -126,7 +125,7 @@ extension PushMachine {
                 guard let version = acknowledged.version(of: row.id), version != row.version else { continue }
                 ledger.read(row.sequence)
                 ledger.readAgain(document, peerVersion: version)
-            // Read again anyway.
+            // These are read again anyway.
             case .due, .deferred, .awaitingPull: continue
             default:
                 ledger.read(row.sequence)
@@ -135,7 +134,7 @@ extension PushMachine {
         }
     }
 
-    /// The peer takes nothing of us. What is pulled goes on; what was to be pushed waits, and is offered again now and then.
+    /// The peer accepts nothing from us. The pull continues; documents to push wait, and are offered again from time to time.
     mutating func forbid(_ ids: [DocumentID], _ error: ReplicationError, _ actions: inout [PushAction]) {
         guard settings.pulls else { return actions.append(.fail(error)) }
         barrier = .up(refusal: error)
@@ -158,13 +157,13 @@ extension PushMachine {
         for id in ids where ledger.phase(of: id)?.document != nil { ledger.park(id, { .deferred($0) }) }
     }
 
-    /// - Parameter isFinal: the document is given up; else its sequence stays open, and it is offered again later.
+    /// - Parameter isFinal: the document is given up; otherwise its sequence stays open, and it is offered again later.
     mutating func fail(_ document: OutgoingDocument, _ error: ReplicationError, isFinal: Bool, _ actions: inout [PushAction]) {
         ledger.count { if error.isOfOwnBlob { $0.held += 1 } else { $0.failed += 1 } }
         report(document, error, &actions)
         if isFinal {
             list(document, error, &actions)
-            // What the peer refused because of its clock has its own time.
+            // A refusal because of the peer's clock has a retry time of its own.
             let hasTime = error.isOfClock && document.latestTime != nil
             if settings.isContinuous, !hasTime, let (attempts, seconds) = refused.wait(document.id) {
                 actions.append(.startRefusedTimer(attempts: attempts, seconds: seconds))

@@ -3,10 +3,10 @@ import Interfaces
 
 /// Removals of documents that are on their way to the peer.
 ///
-/// An edit may itself be what takes a document out of the user's channels, and the news of that may overtake the acknowledgement. Only the answer
-/// says whether the edit is lost with the document. Until then the removal is open, and with it its sequence in the pull's checkpoint; a peer that
-/// never answers would hold up the pull for good. So the connection ends where nothing comes of it for `removal_wait`: on the next one the peer is
-/// asked once more, and tells of the removal once more.
+/// The edit itself may be what takes a document out of the user's channels, and the removal may overtake the acknowledgement of the edit. Only the
+/// answer says whether the edit is lost with the document. Until then the removal, and its sequence in the pull's checkpoint, stays open; a peer that
+/// never answers would block the pull forever. So the connection ends if nothing happens for `removal_wait`: on the next one, the peer is offered the
+/// edit again, and reports the removal again.
 extension PushMachine {
     mutating func takeAway(_ actions: inout [PushAction]) {
         if removals.isEmpty { return }
@@ -23,7 +23,7 @@ extension PushMachine {
         }
     }
 
-    /// The time is over; what waits still is watched anew.
+    /// The time is up; removals that still wait are watched for another period.
     mutating func lookAtRemovals(isMoving: Bool, _ actions: inout [PushAction]) {
         guard !isMoving, let stuck = removals.first(where: { removalWatch.isStuck($0.id, ledger) }) else {
             removalWatch.end()
@@ -39,17 +39,17 @@ extension PushMachine {
     }
 }
 
-/// What shows that a peer goes on with the documents whose removals wait for its answers.
+/// Detects whether a peer is making progress with documents whose removals wait for its answers.
 struct RemovalWatch {
     private struct Beginning {
-        /// How far each document was, as far as its removal waits still.
+        /// The step that each document was at, for removals that still wait.
         var steps: [DocumentID: Int] = [:]
         let answers: Int
     }
 
-    /// Answers of the peer to the push, about whatever documents.
+    /// Number of answers from the peer to the push, about any document.
     var answers = 0
-    /// Of the watch that is under way.
+    /// The start of the current watch.
     private var beginning: Beginning?
 
     var isUnderWay: Bool { beginning != nil }
@@ -60,23 +60,23 @@ struct RemovalWatch {
         self.beginning = beginning
     }
 
-    /// Its removal waits no longer.
+    /// Its removal no longer waits.
     mutating func forget(_ id: DocumentID) { beginning?.steps[id] = nil }
 
     mutating func end() { beginning = nil }
 
-    /// Whether nothing has come of the document since the watch began, and it is the peer's to go on.
+    /// Whether nothing has happened to the document since the watch began, and it is the peer's turn.
     func isStuck(_ id: DocumentID, _ ledger: PushLedger) -> Bool {
         guard let beginning, let phase = ledger.phase(of: id), phase.awaitsAnswer, beginning.steps[id] == Self.step(phase) else { return false }
         return switch phase {
         case .offered, .sent: true
-        // Its turn comes when the peer has answered about others.
+        // Its turn comes once the peer has answered about others.
         case .ready, .wanted: answers == beginning.answers
         case .judging, .listing, .comparing, .due, .reading, .deferred, .awaitingPull: false
         }
     }
 
-    /// What the peer owes, for the operator.
+    /// What the peer owes, in words for the operator.
     static func words(_ phase: PushLedger.Phase) -> String {
         switch phase {
         case .offered: "which has an edit that it was offered"
@@ -86,7 +86,7 @@ struct RemovalWatch {
         }
     }
 
-    /// In the order in which a document goes through them while its answer is waited for.
+    /// The order in which a document goes through the steps while its answer is outstanding.
     private static func step(_ phase: PushLedger.Phase) -> Int {
         switch phase {
         case .judging, .listing, .due, .reading, .deferred, .awaitingPull: 0

@@ -2,20 +2,20 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// A document that the peer no longer lets us have.
+/// A document to which the peer revoked our access.
 struct Removal: Sendable {
     var id: DocumentID
     var sequence: RemoteSequence?
     var replyTo: AnswerHandle?
 }
 
-/// What became of a document that the peer took away.
+/// What happened to a document that the peer took away.
 struct TakenAway: Sendable {
     enum End: Sendable {
         case purged
-        /// It was not here.
+        /// It did not exist here.
         case absent
-        /// The replicator does not purge by itself.
+        /// The replicator does not purge automatically.
         case kept
         /// An edit made here has not reached the peer, and would be lost.
         case edited
@@ -31,7 +31,7 @@ struct TakenAway: Sendable {
     static let keptByFilter = "the pull filter keeps it"
     static let keptForEdit = "an edit made here has not reached the remote, and would be lost; nightjar doc purge removes it"
 
-    /// What the replicator's listeners hear. Where the pull filter keeps the document, that its removal was refused.
+    /// The event for the replicator's listeners. If the pull filter keeps the document, that is reported as a refused removal.
     func event(_ collection: CollectionName) -> DocumentEvent? {
         var event = DocumentEvent(id: removal.id, collection: collection, direction: .pull)
         switch end {
@@ -40,7 +40,7 @@ struct TakenAway: Sendable {
         case .edited:
             event.error = .conflict("the remote took access away, and the document stays: an edit made here has not reached it")
         case .rejected(let plugin):
-            // Not the peer's no: ours.
+            // Not refused by the peer, but by us.
             event.error = .forbidden("the removal was rejected by the pull filter \(plugin): the document stays, without access")
             event.error?.ownRemedy = "nothing, where it is to stay; else let \(plugin) pass what has ctx.flags.access_removed, and remove this document: nightjar doc purge"
         case .failed(let failure): event.error = ReplicationError(failure)
@@ -48,7 +48,7 @@ struct TakenAway: Sendable {
         return event
     }
 
-    /// How a document that stayed is listed; nil for one that did not stay.
+    /// The list entry of a document that stayed; nil for one that did not stay.
     func orphan(_ remote: RemoteID, _ revision: RevisionID?, filter: (any DocumentFilter)?) -> Exclusion? {
         var row = Exclusion(
             remote: remote, direction: .access, kind: .orphaned, id: removal.id, remoteSequence: removal.sequence?.json ?? "",

@@ -1,4 +1,4 @@
-/// When to try again what the peer could not take for the moment: a delay that doubles up to a bound.
+/// When to retry what the peer could not take temporarily: a delay that doubles up to a maximum.
 struct RetryDelay {
     let first: Int
     let longest: Int
@@ -10,7 +10,7 @@ struct RetryDelay {
         self.longest = longest
     }
 
-    /// Seconds to wait; nil while a timer runs already.
+    /// Seconds to wait; nil if a timer is already running.
     mutating func start() -> Int? {
         guard !isRunning else { return nil }
         isRunning = true
@@ -18,11 +18,11 @@ struct RetryDelay {
         return current
     }
 
-    /// Seconds to wait after so many attempts that came to nothing, for who counts them himself.
+    /// Seconds to wait after this many failed attempts, for callers that count them themselves.
     func seconds(after attempts: Int) -> Int { min(first << min(attempts, 16), longest) }
 
     mutating func elapsed() { isRunning = false }
 
-    /// Nothing waits any more: the next trouble starts with the shortest delay.
+    /// Nothing is waiting any more: the next failure starts with the shortest delay.
     mutating func reset() { current = 0 }
 }

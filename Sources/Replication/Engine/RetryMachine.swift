@@ -1,18 +1,18 @@
 import Interfaces
 
-/// Decides what follows when a run of a replicator ended: give up, or try again after a delay that doubles.
+/// Decides what follows the end of a replicator's run: stop, or retry after a delay that doubles each time.
 ///
-/// The numbers are Couchbase Lite's: 2, 4, 8 … seconds up to a cap of 300, nine retries for a one-shot replication, no
-/// bound for a continuous one. That one does not give up on other errors either, such as a wrong password: it tries them ever more
-/// seldom, since somebody may mend them. Only the own database's errors end it, and a peer that forbids to
-/// come back. Data that flowed, not a connection that was made, resets the count.
+/// The numbers are Couchbase Lite's: 2, 4, 8 … seconds up to a maximum of 300, nine retries for a one-shot replication, no limit for a continuous
+/// one. A continuous one does not give up on permanent errors either, such as a wrong password: it retries them at growing intervals, since somebody
+/// may fix the cause. Only errors of the local database stop it, and a peer that forbids it to come back. The count is reset when data flows, not
+/// when a connection is established.
 public struct RetryMachine: Sendable {
     public struct Settings: Sendable, Equatable {
-        /// Attempts in all, the first included; 0 for the default, 1 for no retry.
+        /// Total number of attempts, including the first; 0 for the default, 1 for no retry.
         public var maximumAttempts: Int
         /// Longest delay in seconds; 0 for the default of 300.
         public var maximumWaitSeconds: Int
-        /// First and longest delay in seconds of a continuous replicator whose error does not go away by itself.
+        /// First delay in seconds for a continuous replicator whose error does not go away by itself.
         public var blockedWaitSeconds = EngineBounds.blockedRetrySeconds
         public var maximumBlockedWaitSeconds = EngineBounds.longestBlockedRetrySeconds
 
@@ -23,7 +23,7 @@ public struct RetryMachine: Sendable {
     }
 
     public enum Decision: Equatable, Sendable {
-        /// The replicator ends here, with the error if there is one.
+        /// The replicator stops, with the error if there is one.
         case stop
         /// Offline; the next attempt starts after this many milliseconds.
         case retry(afterMilliseconds: Int)
@@ -31,9 +31,9 @@ public struct RetryMachine: Sendable {
 
     public let settings: Settings
     public let isContinuous: Bool
-    /// Retries since data flowed.
+    /// Retries since data last flowed.
     public private(set) var retries = 0
-    /// Of them, those in a row that wait for somebody.
+    /// Those of them, in a row, that wait for somebody to fix something.
     private var blockedRetries = 0
 
     public init(settings: Settings, isContinuous: Bool) {
@@ -48,19 +48,19 @@ public struct RetryMachine: Sendable {
         }
     }
 
-    /// Documents moved, or there was nothing to move: the next failure starts again with the shortest delay.
+    /// Documents were transferred, or there were none to transfer: the next failure starts again with the shortest delay.
     public mutating func flowed() { (retries, blockedRetries) = (0, 0) }
 
-    /// Something changed that may help: what follows is tried as if it were the first time. A one-shot's attempts stay counted.
+    /// Something changed that may help: the next attempt counts as the first. Only a one-shot's attempts remain counted.
     public mutating func conditionsChanged() {
         if isContinuous, settings.maximumAttempts == 0 { flowed() }
     }
 
     /// A run ended with an error.
     ///
-    /// - Parameter setbacks: how often in a row the remote was found behind where it was, the last time in this run: it is waited for as long as
-    ///   after so many failed attempts, although data flowed.
-    /// - Parameter chance: random bits. They take up to half of the delay away, so that a fleet does not come back all at once.
+    /// - Parameter setbacks: how many runs in a row, including this one, found that the remote had lost data: the delay is that of as many failed
+    ///   attempts, although data flowed.
+    /// - Parameter chance: random bits, which shorten the delay by up to half, so that a fleet does not reconnect all at once.
     public mutating func failed(_ error: ReplicationError, chance: UInt64 = .max, setbacks: Int = 0) -> Decision {
         guard error.isTransient || (isContinuous && !error.isForGood) else { return .stop }
         guard retries < maximumRetries else { return .stop }

@@ -1,38 +1,38 @@
 import Interfaces
 
-/// A pull that waits for room. It reads on: deletions and what the peer takes away make room, and what is smaller than all that did not fit may
-/// fit. The rest is not asked for, so that a store that is full need not refuse it one by one. What is not here stays open, so that no checkpoint
-/// passes it, and is offered again on another connection.
+/// A pull that waits for room. It continues reading: deletions and removals make room, and a document smaller than all that did not fit may fit.
+/// Other documents are not requested, so that a full store need not refuse them one by one. They stay open, so that no checkpoint passes them, and
+/// are offered again on another connection.
 struct RoomWait: Sendable {
-    /// What did not fit, and why.
+    /// Why something did not fit.
     var error: ReplicationError
-    /// Of the smallest document that did not fit, with its blobs.
+    /// Size of the smallest document that did not fit, including its blobs.
     var bytes: Int
-    /// Documents that did not fit since one did.
+    /// Documents that did not fit since the last one that did.
     var documents = 0
-    /// The same of deletions: on a disk that is full they are not taken either.
+    /// Likewise for deletions: a full disk does not accept them either.
     var deletions = 0
 
-    /// Whether it is worth asking for a revision: of many rows it is not known how large their documents are.
+    /// Whether it is worth requesting a revision. Many rows do not say how large their documents are.
     func mayFit(_ row: OfferedRow, tries: Int) -> Bool {
         row.isDeletion ? deletions < tries : row.bodySize < bytes && documents < tries
     }
 }
 
-/// When room is looked for. A pull takes it within seconds; where room came and went before, only when the wait has lasted long enough.
+/// When to check for room. A pull normally uses new room within seconds; if room came and went before, only after the wait has lasted long enough.
 struct RoomLooks: Sendable {
-    /// Seconds between two looks.
+    /// Seconds between two checks.
     let pause: Int
     private let least: Int
     private var lasted = 0
 
-    /// - Parameter comebacks: connections, one after the other, that ended to ask once more for what did not fit.
+    /// - Parameter comebacks: number of consecutive connections that ended in order to request again what did not fit.
     init(_ limits: ReplicationLimits, comebacks: Int) {
         pause = limits.roomLookSeconds
         least = RetryDelay(first: limits.roomLookSeconds, longest: limits.maximumRoomLookSeconds).seconds(after: comebacks)
     }
 
-    /// A pause is over, and there is room or not.
+    /// A pause has ended; `isThere` says whether there is room.
     ///
     /// - Returns: whether the wait is over.
     mutating func looked(isThere: Bool) -> Bool {
@@ -42,13 +42,13 @@ struct RoomLooks: Sendable {
 }
 
 extension PullMachine {
-    /// A document cannot be had or stored now.
+    /// A document cannot be obtained or stored at the moment.
     mutating func postpone(
         _ sequence: RemoteSequence?, _ error: ReplicationError, bytes: Int, isDeleted: Bool = false, _ actions: inout [PullAction]
     ) {
         guard error.isNoRoom, !settings.isPassive else { return comeBack(&actions) }
         leaveOpen(sequence)
-        // Of some attachments the size is not known.
+        // The size of some attachments is unknown.
         let bytes = max(1, bytes)
         var wait = roomWait ?? RoomWait(error: error, bytes: bytes)
         wait.error = error
@@ -66,7 +66,7 @@ extension PullMachine {
         if isDeleted { roomWait?.deletions = 0 } else { roomWait?.documents = 0 }
     }
 
-    /// Whether a revision is to be asked for now.
+    /// Whether a revision should be requested now.
     func mayFit(_ row: OfferedRow) -> Bool { roomWait?.mayFit(row, tries: settings.limits.insertionBatch) ?? true }
 
     mutating func lookedForRoom(isThere: Bool, _ actions: inout [PullAction]) {

@@ -1,6 +1,6 @@
 import Documents
 
-/// Documents that the peer wants, in the order in which it said so.
+/// Documents that the peer wants, in the order of its answers.
 struct SendQueue {
     private var ids: [DocumentID] = []
     private var head = 0

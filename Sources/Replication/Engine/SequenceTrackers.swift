@@ -1,19 +1,19 @@
-/// Follows which local sequences are pushed, and yields the highest one below which nothing is outstanding.
+/// Tracks which local sequences are pushed, and yields the highest one up to which nothing is outstanding.
 public struct LocalSequenceTracker: Sendable {
     private var pending: Set<UInt64> = []
-    /// Sequences in the order read, for finding the smallest pending one without a search.
+    /// Sequences in reading order, to find the smallest pending one without a search.
     private var order: [UInt64] = []
     private var head = 0
     private var highest: UInt64
 
     public init(from start: UInt64) { highest = start }
 
-    /// The document at this sequence was read and is on its way. That says nothing of the sequences before it: one that is read by
-    /// itself may lie beyond what was looked at.
+    /// The document at this sequence was read and is under way. This says nothing about earlier sequences: a document that is read on its own may lie
+    /// beyond what has been scanned.
     public mutating func begin(_ sequence: UInt64) {
         guard pending.insert(sequence).inserted else { return }
         if let last = order.last, last > sequence {
-            // A document taken up again after a refusal: rare, so the order is mended here instead of kept sorted.
+            // A document retried after a refusal: rare, so it is inserted here instead of keeping a sorted structure.
             let at = order[head...].firstIndex { $0 > sequence } ?? order.endIndex
             order.insert(sequence, at: at)
         } else {
@@ -29,56 +29,56 @@ public struct LocalSequenceTracker: Sendable {
             order.removeFirst(head)
             head = 0
         } else if order.count - head > 4096, order.count - head > pending.count * 4 {
-            // One that stays open for long must not keep a place for everything behind it.
+            // A sequence that stays open for long must not reserve a slot for everything after it.
             order = order[head...].filter { pending.contains($0) }
             head = 0
         }
     }
 
-    /// Everything up to this sequence was looked at.
+    /// Everything up to this sequence was examined.
     public mutating func scanned(through sequence: UInt64) { highest = max(highest, sequence) }
 
-    /// Every sequence up to here is done.
+    /// Every sequence up to this one is complete.
     public var completedThrough: UInt64 { head < order.count ? min(order[head] - 1, highest) : highest }
     public var pendingCount: Int { pending.count }
     public func isPending(_ sequence: UInt64) -> Bool { pending.contains(sequence) }
 }
 
-/// Follows a peer's sequences, which are opaque: only their order of arrival counts.
+/// Tracks a peer's sequences, which are opaque: only their order of arrival counts.
 ///
-/// Only rows that are open are kept. Of those that are done behind an open one the last is all that is ever said, so a row that stays open
-/// costs no more for what comes behind it.
+/// Only open rows are kept. Of the completed rows after an open one, only the last is ever needed, so a row that stays open costs no more when others
+/// follow.
 public struct RemoteSequenceTracker: Sendable {
     private struct Row {
         let sequence: RemoteSequence
-        /// The last of the rows that are done between this one and the next open one.
+        /// The last of the completed rows between this one and the next open one.
         var doneBehind: RemoteSequence?
-        /// The places of the open rows around it; ``none`` where there is none.
+        /// The slots of the neighbouring open rows; ``none`` if there is none.
         var before: Int
         var after = RemoteSequenceTracker.none
-        /// It stays open, whatever comes.
+        /// It stays open whatever happens.
         var isLeft = false
-        /// How many rows are done between this one and the next open one.
+        /// The number of completed rows between this one and the next open one.
         var doneCount: UInt32 = 0
     }
 
     private static let none = -1
-    /// Rows that are dealt with and offered again all the same by another connection: done behind an open one, or left open.
+    /// Rows that are dealt with and will nevertheless be offered again on another connection: completed after an open one, or left open.
     private(set) var offeredAgain: UInt64 = 0
-    /// Rows that are open, at places that those which are done leave to others.
+    /// Open rows; slots of completed rows are reused.
     private var rows: [Row] = []
     private var free: [Int] = []
     private var places: [RemoteSequence: Int] = [:]
     private var last = none
     private var reached: RemoteSequence?
-    /// What open rows hold in memory.
+    /// Memory held by open rows, in bytes.
     private(set) var bytes = 0
 
     public init(from start: RemoteSequence?) { reached = start }
 
     /// A row of the peer's feed arrived.
     ///
-    /// - Returns: false for one that is open already: it counts once; else the first one would stay open for ever.
+    /// - Returns: false for a row that is already open. It counts once; otherwise the first one would stay open forever.
     @discardableResult
     public mutating func begin(_ sequence: RemoteSequence) -> Bool {
         let place = free.last ?? rows.count
@@ -94,7 +94,7 @@ public struct RemoteSequenceTracker: Sendable {
         return true
     }
 
-    /// The row's revision is durable, or was not wanted. False for a sequence that is not outstanding, or is left open.
+    /// The row's revision is durable, or was not wanted. False for a sequence that is not outstanding, or that is left open.
     @discardableResult
     public mutating func complete(_ sequence: RemoteSequence) -> Bool {
         guard let place = places.removeValue(forKey: sequence) else { return false }
@@ -108,8 +108,8 @@ public struct RemoteSequenceTracker: Sendable {
         return true
     }
 
-    /// The row stays open for good: the peer has to offer it again, on another connection. Of those that lie side by side the first is kept,
-    /// so that any number of them takes the room of one.
+    /// Leaves the row open for the rest of the connection: the peer has to offer it again on another one. Of adjacent such rows only the first is
+    /// kept, so that any number of them takes the space of one.
     public mutating func leave(_ sequence: RemoteSequence) {
         guard let place = places[sequence], !rows[place].isLeft else { return }
         rows[place].isLeft = true
@@ -118,10 +118,10 @@ public struct RemoteSequenceTracker: Sendable {
         join(place)
     }
 
-    /// Whether the row stays open for good.
+    /// Whether the row was left open by ``leave(_:)``.
     public func isLeft(_ sequence: RemoteSequence) -> Bool { places[sequence].map { rows[$0].isLeft } ?? false }
 
-    /// Behind a row that stays open another one says nothing more.
+    /// A row left open right after another one adds no information.
     private mutating func join(_ place: Int) {
         guard place != Self.none, rows[place].isLeft, rows[place].before != Self.none, rows[rows[place].before].isLeft else { return }
         places[rows[place].sequence] = nil
@@ -152,13 +152,13 @@ public struct RemoteSequenceTracker: Sendable {
         if places.isEmpty, rows.count > Self.keptPlaces { (rows, free) = ([], []) } else { free.append(place) }
     }
 
-    /// Places kept for reuse once no row is open.
+    /// Slots kept for reuse once no row is open.
     private static let keptPlaces = 1_024
 
     private static func bytes(_ sequence: RemoteSequence) -> Int { HeldBytes.openRow + HeldBytes.text(sequence.json) }
     private static func bytesBehind(_ sequence: RemoteSequence) -> Int { HeldBytes.text(sequence.json) }
 
-    /// The last sequence before the earliest unfinished one.
+    /// The last sequence before the earliest open one.
     public var completedThrough: RemoteSequence? { reached }
     public var outstanding: Int { places.count }
 }

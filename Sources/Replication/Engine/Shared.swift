@@ -1,8 +1,8 @@
-/// A value whose copies share it until one of them is changed. For documents, which go from event to queue to action and hardly ever change on
-/// the way: to copy all they hold at each step costs more than what is done with them.
+/// A copy-on-write value. For documents, which go from event to queue to action and hardly ever change on the way: copying all of their fields at
+/// each step costs more than the work done.
 @dynamicMemberLookup
 struct Shared<Fields: Sendable>: Sendable {
-    /// Sendable although it can be changed: only by whoever holds the one reference to it.
+    /// Sendable although it is mutable: it is only mutated through a unique reference.
     private final class Box: @unchecked Sendable {
         var fields: Fields
         init(_ fields: Fields) { self.fields = fields }

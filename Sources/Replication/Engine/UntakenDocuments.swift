@@ -2,32 +2,32 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Documents that a peer which pulls was told of on this connection, and did not take. It may forget all of them: then of none that the peer was told
-/// of it is known whether it has been taken.
+/// Documents that a pulling peer was told of on this connection, and did not take. It may forget all of them: then it is unknown for every document
+/// that the peer was told of whether it was taken.
 struct UntakenDocuments: Sendable {
     enum Reason: Sendable, Equatable {
-        /// The peer did not ask for it. It does not say whether it has it, does not want it, or has no room for it.
+        /// The peer did not request it. It does not say whether it has it, does not want it, or has no room for it.
         case declined
         case refused(ReplicationError)
-        /// The peer has it on a list, and not in its database.
+        /// The peer has it on a list instead of in its database.
         case kept(KeptThere)
     }
 
-    /// What is known of one that was told.
+    /// What is known about a document that the peer was told of.
     enum Fate: Sendable, Equatable {
         case taken
         case untaken(Reason)
-        /// The peer began behind it, and dealt with it before: what it said then is not remembered.
+        /// The peer started after it and dealt with it before this connection: its answer from then is not remembered.
         case before
         case unknown
     }
 
     let limit: Int
-    /// Where the peer began.
+    /// Where the peer started.
     private let start: SequenceNumber
     private var reasons: [DocumentID: (sequence: SequenceNumber, reason: Reason)] = [:]
     private var hasForgotten = false
-    /// What lies before the start and was taken all the same, where access to it is newer than the document.
+    /// Documents before the start that were nevertheless taken, because access to them is newer than the document.
     private var takenBehind: [DocumentID: SequenceNumber] = [:]
 
     init(limit: Int, behind start: SequenceNumber = 0) { (self.limit, self.start) = (limit, start) }
@@ -47,7 +47,7 @@ struct UntakenDocuments: Sendable {
         takenBehind[document.id] = document.sequence
     }
 
-    /// Of the document as it is since this sequence.
+    /// The fate of the document as it is since this sequence.
     func fate(of id: DocumentID, at sequence: SequenceNumber) -> Fate {
         if let noted = reasons[id], noted.sequence >= sequence { return .untaken(noted.reason) }
         if sequence <= start { return takenBehind[id] == sequence ? .taken : .before }
@@ -56,7 +56,7 @@ struct UntakenDocuments: Sendable {
 }
 
 extension PushMachine {
-    /// The peer that pulls has it.
+    /// The pulling peer has the document.
     mutating func told(_ document: OutgoingDocument) {
         echoes.answered(document.id)
         untaken.taken(document)

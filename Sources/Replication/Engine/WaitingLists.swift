@@ -2,12 +2,12 @@ import Documents
 import DocumentStore
 import NIOCore
 
-/// The peer's change lists that are not answered yet. They are read and answered one by one, in order; that a list waits for its
-/// answer is how a peer is slowed down.
+/// The peer's change lists that are not answered yet. They are parsed and answered one by one, in order; leaving a list unanswered is what slows a
+/// peer down (back-pressure).
 struct WaitingLists {
     private enum Current {
         case nothing
-        /// Somebody reads its JSON.
+        /// Its JSON is being parsed.
         case reading(IncomingList)
         /// The store is asked about its rows.
         case asking(IncomingList, ListRows)
@@ -16,19 +16,19 @@ struct WaitingLists {
     private let limits: ReplicationLimits
     private var waiting: [IncomingList] = []
     private var current = Current.nothing
-    /// What those hold that wait, and the one that is looked at.
+    /// Memory held by the waiting lists and the one being processed, in bytes.
     private(set) var bytes = 0
 
     init(_ limits: ReplicationLimits) { self.limits = limits }
 
     var isIdle: Bool { if case .nothing = current { waiting.isEmpty } else { false } }
 
-    /// The list of which the store is asked, and its rows.
+    /// The list about which the store is asked, and its rows.
     var asking: (list: IncomingList, rows: ListRows)? {
         if case .asking(let list, let rows) = current { (list, rows) } else { nil }
     }
 
-    /// - Throws: ``MessageError`` where the peer sends many more lists than it waits for.
+    /// - Throws: ``MessageError`` if the peer sends many more lists than it may have unanswered.
     mutating func append(_ list: IncomingList) throws(MessageError) {
         let size = HeldBytes.list(list)
         if waiting.count >= limits.maximumWaitingChangeLists
@@ -42,7 +42,7 @@ struct WaitingLists {
         bytes += size
     }
 
-    /// Takes the next list to read; nil while one is at work.
+    /// Takes the next list to parse; nil while one is being processed.
     mutating func begin() -> IncomingList? {
         guard case .nothing = current, !waiting.isEmpty else { return nil }
         let list = waiting.removeFirst()
@@ -53,14 +53,14 @@ struct WaitingLists {
     mutating func ask(_ rows: ListRows) -> IncomingList? {
         guard case .reading(var list) = current else { return nil }
         bytes -= HeldBytes.list(list)
-        // The rows say all that the body did.
+        // The rows contain everything that the body did.
         (list.body, list.rows) = (ByteBuffer(), rows)
         bytes += HeldBytes.list(list)
         current = .asking(list, rows)
         return list
     }
 
-    /// The list is answered, or refused.
+    /// The list is answered or refused.
     mutating func finish() -> IncomingList? {
         defer { current = .nothing }
         switch current {
