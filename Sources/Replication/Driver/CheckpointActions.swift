@@ -5,7 +5,7 @@ import Environment
 import Interfaces
 import NIOCore
 
-/// What a checkpoint asks for is done here: by the peer, which keeps a copy, and the store.
+/// Carries out the actions of the checkpoint machine: at the peer, which keeps a copy, and in the store.
 struct CheckpointActions {
     let session: SessionDriver
 

@@ -3,12 +3,12 @@ import DocumentStore
 import Environment
 import Interfaces
 
-/// One collection on one connection: its machines, and what their actions are executed with. Confined to its session.
+/// One collection on one connection: its machines, and the state needed to carry out their actions. Confined to its session.
 final class CollectionLink {
     /// Position in the session's list.
     let slot: Int
     let collection: Collection
-    /// Revisions of collections with a higher one are sent first.
+    /// Revisions of collections with a higher priority are sent first.
     var priority = 0
     var push: PushMachine?
     var pull: PullMachine
@@ -18,64 +18,64 @@ final class CollectionLink {
     /// What was sent to the peer last; the same bytes are kept here.
     var checkpointBytes: [UInt8] = []
 
-    /// What is noted of the documents up to this sequence is not believed until the push has passed it, over as many connections as that takes.
+    /// The store's notes on documents up to this sequence are not trusted until the push has passed it, over as many connections as that takes.
     var comparesThrough: SequenceNumber = 0
 
     /// Where the push reads from.
     var source: FeedSource
     var pushFilter: (any DocumentFilter)?
-    /// How many documents are on the list of what the peer refused.
+    /// Number of documents on the list of those that the peer refused.
     let refusals = RefusalCount()
     var pullFilter: (any DocumentFilter)?
     var syncFunction: (any SyncFunction)?
     /// Decides conflicts; nil on a passive side without a resolver, which refuses them.
     var resolver: ConflictDecider?
-    /// Under which the store knows the peer; nil where nothing is remembered of it (a passive session).
+    /// The store's id for the peer; nil if nothing is remembered about it (a passive session).
     var remote: RemoteID?
-    /// The remote may have every document of ours, so it may be told which revisions are here.
+    /// The remote may have all of our documents, so it may be told which revisions are here.
     var mayNameAll = false
-    /// The store knows what the peer's authenticator said of its channels.
+    /// The store knows the channels that the peer's authenticator reported.
     var hasSetAccess = false
 
-    /// What is believed of the store's notes on the peer.
+    /// How far the store's notes on the peer are trusted.
     var marks: PeerMarks
 
-    /// Documents may be here that the peer took away.
+    /// There may be documents here that the peer took away.
     var mayHaveOrphans = false
 
-    /// What the peer wants, and what is looked at once more before it goes.
+    /// Revisions that the peer wants, checked once more before they are sent.
     var leaving = LeavingRevisions()
 
-    /// What the peer refused because of its clock.
+    /// Documents that the peer refused because of its clock.
     var awaitedTimes = AwaitedTimes()
 
-    /// What is being checked of each batch.
+    /// The revisions of each batch that are not checked yet.
     var unchecked: [BatchID: UncheckedRevisions] = [:]
 
     var deltas = DeltaCounts()
     var outgoingDeltas = OutgoingDeltas()
-    /// Bytes that a delta on its way to the peer saves.
+    /// Bytes saved by each delta in flight to the peer.
     var deltaTrips: [DocumentID: Int] = [:]
     var incomingDeltas: IncomingDeltas
-    /// Only where the peer may not have everything.
+    /// Used only if the peer may not have everything.
     var exchanged: ExchangedRevisions
 
-    /// Counts the pushes on this connection, so that what belongs to an earlier one is known.
+    /// Number of pushes so far on this connection, to recognise what belongs to an earlier one.
     var generation = 0
     var observation: ChangeObservation?
-    /// Of blobs that become right again.
+    /// Observes repairs of blobs.
     var mends: ChangeObservation?
-    /// Watchers of the policies.
+    /// Tasks that watch the policies for changes.
     var watchers: [Task<Void, Never>] = []
 
-    /// What the session knows of the link since it last looked.
+    /// The counts that the session saw when it last looked.
     var countsSeen = ReplicationCounts()
     var bytesSeen = 0
     var awaitedSeen = 0
     var outgoingSeen = 0
-    /// Of ids that the peer subscribed to.
+    /// Memory of the ids that the peer subscribed to, in bytes.
     var subscribedBytes = 0
-    /// Something happened to it since then.
+    /// Something has happened to the link since the session last looked.
     var isTouched = false
     var wasBusy = false
     var pullWasComplete = true
@@ -103,13 +103,13 @@ final class CollectionLink {
         return counts
     }
 
-    /// Of pushes that another subscription replaced.
+    /// Counts of pushes that another subscription replaced.
     private var endedPushes = ReplicationCounts()
 
-    /// What was received and is not stored yet holds.
+    /// Memory of what was received and is not stored yet, in bytes.
     var bufferedBytes: Int { pull.bufferedBytes + incomingDeltas.bytes }
 
-    /// How far push and pull have come.
+    /// How far push and pull are.
     var progress: CheckpointBody {
         CheckpointBody(
             local: (push?.ledger.completedThrough ?? checkpoint?.saved.local ?? 0) + (pull.settings.limits.has(.checkpointTooFar) ? 1 : 0),
@@ -119,7 +119,7 @@ final class CollectionLink {
     /// Ends the push, if there is one.
     func endPush() {
         if var ended = push?.ledger.counts {
-            // What is under way is counted anew by the next push.
+            // The next push counts again what was under way.
             ended.total = min(ended.total, ended.completed)
             endedPushes = endedPushes + ended
         }
@@ -143,8 +143,8 @@ final class CollectionLink {
         watchers = []
     }
 
-    /// Lets go of the documents under way. The connection keeps its session until the peer has answered CLOSE, for which it may take its
-    /// time, and the budget does not count them any more.
+    /// Drops the documents under way. The connection keeps its session until the peer has answered CLOSE, which may take time, and they no longer
+    /// count towards the memory budget.
     func release() {
         push = nil
         awaitedTimes = AwaitedTimes()

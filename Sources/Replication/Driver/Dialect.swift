@@ -3,57 +3,57 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// A protocol of the wire, on one connection: it turns the engine's actions into messages of its own, and what the peer says into the
-/// engine's events. Confined to its session.
+/// A wire protocol on one connection: turns the engine's actions into messages, and the peer's messages into events for the engine. Confined to its
+/// session.
 protocol Dialect: ~Copyable {
     var wire: WireLog? { get }
-    /// Deltas are made and taken here.
+    /// Whether deltas are created and accepted.
     var takesDeltas: Bool { get }
 
-    /// Called once, before anything else: what the peer says at other times than ``receive(_:room:into:)`` goes through `deliver`.
+    /// Called once, before anything else. Events that do not arise from ``receive(_:room:into:)`` are passed to `deliver`.
     mutating func begin(deliver: @escaping @Sendable ([DialectEvent]) -> Void)
 
     // MARK: Frames
 
     var hasPendingOutput: Bool { get }
     var bufferedBytes: Int { get }
-    /// Of ``bufferedBytes``, what the peer makes us hold.
+    /// The part of ``bufferedBytes`` that the peer is responsible for.
     var messageBytes: Int { get }
-    /// Of ``bufferedBytes``, what ``trim()`` gives back.
+    /// The part of ``bufferedBytes`` that ``trim()`` releases.
     var spareBytes: Int { get }
     mutating func trim()
-    /// Bytes that compression will take with the next message; 0 where it has them, or takes none.
+    /// Bytes that compression will allocate for the next message; 0 if they are already allocated or none are needed.
     var compressionBytes: Int { get }
-    /// Where they are not allowed, what would take them is sent plain.
+    /// While compression is not allowed, messages that would need its memory are sent uncompressed.
     mutating func allowCompression(_ isAllowed: Bool)
     var owedBytes: Int { get }
-    /// Of messages that are made and not sent, where they are made before they can be sent.
+    /// Size of messages that are created and not sent yet, if they are created before they can be sent.
     var queuedBytes: Int { get }
     var awaitedReplies: Int { get }
     var shouldPauseReading: Bool { get }
     /// Bytes of all messages so far, after inflation.
     var takenBytes: Int { get }
     #if DEBUG
-    /// Bytes that were copied to put messages together.
+    /// Bytes copied to assemble messages.
     var copiedBytes: Int { get }
     #endif
-    /// What it throws ends the connection; its code is the one to close with.
+    /// An error thrown here ends the connection; its code is the close code.
     ///
-    /// - Parameter room: bytes that it may become now. Where it is more, it is suspended, and ``resume(room:into:)`` goes on with it.
+    /// - Parameter room: bytes to which the message may inflate now. A message that needs more is suspended, and ``resume(room:into:)`` continues it.
     mutating func receive(_ message: ByteBuffer, room: Int, into events: inout [DialectEvent]) throws(ReplicationError)
     var isSuspended: Bool { get }
     mutating func resume(room: Int, into events: inout [DialectEvent]) throws(ReplicationError)
-    /// Also the sign that a turn is over: what was said in it may go.
+    /// The next frame to send. A call also marks the end of a turn: what was queued in it may be sent.
     mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer?
     mutating func end()
 
     // MARK: Active
 
-    /// Agrees with the peer on the collections, and hears how far both came.
+    /// Agrees with the peer on the collections, and gets its checkpoints.
     mutating func open(_ opening: Opening)
-    /// What both copies of a checkpoint say together.
+    /// What both copies of a checkpoint agree on.
     ///
-    /// - Parameter own: nil where there is none here.
+    /// - Parameter own: nil if there is no local copy.
     mutating func agree(own: [UInt8]?, _ peer: PeerCheckpoint) -> CheckpointBody.Agreement
     mutating func subscribe(_ slot: Int, _ subscription: PullSubscription)
     mutating func push(_ slot: Int, _ style: PushStyle, generation: Int)
@@ -65,9 +65,9 @@ protocol Dialect: ~Copyable {
     mutating func answer(_ handle: AnswerHandle?, changes: [ChangeAnswer])
     mutating func settle(_ handle: AnswerHandle, _ settlement: Settlement)
     mutating func refuse(_ handle: AnswerHandle?, _ error: MessageError)
-    /// These conflicts are decided, and the peer may hold branches that lost.
+    /// These conflicts are decided, and the peer may still hold branches that lost.
     mutating func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome])
-    /// The text of a checkpoint, for both sides.
+    /// The text of a checkpoint, stored on both sides.
     mutating func checkpointText(_ body: CheckpointBody, time: Int64) -> [UInt8]
     mutating func saveCheckpoint(_ slot: Int, id: String, body: [UInt8], token: String)
     mutating func fetchCheckpoint(_ slot: Int, id: String)
@@ -77,13 +77,13 @@ protocol Dialect: ~Copyable {
     mutating func abandon(_ transfer: BlobTransfer)
     mutating func forget(_ transfer: BlobTransfer)
 
-    // MARK: Passive, and what only messages have
+    // MARK: Passive, and messages only
 
-    /// The peer is served so many collections, which it names, or the default one, which it does not.
+    /// The peer will be served this many collections, which it names; or the default one, which it does not name.
     mutating func serve(_ collections: Int, byName: Bool)
     mutating func announceCaughtUp(_ slot: Int)
     mutating func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal)
-    /// An answer that says no more than that it is one.
+    /// An answer without content.
     mutating func acknowledge(_ handle: AnswerHandle?)
     mutating func answer(_ handle: AnswerHandle?, proposals: [ProposalAnswer], namesCurrent: Bool, refusal: String?)
     mutating func answer(_ handle: AnswerHandle?, checkpoint: StoredCheckpoint?)
@@ -94,7 +94,7 @@ protocol Dialect: ~Copyable {
     mutating func supply(_ handle: AnswerHandle, _ bytes: ByteBuffer, isLast: Bool)
 }
 
-/// Why a revision does not come although the peer wants it.
+/// Why a revision is not sent although the peer wants it.
 enum Withdrawal: Sendable {
     case isNotOpen
     case wasDropped
@@ -109,11 +109,11 @@ enum Withdrawal: Sendable {
     }
 }
 
-/// What we want of a peer's changes.
+/// What we want from a peer's changes.
 struct PullSubscription: Sendable {
     var since: RemoteSequence?
     var isContinuous: Bool
-    /// Nothing of the peer is here: its deletions are no news.
+    /// Nothing from the peer is here yet, so its deletions are irrelevant.
     var isFirst: Bool
     var channels: [String]?
     var documentIDs: [DocumentID]?
@@ -139,7 +139,7 @@ extension Dialect where Self: ~Copyable {
     }
 }
 
-/// What a dialect without messages of the peer's own has no use for.
+/// A dialect in which the peer sends no messages of its own.
 protocol RequestingDialect: Dialect {}
 
 extension RequestingDialect {

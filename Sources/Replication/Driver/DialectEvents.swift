@@ -2,7 +2,7 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Takes what the peer said to whom it concerns.
+/// Dispatches what the peer said to the machine concerned.
 struct DialectEvents {
     let session: SessionDriver
 
@@ -17,11 +17,11 @@ struct DialectEvents {
             session.owed.answered()
             let fault = session.blobs.files.lent.fault(trip)
             session.blobs.files.lent.takeBack(trip)
-            // One that an earlier subscription sent is no business of this one.
+            // An answer to a revision sent under an earlier subscription does not concern this one.
             guard trip.slot < session.links.count, session.links[trip.slot].push != nil, session.links[trip.slot].generation == trip.generation else { return }
             if session.deltas.sendsWholeAgain(trip.id, error, session.links[trip.slot]) { return }
             let taken = kept.map { PushEvent.keptThere(trip.id, $0) } ?? .acknowledged(trip.id)
-            // Without the blob the peer can only say no: the no is not its own.
+            // Without the blob the peer can only refuse, so the refusal is not its fault.
             let refusal = error.map { $0.isConflict || $0.isForbidden ? $0 : fault ?? $0 }
             let answer = refusal.map { PushEvent.refused(trip.id, $0) } ?? taken
             session.tell(session.links[trip.slot], push: answer)
@@ -77,7 +77,7 @@ struct DialectEvents {
         }
     }
 
-    /// Lists that nobody waits for pay no debt.
+    /// Unsolicited lists do not count as paying a debt.
     private func note(_ event: PullEvent, _ link: CollectionLink) {
         switch event {
         case .arrived, .arrivalRefused, .withdrawn, .noRoom: session.owed.pulled()

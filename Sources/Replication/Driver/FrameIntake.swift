@@ -1,39 +1,39 @@
 import Interfaces
 import NIOCore
 
-/// What the transport delivered and nobody has looked at yet.
+/// Frames that the transport delivered and that are not processed yet.
 final class FrameIntake {
     private unowned let session: SessionDriver
     private var frames = CircularBuffer<ByteBuffer>()
-    /// What they hold.
+    /// Memory they hold, in bytes.
     private(set) var bytes = 0
-    /// What was looked at in the turn that runs: bytes after inflation, and something for each frame.
+    /// Work done in the current turn: bytes after inflation, and a constant for each frame.
     var work = 0
-    /// How much of it this turn may take.
+    /// How much work this turn may do.
     var bound = Int.max
-    /// A turn for the rest is on its way.
+    /// A turn for the rest is already scheduled.
     var goesOn = false
-    /// What others hold has to go first.
+    /// Memory held by others has to be released first.
     private var waitsForRoom = false
-    /// How often it was looked for room in vain.
+    /// How often the check for room has failed in a row.
     private var looks = 0
-    /// Of the frame that is looked at, also while it is suspended.
+    /// Size of the frame being processed, including while it is suspended.
     private var atHand = 0
-    /// The connection is gone, and so is the session once it has looked at the rest.
+    /// The connection is gone, and the session ends once it has processed the rest.
     var end: ConnectionEnd?
 
     var isEmpty: Bool { frames.isEmpty && !session.dialect.isSuspended }
 
-    /// What looking at a frame costs beside its bytes, as so many bytes of inflation.
+    /// The cost of processing a frame beyond its bytes, in bytes of inflation.
     static let frameWork = 1_024
-    /// What a frame that waits takes beside its bytes.
+    /// Memory of a waiting frame beyond its bytes.
     private static let frameBytes = 96
-    /// What a frame may become at least, however little of the turn is left.
+    /// How far a frame may always inflate, however little of the turn is left.
     private static let leastRoom = 16 << 10
-    /// After so long it is looked whether there is room.
+    /// Interval of the checks for room.
     private static let roomMilliseconds = 20
-    /// After so many looks, a second's, a frame is taken all the same: what nobody owes does not go by itself, and what comes of the frame is a debt of
-    /// its peer, who may have to go for it.
+    /// After this many checks, a second's worth, a frame is processed anyway: memory that nobody owes is not released on its own, whereas what comes
+    /// of the frame is owed by its peer, which may then be evicted for it.
     private static let mostLooks = 50
 
     init(_ session: SessionDriver) { self.session = session }
@@ -49,15 +49,15 @@ final class FrameIntake {
         return frame
     }
 
-    /// More may be looked at in this turn. Where the connection is not read, what was read from it before waits likewise.
+    /// More may be processed in this turn. While the connection is not read, frames read earlier wait as well.
     var mayReceive: Bool {
         !isEmpty && !isPaused && !session.hasEnded && work < bound
     }
 
-    /// What came waits for something else than its turn.
+    /// The frames wait for something other than their turn.
     var isPaused: Bool { waitsForRoom || session.dialect.shouldPauseReading || session.accounts.readingIsPaused }
 
-    /// A small frame may become megabytes: where the budget of all is used up, none is looked at before somebody has let go of what he had.
+    /// A small frame may inflate to megabytes: while the shared budget is used up, no frame is processed until somebody has released memory.
     private var hasRoom: Bool {
         guard session.memory.isUsedUp, looks < Self.mostLooks else {
             looks = 0
@@ -69,7 +69,7 @@ final class FrameIntake {
         return false
     }
 
-    /// Takes frames one by one: a few that compress well become megabytes, and those behind wait until these are consumed.
+    /// Processes frames one at a time: a few highly compressible ones become megabytes, and the others wait until these are consumed.
     func receive() {
         guard mayReceive else { return }
         if work == 0 { bound = session.accounts.turnBytes }
@@ -103,7 +103,7 @@ final class FrameIntake {
         }
     }
 
-    /// The rest has its turn behind those of the other connections of the event loop.
+    /// The rest gets its turn after those of the other connections on the event loop.
     func receiveLater() {
         work = 0
         guard !isEmpty, !isPaused, !goesOn else { return }
@@ -111,7 +111,7 @@ final class FrameIntake {
         session.owner?.afterOthers { $0.intake.goesOn = false }
     }
 
-    /// Nothing is looked at any more.
+    /// Nothing more is processed.
     func clear() {
         frames.removeAll()
         (bytes, atHand, end) = (0, 0, nil)

@@ -1,16 +1,16 @@
 import Interfaces
 
-/// A message from a peer that breaks the protocol or a limit. What the peer is told of it, in the domain and number of an error reply.
+/// A message from a peer that violates the protocol or a limit. Contains what the peer is told, with the domain and number of an error reply.
 struct MessageError: Error, Sendable {
     var domain = "HTTP"
     var code: Int
     var message: String
-    /// The document is larger than the settings here allow.
+    /// The document is larger than the local settings allow.
     var isOfSizeHere = false
 
     static func bad(_ message: String) -> MessageError { MessageError(code: 400, message: message) }
 
-    /// The peer is to try again: 503 is the one status that every client survives and retries.
+    /// The peer should retry: 503 is the one status that every client survives and retries.
     static func notNow(_ message: String) -> MessageError { MessageError(code: 503, message: message) }
 
     /// The store could not answer.
@@ -18,7 +18,7 @@ struct MessageError: Error, Sendable {
 }
 
 extension ReplicationError {
-    /// The same for those who decide what becomes of the document or the connection.
+    /// The same error for code that decides about the document or the connection.
     init(_ error: MessageError) {
         self.init(domain: .http, code: error.code, message: error.message)
         isOfSizeHere = error.isOfSizeHere

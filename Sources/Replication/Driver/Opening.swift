@@ -1,16 +1,16 @@
 import Documents
 import Interfaces
 
-/// How a session that speaks first agrees with its peer on what is replicated, before anything is.
+/// How the active session agrees with its peer on what is replicated, before replication starts.
 struct Opening: Sendable {
     typealias Continuation = CheckedContinuation<Result<[PeerCheckpoint], ReplicationError>?, Never>
 
-    /// What the peer knows our checkpoints by, one for each collection.
+    /// The ids under which the peer keeps our checkpoints, one for each collection.
     var checkpointIDs: [String]
     var collections: [CollectionName]
-    /// Gets the peer's checkpoints, one for each collection; nil when the connection ended first.
+    /// Gets the peer's checkpoints, one for each collection; nil if the connection ended first.
     let done: Continuation
-    /// The peer was seen to refuse messages that name collections.
+    /// The peer has been seen to refuse messages that name collections.
     var namesNone: Bool
 
     var isOnlyDefault: Bool { collections == [.default] }
@@ -20,11 +20,11 @@ struct Opening: Sendable {
 
 /// A peer's copy of a checkpoint of ours.
 struct PeerCheckpoint: Sendable {
-    /// Nil where it has none.
+    /// Nil if the peer has none.
     var body: [UInt8]?
-    /// What it calls this copy.
+    /// The peer's revision id of this copy.
     var token = ""
 
-    /// It refused to keep the copy that is here, and what it has is older.
+    /// Whether the peer refused to keep our newer copy, and has an older one.
     func keptNoCopy(of own: [UInt8]?) -> Bool { own.map { CheckpointBody.isHereOnly($0, besides: token) } ?? false }
 }

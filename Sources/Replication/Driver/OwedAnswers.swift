@@ -1,19 +1,21 @@
 import Environment
 import Interfaces
 
-/// What the peer owes, and since when nothing of it has come: answers to messages, and what its feed has and was asked for. Only where we opened the
-/// connection: what a peer of a listener asked for is its own to wait for. A database that is asked in requests has ``OwedRequests``.
+/// What the peer owes, and since when it has made no progress with it: answers to messages, and changes and revisions requested from its feed. Only
+/// if we opened the connection: a peer of a listener does its own waiting. ``OwedRequests`` is the counterpart for databases reached by HTTP
+/// requests.
 final class OwedAnswers {
-    /// `owed_progress_bytes`: so many bytes are a long document or blob on its way. Less may be a peer that only shows that it lives.
+    /// `owed_progress_bytes`: this many bytes show that a long document or blob is arriving. Fewer may come from a peer that only shows that it is
+    /// alive.
     static let progressBytes = 16 << 10
 
     /// One kind of debt.
     private struct Debt {
-        /// Since when nothing of it came (seconds since 1970); nil while there is none.
+        /// Since when there has been no progress, in seconds since 1970; nil while there is no debt.
         var since: Int64?
-        /// Something of it came since the last look.
+        /// Something arrived since the last check.
         var hasCome = false
-        /// Bytes that had moved when something came.
+        /// Bytes transferred when something last arrived.
         private var mark = 0
 
         mutating func look(isOwed: Bool, bytes: Int, _ time: any TimeSource) {
@@ -34,24 +36,24 @@ final class OwedAnswers {
 
     init(_ session: SessionDriver) { self.session = session }
 
-    /// Since when nothing of something that is owed came (seconds since 1970); nil while nothing is owed.
+    /// Since when something owed has made no progress, in seconds since 1970; nil while nothing is owed.
     var since: Int64? { [replies.since, pulls.since].compactMap(\.self).min() }
 
     /// An answer came.
     func answered() { replies.hasCome = true }
-    /// Something came of what is pulled.
+    /// Something that is being pulled arrived.
     func pulled() { pulls.hasCome = true }
     func sent(_ bytes: Int) { sentBytes += bytes }
 
-    /// At the end of each turn.
+    /// Called at the end of each turn.
     func look() {
         guard !session.isPassive, session.couch == nil else { return }
-        // What we do not read may have come.
+        // While we do not read, the data may already have arrived.
         let isRead = session.intake.isEmpty && !session.accounts.readingIsPaused && !session.dialect.shouldPauseReading
         let (awaited, taken, time) = (session.dialect.awaitedReplies, session.dialect.takenBytes, session.environment.time)
         if awaited < awaitedReplies { replies.hasCome = true }
         awaitedReplies = awaited
-        // What waits for its answer may still be on its way there.
+        // A message that awaits an answer may still be in flight to the peer.
         replies.look(isOwed: isRead && awaited > 0, bytes: taken + sentBytes, time)
         pulls.look(isOwed: isRead && session.overview.owingPulls > 0, bytes: taken, time)
     }

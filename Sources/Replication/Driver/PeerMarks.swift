@@ -1,12 +1,12 @@
 import Documents
 
-/// Whether what the store has noted of a peer's documents is believed. A peer whose checkpoint is behind ours, or gone, may have lost data, or be
-/// another database: it had what is noted only where that was noted on this connection. Else a revision of such a peer would be taken for a
-/// decision against ours, which it never saw.
+/// Whether the store's notes on a peer's documents are trusted. A peer whose checkpoint is older than ours, or missing, may have lost data or be
+/// another database: then only what was noted on this connection is trusted. Otherwise a revision from such a peer would be taken for a decision
+/// against ours, which it never saw.
 struct PeerMarks {
-    /// The peer's checkpoint says the same as ours, or nothing was noted before.
+    /// The peer's checkpoint agrees with ours, or nothing was noted before.
     var areBelieved = true
-    /// Noted on this connection. It may forget: then a conflict is decided here that the peer has decided already.
+    /// Documents noted on this connection. May be incomplete: then a conflict that the peer has already decided is decided here as well.
     private var noted: Set<DocumentID> = []
     private let limit: Int
 

@@ -1,16 +1,16 @@
 import DocumentStore
 import Interfaces
 
-/// What the peer offers again on another connection only. What is not continuous ends anyway, and its checkpoint stays behind the document.
+/// Handles what the peer offers again only on another connection. A one-shot replication ends anyway, and its checkpoint stays before the document.
 final class Reconnecting {
     private unowned let session: SessionDriver
-    /// There is something that only another connection may bring, however this one ends.
+    /// Something can only be obtained on another connection, however this one ends.
     private(set) var comesBack = false
 
-    /// Of one of our own, that is spoken to by ids.
+    /// Set for another Nightjar with which revision ids are used.
     private var mayGetVersions = false
 
-    /// Of pulls that wait for room.
+    /// For pulls that wait for room.
     private var roomLooks: [Int: RoomLooks] = [:]
 
     init(_ session: SessionDriver) { self.session = session }
@@ -35,10 +35,10 @@ final class Reconnecting {
         session.finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
 
-    /// By ids the two sides do not hear of each other's versions, and each gives one of its own to what the other made. Where the database has got versions since
-    /// the connection began, the next one speaks by them.
+    /// With revision ids, the two sides do not learn each other's versions, and each assigns one of its own to the other's revisions. If the database
+    /// has got versions since the connection began, the next connection uses them.
     ///
-    /// - Returns: whether the session ends for that.
+    /// - Returns: whether the session ends for that reason.
     func renewsForVersions() -> Bool {
         guard mayGetVersions, session.database.hasVersions else { return false }
         mayGetVersions = false
@@ -54,7 +54,7 @@ final class Reconnecting {
         session.finish(.reconnects, error: ReplicationError(domain: .http, code: 503, message: message), closeCode: 4001, reason: message)
     }
 
-    /// Sees in a few seconds whether there is room for so much.
+    /// Checks in a few seconds whether there is room for this many bytes.
     func lookForRoom(_ bytes: Int, _ link: CollectionLink) {
         guard case .active(let active) = session.role, active.replicator.isContinuous else { return }
         let slot = link.slot

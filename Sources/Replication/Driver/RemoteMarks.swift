@@ -2,7 +2,7 @@ import Documents
 import DocumentStore
 
 extension WriteTransaction {
-    /// Notes what the peer holds. A document known to too many remotes goes without: it is proposed once more some day.
+    /// Records what the peer holds. A document already known to too many remotes is skipped: it will be proposed once more.
     func markRemote(_ remote: RemoteID, _ collection: Collection, _ batch: AcknowledgedVersions.Batch) throws(StoreError) {
         let marks = batch.marks.map { ($0.id, $0.version) }
         do { try setRemoteRevisions(remote, collection, marks) } catch {

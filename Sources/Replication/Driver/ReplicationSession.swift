@@ -4,8 +4,8 @@ import Interfaces
 import Logging
 import NIOCore
 
-/// One connection that replicates, on either side. It runs where its transport runs, and is what others see of its ``SessionDriver``: all that
-/// happens to it becomes a turn of the driver's.
+/// One replicating connection, on either side. It runs in its transport's context and is the public face of its ``SessionDriver``: everything that
+/// happens to it becomes a turn of the driver.
 public actor ReplicationSession: MessageReceiver {
     public nonisolated let context: any SerialContext
     private nonisolated let serialExecutor: any SerialExecutor
@@ -26,7 +26,7 @@ public actor ReplicationSession: MessageReceiver {
         driver = SessionDriver(transport, role, observer, counters, environment, memory, logger)
     }
 
-    /// Begins: the transport delivers from now on, and an active session speaks first.
+    /// Starts the session: the transport delivers from here on, and an active session speaks first.
     public func start() { driver.start(self) }
 
     /// Ends the session from our side.
@@ -38,17 +38,17 @@ public actor ReplicationSession: MessageReceiver {
 
     // MARK: - Turns
 
-    /// A turn that is due as soon as the session's context has time. Any thread.
+    /// Schedules a turn as soon as the session's context has time. May be called on any thread.
     nonisolated func later(_ body: @escaping @Sendable (SessionDriver) -> Void) {
         context.execute { self.assumeIsolated { $0.driver.turn(body) } }
     }
 
-    /// The same, behind what the other connections have to do in the same place.
+    /// Like ``later(_:)``, after the work of other connections in the same context.
     nonisolated func afterOthers(_ body: @escaping @Sendable (SessionDriver) -> Void) {
         context.executeAfterIO { self.assumeIsolated { $0.driver.turn(body) } }
     }
 
-    /// A turn at its time, unless the session is gone by then.
+    /// Schedules a turn after a delay, unless the session is gone by then.
     nonisolated func later(milliseconds: Int, _ body: @escaping @Sendable (SessionDriver) -> Void) {
         context.schedule(afterMilliseconds: milliseconds) { [weak self] in
             guard let self else { return }
@@ -76,33 +76,34 @@ public actor ReplicationSession: MessageReceiver {
 
     // MARK: - What others ask
 
-    /// Since when nothing has come of what the peer owes (seconds since 1970); nil while it owes nothing.
+    /// Since when the peer has made no progress with what it owes, in seconds since 1970; nil while it owes nothing.
     var owedSince: Int64? {
         if driver.hasEnded { return nil }
         if let couch = driver.couch { return couch.owed.since }
         return driver.owed.since
     }
 
-    /// Up to where each collection's pull is complete.
+    /// The sequence through which each collection's pull is complete.
     var pulledThrough: [RemoteSequence?] { driver.links.map { $0.pull.tracker?.completedThrough } }
 
-    /// Ends, so that another connection asks for what this one could not get.
+    /// Ends the session, so that another connection requests what this one could not get.
     func comeBack(_ message: String) { driver.reconnecting.comeBack(message) }
 
-    /// Offers once more what the peer refused.
+    /// Offers again what the peer refused.
     func retryRefused() {
         driver.turn { session in
             for link in session.links where link.push != nil { session.tell(link, push: .retryRefused) }
         }
     }
 
-    /// The same, with what the pull filter failed on, and with what waits for its time to be pushed. While it is set up all of this is looked at anyway.
+    /// Like ``retryRefused()``, and also retries what the pull filter failed on and pushes that wait for a timer. While the session is being set up,
+    /// all of this is reviewed anyway.
     func retryWaiting() {
         driver.turn { session in
             guard session.life == .running, case .active(let active) = session.role else { return }
             for link in session.links {
                 if link.push != nil { session.tell(link, push: .retryRefused) }
-                // What it held before its type was changed is not asked about.
+                // Documents kept back before the replicator's type was changed are not reviewed.
                 if active.replicator.type.pulls { session.tell(link, pull: .filterChanged) }
             }
         }

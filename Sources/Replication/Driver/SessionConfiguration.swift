@@ -3,16 +3,16 @@ import DocumentStore
 import Interfaces
 import Logging
 
-/// What the listening side allows one peer.
+/// What the listening side allows a peer.
 public struct PassiveConfiguration: Sendable {
     public var listener: String
     public var database: Database
     public var principal: Principal
-    /// The listener itself refuses pushes.
+    /// Whether the listener refuses pushes.
     public var isReadOnly: Bool
-    /// What peers may pull.
+    /// Decides what peers may pull.
     public var pushFilter: (any DocumentFilter)?
-    /// Of collections that are judged by others than these two.
+    /// For collections that use other filters than ``pushFilter`` and ``pullFilter``.
     public var ownFilters: [CollectionName: OwnFilters] = [:]
 
     /// The filters of one collection.
@@ -23,7 +23,7 @@ public struct PassiveConfiguration: Sendable {
         public init(push: (any DocumentFilter)?, pull: (any DocumentFilter)?) { (self.push, self.pull) = (push, pull) }
     }
 
-    /// What it allows in one collection.
+    /// The configuration for one collection.
     package func of(_ collection: CollectionName) -> PassiveConfiguration {
         guard let own = ownFilters[collection] else { return self }
         var copy = self
@@ -31,33 +31,33 @@ public struct PassiveConfiguration: Sendable {
         return copy
     }
 
-    /// Shared by all peers of a listener: what the push filter kept from them.
+    /// Documents that the push filter kept from peers, shared by all peers of a listener.
     public var kept: KeptFromPeers
-    /// Shared as well: who guesses at documents that he may not see.
+    /// Guesses at documents that a peer may not see, shared by all peers of a listener.
     public var hiddenConflicts: HiddenConflicts
-    /// What peers may push.
+    /// Decides what peers may push.
     public var pullFilter: (any DocumentFilter)?
-    /// Decides what a peer that only pushes brings into conflict; nil to refuse it. A peer that pulls as well is refused in
-    /// any case: it gets our revision and decides itself, as Couchbase Lite does.
+    /// Resolves conflicts created by a peer that only pushes; nil to refuse them. A peer that also pulls is refused in any case: it gets our revision
+    /// and decides itself, as Couchbase Lite does.
     public var resolver: (any ConflictResolver)?
     public var shadow: ShadowResolver?
     public var conflictObserver: ConflictObserver = { _ in }
-    /// Told that a peer that keeps every branch brought conflicts, and that there is no resolver for them.
+    /// Called when a peer that keeps every branch created conflicts, and there is no resolver for them.
     public var leavesConflicts: @Sendable () -> Void = {}
-    /// Told of what crosses the wire.
+    /// Records what crosses the wire.
     public var wireLog: WireLog?
-    /// Decides about writes and assigns channels, which then bound what the peer may pull. A `ChannelRouter` has to run for each
-    /// collection, else documents that come another way hold up the feeds of peers.
+    /// Decides about writes and assigns channels, which then limit what the peer may pull. A `ChannelRouter` has to run for each collection;
+    /// otherwise documents that arrive in other ways block the feeds of peers.
     public var syncFunction: (any SyncFunction)?
-    /// Which collections the peer may reach, whoever it is; nil for all.
+    /// The collections that any peer may access; nil for all.
     public var collections: Set<CollectionName>?
-    /// How the peer is told that a document left its channels.
+    /// Determines how the peer is told that a document left its channels.
     public var subprotocol = Subprotocol.generation3
-    /// Changes travel as deltas where the peer takes or sends them.
+    /// Whether changes are sent as deltas if the peer accepts or sends them.
     public var usesDeltas = true
-    /// Shared by the sessions of a listener: who asked for how many proofs of blobs.
+    /// Use of blob proofs by peers, shared by the sessions of a listener.
     public var proofs: ProofAccounts
-    /// By which the peer is known there, over all its connections.
+    /// Identifies the peer in ``proofs``, over all its connections.
     public var proofAccount = ""
     public var limits: ReplicationLimits
 
@@ -84,24 +84,24 @@ public struct PassiveConfiguration: Sendable {
 /// What the connecting side does in one run.
 public struct ActiveConfiguration: Sendable {
     public var replicator: ReplicatorConfiguration
-    /// Start over: the saved checkpoint is ignored.
+    /// Start over: ignore the saved checkpoint.
     public var resets: Bool
-    /// Speak without collections from the first message, to a peer that was seen to refuse them.
+    /// Do not name collections from the first message on, for a peer that was seen to refuse them.
     public var startsLegacy: Bool
-    /// A continuous pull of chosen documents asks for all and picks here, with a peer that was seen not to pick them itself.
+    /// A continuous pull of chosen documents requests all changes and selects here, for a peer that was seen not to select them itself.
     public var picksHere: Bool
-    /// How many sessions before it, one after the other, ended to ask once more for what could not be had.
+    /// How many consecutive sessions before this one ended in order to request again what could not be obtained.
     var comebacks = 0
-    /// Off for a run that is not to be gone on with, so that neither side keeps a checkpoint of it.
+    /// False for a run that will not be continued, so that neither side keeps a checkpoint of it.
     public var savesCheckpoint: Bool
-    /// Not nil: what the peer has behind these sequences, one for each collection, is counted as rejected where it is not here, and nothing
-    /// is taken.
+    /// If set, the peer's documents after these sequences, one for each collection, are counted as rejected if they are not here, and nothing is
+    /// accepted.
     var asksOnlySince: [RemoteSequence?]?
     /// What the peer has behind these sequences (nil: everything) is pulled, wherever the checkpoint is.
     var startsSince: [CollectionName: RemoteSequence?] = [:]
     /// What was kept back in earlier runs is looked at again.
     var reviewsHeld = true
-    /// Documents that the replicator has counted as held, and asks for once more.
+    /// Documents that the replicator has already counted as held, and requests again.
     var heldBefore: [CollectionName: Set<DocumentID>] = [:]
 
     public init(
@@ -116,7 +116,7 @@ public struct ActiveConfiguration: Sendable {
     }
 }
 
-/// Which side of a connection a session is.
+/// The side of a connection that a session is on.
 public enum SessionRole: Sendable {
     /// We opened the connection and decide what is pushed and pulled.
     case active(ActiveConfiguration)
@@ -125,7 +125,7 @@ public enum SessionRole: Sendable {
 }
 
 extension SessionRole {
-    /// What is spoken over a connection.
+    /// The subprotocol spoken over a connection.
     func subprotocol(_ transport: any MessageTransport) -> Subprotocol {
         switch self {
         case .active: transport.subprotocol ?? .generation3
@@ -133,7 +133,7 @@ extension SessionRole {
         }
     }
 
-    /// Whose unfinished blobs may be gone on with: those of the same peer. Nil where it cannot be told from others.
+    /// The peer whose unfinished blobs may be continued: only those of the same peer. Nil if it cannot be identified.
     var blobOwner: String? {
         switch self {
         case .active(let active): "remote \(active.replicator.remoteKey)"
@@ -141,7 +141,7 @@ extension SessionRole {
         }
     }
 
-    /// There may be documents here of which the peer is to learn nothing.
+    /// There may be documents here that the peer must learn nothing about.
     var hidesDocuments: Bool {
         switch self {
         case .active(let active): !active.replicator.pushesEverything
@@ -149,12 +149,12 @@ extension SessionRole {
         }
     }
 
-    /// What the two sides of a connection call revisions.
+    /// How the two sides of a connection name revisions.
     func naming(_ transport: any MessageTransport) -> RevisionNaming {
         subprotocol(transport) != .generation4 ? .trees : transport.peerHasBothNames ? .vectors : .versionsOnly
     }
 
-    /// Where a policy is asked.
+    /// The context passed to a policy.
     func policyContext(_ collection: CollectionName, _ direction: Direction, _ database: Database, remote: String) -> PolicyContext {
         switch self {
         case .active(let active):
@@ -165,7 +165,7 @@ extension SessionRole {
         }
     }
 
-    /// Who is at the other end, for people.
+    /// A description of the peer, for people.
     func peerWords(_ address: String) -> String {
         switch self {
         case .active(let active): return "replicator \(active.replicator.name) (\(active.replicator.shownTarget))"
@@ -173,8 +173,8 @@ extension SessionRole {
         }
     }
 
-    /// This side makes deltas, and takes them: not where bodies change on their way. Both sides have the same revisions then and not the same
-    /// bodies, and a delta from one applied to the other makes a third.
+    /// Whether this side creates and accepts deltas. Not where bodies are changed in transit: both sides then have the same revisions with different
+    /// bodies, and a delta of one applied to the other yields a third.
     var usesDeltas: Bool {
         let filters: [(any DocumentFilter)?]
         switch self {
@@ -189,44 +189,44 @@ extension SessionRole {
     }
 }
 
-/// What does not go on, while the rest does.
+/// The parts of a replication that do not work, while the rest does.
 public struct PeerRefusals: Sendable, Equatable {
-    /// It takes nothing of us.
+    /// The peer accepts nothing from us.
     public var push: ReplicationError?
-    /// It keeps no checkpoint of ours, so that it is kept here only.
+    /// The peer keeps no checkpoint of ours, so it is kept only here.
     public var checkpoint: ReplicationError?
-    /// There is no room here for what it has: the pull waits.
+    /// There is no room here for the peer's documents: the pull waits.
     public var room: ReplicationError?
 
-    /// Why the two sides are not in step, although nothing is under way.
+    /// Why the two sides are not in sync although nothing is in flight.
     public var behind: ReplicationError? { push ?? room }
 
     public init() {}
 }
 
-/// Since when a replicator is kept behind (seconds since 1970): the same on one connection after the other.
+/// Since when a replicator has been behind, in seconds since 1970; kept across connections.
 public struct BehindTimes: Sendable, Equatable {
     public private(set) var push: Int64?
     public private(set) var room: Int64?
 
-    /// - Parameter isInStep: all that there was to do was done; until then nobody knows whether the next connection fares better.
+    /// - Parameter isInStep: everything there was to do is done; before that, it is unknown whether this connection fares better than the last.
     mutating func note(_ refusals: PeerRefusals, isInStep: Bool, now: Int64) {
         push = refusals.push == nil ? isInStep ? nil : push : push ?? now
         room = refusals.room == nil ? isInStep ? nil : room : room ?? now
     }
 }
 
-/// What a session tells its owner. The closures are called on the event loop and must return at once.
+/// What a session reports to its owner. The closures are called on the event loop and must return immediately.
 public struct SessionObserver: Sendable {
     public var activityChanged: @Sendable (ActivityLevel) -> Void
     public var documents: @Sendable ([DocumentEvent]) -> Void
     public var refusals: @Sendable (PeerRefusals) -> Void
     public var ended: @Sendable (SessionEnd) -> Void
-    /// The peer is behind where it was, so that both sides are compared anew.
+    /// The peer is in an older state than before, so both sides are compared from scratch.
     package var remoteWentBack: @Sendable (_ message: String, CollectionName) -> Void = { _, _ in }
-    /// The peer keeps a checkpoint, and so do we.
+    /// Both the peer and we have saved a checkpoint.
     package var checkpointSaved: @Sendable (CollectionName) -> Void = { _ in }
-    /// A blob goes on at this offset, behind what an earlier connection has moved of it.
+    /// A blob transfer resumes at this offset, after the part that an earlier connection transferred.
     package var blobResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void = { _, _ in }
     /// The peer has these documents, and offers a revision of each.
     var offered: (@Sendable (CollectionName, [DocumentID]) -> Void)?
@@ -246,25 +246,25 @@ public struct SessionObserver: Sendable {
 
 /// How a session ended.
 public struct SessionEnd: Sendable {
-    /// What it says of the next one.
+    /// What the end means for the next session.
     public enum Ending: Sendable {
-        /// Nothing: the end was asked for, or an error brought it about.
+        /// Nothing: the end was requested, or caused by an error.
         case over
         /// Active and one-shot: everything was exchanged.
         case complete
-        /// The peer answered `getCollections` and then refused the collections: speak the legacy mode next time.
+        /// The peer answered `getCollections` and then refused the collections: use legacy mode next time.
         case wantsLegacy
-        /// The peer refused to pick documents in a continuous pull: ask for all next time, and pick here.
+        /// The peer refused to select documents in a continuous pull: request all changes next time, and select here.
         case picksHere
-        /// Another connection is wanted; no error brought the end about.
+        /// Another connection is needed; the end was not caused by an error.
         case reconnects
     }
 
-    /// Nil when all went well, or the end was asked for.
+    /// Nil if all went well, or the end was requested.
     public var error: ReplicationError?
     public var ending = Ending.over
-    /// The next one asks once more for what the peer could not send, or what had no room here.
+    /// The next session requests again what the peer could not send, or what had no room here.
     var comesBack = false
-    /// The error is that the peer saved no checkpoint: the next one does all of it again.
+    /// The error is that the peer saved no checkpoint: the next session repeats everything.
     var savedNoCheckpoint = false
 }

@@ -5,9 +5,9 @@ import Interfaces
 import Logging
 import NIOCore
 
-/// The driver of the engine, one for each connection: it hands what the peer says, what the store answers and what policies decide to the machines,
-/// one event at a time, and has what they ask for done. It decides nothing itself. What may take time goes elsewhere in batches: bodies are checked
-/// on the pool, the store works on its own workers, policies on theirs.
+/// The driver of the engine, one per connection. It feeds the peer's messages, the store's answers and the policies' decisions to the machines, one
+/// event at a time, and has their actions carried out. It decides nothing itself. Slow work is done elsewhere in batches: bodies are checked on the
+/// pool, the store uses its own workers, and so do policies.
 ///
 /// Confined to its session, and so are its parts, each of which does one thing for the machines.
 final class SessionDriver {
@@ -16,9 +16,9 @@ final class SessionDriver {
     let isPassive: Bool
     /// We are active, and push.
     let pushesHere: Bool
-    /// The peer as the store's channels know it; nil where it may have everything.
+    /// The peer as known to the store's channels; nil if it may see everything.
     let channelPeer: ChannelPeer?
-    /// Nil where the peer may push, or is the one that we opened a connection to.
+    /// Why the peer may not push; nil if it may, or if we opened the connection.
     let whyNothingMayBePushed: String?
     let database: Database
     let limits: ReplicationLimits
@@ -28,21 +28,21 @@ final class SessionDriver {
     let logger: Logger
     let transport: any MessageTransport
     var dialect: any Dialect & ~Copyable
-    /// The dialect of a peer that is spoken to by requests.
+    /// The dialect, for a peer reached by HTTP requests.
     let couch: CouchDialect?
-    /// Has turns for the driver.
+    /// Schedules turns for the driver.
     private(set) weak var owner: ReplicationSession?
 
     var links: [CollectionLink] = []
-    /// What waits for its turn, in order.
+    /// Events that wait for their turn, in order.
     private var inbox: [Event?] = []
     private var isHandling = false
-    /// It ends because the peer saves no checkpoint, and has saved none on this connection.
+    /// The session ends because the peer saves no checkpoint, and has saved none on this connection.
     var savedNoCheckpoint = false
-    /// Set-up, answers to the peer's own questions: what keeps the session busy beside its links.
+    /// Set-up work and answers to the peer's own questions: what keeps the session busy apart from its links.
     var errands = 0
 
-    /// How far it is. A passive one does what it is asked from the start, and never runs by itself.
+    /// The phase of the session. A passive one serves requests from the start, and is never `running`.
     enum Life { case opening, running, ended }
     var life = Life.opening
     var hasEnded: Bool { life == .ended }
@@ -52,13 +52,13 @@ final class SessionDriver {
         case pull(CollectionLink, PullEvent)
         case checkpoint(CollectionLink, CheckpointMachine.Event)
         case blob(BlobEvent)
-        /// What the push was told to note is on its way to the store: the checkpoint follows it.
+        /// What the push was told to record is on its way to the store; the checkpoint follows it.
         case noteIsUnderWay(CollectionLink)
     }
 
     // MARK: - Parts
 
-    /// What happens to a connection beside its collections.
+    /// The parts of a connection that do not belong to a collection.
     private(set) lazy var intake = FrameIntake(self)
     private(set) lazy var accounts = SessionAccounts(self)
     private(set) lazy var overview = SessionOverview(self)
@@ -71,7 +71,7 @@ final class SessionDriver {
     var dialectEvents: DialectEvents { DialectEvents(session: self) }
     var opener: SessionOpener { SessionOpener(session: self) }
     var service: PassiveService { PassiveService(session: self) }
-    /// What the machines of a collection ask for.
+    /// Carry out the actions of a collection's machines.
     var pushes: PushActions { PushActions(session: self) }
     var pulls: PullActions { PullActions(session: self) }
     var checkpoints: CheckpointActions { CheckpointActions(session: self) }
@@ -131,8 +131,8 @@ final class SessionDriver {
 
     // MARK: - Events
 
-    /// Everything that happens to a session goes through here: it happens, the machines do what follows from it, frames go out, and
-    /// the session looks where it stands.
+    /// Everything that happens to a session goes through here: the event is handled, the machines react, frames are sent, and the session reviews its
+    /// state.
     func turn(_ body: (SessionDriver) -> Void) {
         guard !hasEnded else { return }
         body(self)
@@ -148,19 +148,19 @@ final class SessionDriver {
         if let end = intake.end { connectionClosed(end) }
     }
 
-    /// A turn that is due as soon as the session's context has time.
+    /// Schedules a turn as soon as the session's context has time.
     func later(_ body: @escaping @Sendable (SessionDriver) -> Void) { owner?.later(body) }
 
-    /// A turn at its time, unless the session is gone by then.
+    /// Schedules a turn after a delay, unless the session is gone by then.
     func later(milliseconds: Int, _ body: @escaping @Sendable (SessionDriver) -> Void) { owner?.later(milliseconds: milliseconds, body) }
 
     func tell(_ link: CollectionLink, push event: PushEvent) { inbox.append(.push(link, event)) }
     func tell(_ link: CollectionLink, pull event: PullEvent) { inbox.append(.pull(link, event)) }
     func tell(_ link: CollectionLink, checkpoint event: CheckpointMachine.Event) { inbox.append(.checkpoint(link, event)) }
-    /// Something about the link changed outside of its machines.
+    /// Something about the link changed outside its machines.
     func touch(_ link: CollectionLink) { overview.touch(link) }
 
-    /// Tells the push that asked, unless another subscription has taken its place.
+    /// Passes the event to the push that asked, unless another subscription has replaced it.
     func tell(_ slot: Int, _ generation: Int, push event: PushEvent) {
         let link = links[slot]
         if link.generation == generation { tell(link, push: event) }
@@ -169,7 +169,7 @@ final class SessionDriver {
     func tellWhenNoted(_ link: CollectionLink) { inbox.append(.noteIsUnderWay(link)) }
     func tell(blobs event: BlobEvent) { inbox.append(.blob(event)) }
 
-    /// Hands the events to the machines in order, and does what they ask for; that may be the cause of more events.
+    /// Passes the events to the machines in order and carries out their actions, which may cause more events.
     func drain() {
         guard !isHandling else { return }
         isHandling = true
@@ -183,7 +183,7 @@ final class SessionDriver {
             case .push(let link, let event):
                 link.push?.handle(event, &pushActions)
                 touch(link)
-                // Taken out one by one, the first last: what is looped over is copied.
+                // Removed one at a time, the first one last, because iterating would copy them.
                 if pushActions.count > 1 { pushActions.reverse() }
                 while let action = pushActions.popLast() { pushes.perform(action, link) }
             case .pull(let link, let event):
@@ -201,19 +201,19 @@ final class SessionDriver {
                 for action in blobActions { blobs.perform(action) }
                 blobActions.removeAll(keepingCapacity: true)
             case .noteIsUnderWay(let link):
-                // The writer works in order: when this one is through, what was to be noted before it is.
+                // The writer works in order: when this job is done, everything to be recorded before it is, too.
                 let slot = link.slot
                 write { _ in } then: { session, _ in session.tell(session.links[slot], checkpoint: .noted) }
             }
             if next == inbox.count || next >= 4_096 {
-                inbox.removeFirst(min(next, inbox.count))  // Empty if the session ended meanwhile.
+                inbox.removeFirst(min(next, inbox.count)) // Empty if the session ended in the meantime.
                 next = 0
             }
         }
         if hasEnded { inbox = [] }
     }
 
-    /// Puts frames on the wire as far as the transport takes them.
+    /// Sends frames as far as the transport takes them.
     func pump() {
         var events: [DialectEvent] = []
         outgoing.putRevisions()
@@ -257,8 +257,8 @@ final class SessionDriver {
         questions.end()
         reports.flushDocumentEvents()
         observer.activityChanged(.stopped)
-        // What was under way is counted anew by the next run. A one-shot that came to its end has nothing under way, and more completed than
-        // was begun would be a fault: neither is covered up.
+        // The next run counts again what was under way. A one-shot that completed has nothing under way, and more completed than begun would be a
+        // bug: neither is hidden here.
         if ending != .complete { counters.update { $0.total = min($0.total, $0.completed) } }
         reports.noteLast(SessionEnd(error: error, ending: ending, comesBack: reconnecting.comesBack, savedNoCheckpoint: savedNoCheckpoint))
         for link in links { link.release() }
@@ -267,14 +267,14 @@ final class SessionDriver {
     /// Fails the run because of the store or the peer: the connection is closed with a code that says whether to come back.
     func fail(_ error: any Error) {
         let failure = error as? ReplicationError ?? ReplicationError(store: error)
-        // The replicator of an active session says why it goes offline, in the same words.
+        // The replicator of an active session logs why it goes offline, in the same words.
         if isPassive || failure.domain == .store { log(error, "\(failure)") } else { logger.debug("\(failure)") }
-        // What is wrong with a listener's own store is no reason for its peers to stop for good, as they do after 4002.
+        // An error of a listener's own store is no reason for its peers to stop permanently, as they do after 4002.
         let mayComeBack = failure.isTransient || isPassive && failure.domain == .store
         finish(error: failure, closeCode: mayComeBack ? 4001 : 4002, reason: failure.reasonForPeer)
     }
 
-    /// A database that is closed is no fault: the agent stops, or its configuration changed.
+    /// A closed database is not an error: the agent is stopping, or its configuration changed.
     func log(_ error: any Error, _ text: String? = nil) {
         if case StoreError.closed? = error as? StoreError { return logger.debug("\(error)") }
         logger.error("\(text ?? "\(error)")")
@@ -287,25 +287,25 @@ final class SessionDriver {
             intake.end = end
             return intake.receiveLater()
         }
-        // Couchbase Lite, too, treats an unasked-for 1000 from the peer as 1001: the peer went away.
+        // Like Couchbase Lite, treat an unexpected 1000 from the peer as 1001: the peer went away.
         let code = end.code == 1000 ? 1001 : end.code
         var error = ReplicationError(
             domain: .websocket, code: Int(code),
             message: end.reason.isEmpty ? "the peer closed the connection (\(end.code))" : end.reason)
-        // The peer has spoken the protocol, so that bytes were changed on the way: the connection broke, and nobody has to mend the target.
+        // The peer has spoken the protocol correctly before, so bytes were corrupted in transit: a broken connection, not a wrong target.
         if life == .running, [1002, 1003, 1007].contains(error.code) { error.isTransient = true }
         finish(error: isPassive ? nil : error, closeCode: nil, reason: "")
     }
 
-    /// Anything is under way, of this connection's collections or beside them.
+    /// Whether anything is under way, in this connection's collections or besides them.
     var isBusy: Bool { overview.isBusy }
 
-    // MARK: - Who asks
+    // MARK: - Context
 
-    /// What the peer calls revisions.
+    /// How the peer names revisions.
     var naming: RevisionNaming { role.naming(transport) }
 
-    /// Where a policy is asked.
+    /// The context passed to a policy.
     func policyContext(_ collection: CollectionName, _ direction: Direction) -> PolicyContext {
         var context = role.policyContext(collection, direction, database, remote: transport.peerDescription)
         if couch == nil { context.subprotocol = role.subprotocol(transport) }
@@ -314,7 +314,7 @@ final class SessionDriver {
 
     // MARK: - Work elsewhere
 
-    /// Reads, and goes on here. A store that cannot read ends the session, unless something else is said.
+    /// Reads, and continues on the session. A store that cannot read ends the session, unless `failed` says otherwise.
     func read<T: Sendable>(
         _ body: @escaping @Sendable (ReadTransaction) throws -> T,
         then: @escaping @Sendable (SessionDriver, T) -> Void,
@@ -324,7 +324,7 @@ final class SessionDriver {
         database.read(body) { result in owner.goOn(result, then, failed) }
     }
 
-    /// Writes, and goes on here when it is durable.
+    /// Writes, and continues on the session once the write is durable.
     func write<T: Sendable>(
         _ body: @escaping @Sendable (WriteTransaction) throws -> T,
         then: @escaping @Sendable (SessionDriver, T) -> Void,
@@ -334,9 +334,9 @@ final class SessionDriver {
         database.write(body) { [share = accounts.share] result in withExtendedLifetime(share) { owner.goOn(result, then, failed) } }
     }
 
-    /// Asks a policy, or the pool, and goes on here.
+    /// Asks a policy, or the pool, and continues on the session.
     ///
-    /// - Parameter atLength: the answer may take milliseconds of work, such as a look at a large body.
+    /// - Parameter atLength: whether the answer may take milliseconds of work, such as examining a large body.
     func ask<T: Sendable>(
         atLength: Bool = false, _ question: @escaping @Sendable () async -> T, then: @escaping @Sendable (SessionDriver, T) -> Void
     ) {
@@ -350,7 +350,7 @@ final class SessionDriver {
 }
 
 extension ReplicationSession {
-    /// Asks the peer; nobody does where the session is over.
+    /// Asks the peer; does nothing once the session has ended.
     nonisolated func ask(_ opening: Opening) {
         context.execute {
             self.assumeIsolated { session in
@@ -360,7 +360,7 @@ extension ReplicationSession {
         }
     }
 
-    /// What comes of work elsewhere.
+    /// Continues with the result of work done elsewhere.
     nonisolated func goOn<T: Sendable>(
         _ result: Result<T, any Error>, _ then: @escaping @Sendable (SessionDriver, T) -> Void,
         _ failed: @escaping @Sendable (SessionDriver, any Error) -> Void

@@ -5,34 +5,34 @@ import Encodings
 import Environment
 import Interfaces
 
-/// What the two sides of a session that speaks first know of each other before anything is replicated: found out step by step, and elsewhere.
+/// Finds out, step by step and off the session, what the two sides of an active session know of each other before replication starts.
 private struct SessionOpening: Sendable {
     let active: ActiveConfiguration
     let database: Database
-    /// Has the peer asked; answered with nil where the connection ended first.
+    /// Asks the peer; answered with nil if the connection ended first.
     let ask: @Sendable (Opening) -> Void
 
-    /// One collection's checkpoint as both sides know it.
+    /// One collection's checkpoint as known to both sides.
     struct Start: Sendable {
         let wanted: CollectionReplication
         let collection: Collection
-        /// What both sides know the checkpoint by.
+        /// The id of the checkpoint on both sides.
         let id: String
-        /// Nil where there is none here.
+        /// Nil if there is none here.
         var own: [UInt8]?
         var peer: PeerCheckpoint
-        /// The last sequence of the collection.
+        /// The newest sequence of the collection.
         var newest: SequenceNumber
     }
 
     struct Found: Sendable {
         var starts: [Start]
         var remote: RemoteID
-        /// It was replicated with before.
+        /// We have replicated with it before.
         var isKnown: Bool
     }
 
-    /// - Returns: nil where the connection ended first.
+    /// - Returns: nil if the connection ended first.
     func find() async throws -> Found? {
         let configuration = active.replicator
         let chosen = try configuration.collections.map { wanted in
@@ -66,7 +66,7 @@ private struct SessionOpening: Sendable {
         }
     }
 
-    /// The peer's checkpoints; nil when the connection ended first.
+    /// The peer's checkpoints; nil if the connection ended first.
     private func hear(_ ids: [String], _ names: [CollectionName]) async throws -> [PeerCheckpoint]? {
         let answer = await withCheckedContinuation { (done: Opening.Continuation) in
             ask(Opening(checkpointIDs: ids, collections: names, done: done, namesNone: active.startsLegacy))
@@ -158,7 +158,7 @@ struct SessionOpener {
             session.logger.notice(
                 "the checkpoint of \(link.collection.name) was made with another login, which may see other documents: everything is compared anew")
         }
-        // How far another login came says nothing of what this one has not seen, and that the peer has no such checkpoint is no loss.
+        // How far another login got says nothing about what this one has not seen, and a peer without such a checkpoint has lost nothing.
         let agreed = session.dialect.agree(own: isOfAnother ? nil : start.own, start.peer)
         session.logger.debug(
             "checkpoint of \(link.collection.name) read: \(CheckpointBody(local: agreed.local, remote: agreed.remote).words)",
@@ -171,7 +171,7 @@ struct SessionOpener {
         let compared = start.own.map { CheckpointBody.comparedThrough($0) } ?? 0
         let isUnderWay = agreed.local < compared
         link.source.trustsBehind = !agreed.trustsKnownRevisions ? start.newest : isUnderWay ? compared : 0
-        // Where neither side has a checkpoint, nothing says that the peer lost one: the notes are of a replicator with other settings.
+        // If neither side has a checkpoint, nothing indicates that the peer lost one: the notes come from a replicator with other settings.
         let isNew = session.couch == nil && start.own == nil && start.peer.body == nil
         link.marks.areBelieved = agreed.trustsKnownRevisions && !isUnderWay || !isKnown || isNew
         if !link.marks.areBelieved, configuration.type.pushes { link.comparesThrough = link.source.trustsBehind }
@@ -180,7 +180,7 @@ struct SessionOpener {
             link.pulledFrom = since
             link.pull.subscribe(since: since)
             session.touch(link)
-            // Left over from an earlier run: the local revision is readable, the decision is still due.
+            // Left over from an earlier run: the local revision is readable, and the decision is still due.
             session.tell(link, pull: .started)
             session.removals.reviewOrphans(link)
             watchPullPolicies(link)
@@ -198,7 +198,7 @@ struct SessionOpener {
 
     // MARK: - Feeds
 
-    /// Starts a push and what tells it of news.
+    /// Starts a push and the observation of changes for it.
     func startPush(_ link: CollectionLink, _ style: PushStyle, from position: FeedPosition, isContinuous: Bool, pulls: Bool = false) {
         let settings = PushSettings(
             collection: link.collection.name, style: style, isContinuous: isContinuous, hasFilter: link.pushFilter != nil, pulls: pulls,
@@ -225,7 +225,7 @@ struct SessionOpener {
         session.tell(link, push: .decided([]))
     }
 
-    /// A pull filter or resolver that changed is asked again about what its old version kept back.
+    /// When a pull filter or resolver changes, it is asked again about what its old version kept back.
     private func watchPullPolicies(_ link: CollectionLink) {
         for changes in link.pullFilter?.allVersionChanges() ?? [] {
             watch(changes, link) {

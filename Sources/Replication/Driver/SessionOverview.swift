@@ -1,14 +1,14 @@
 import DocumentStore
 import Interfaces
 
-/// Where a session stands: what its turns changed of its collections, and whether anything is left to do.
+/// The overall state of a session: what its turns changed in its collections, and whether there is anything left to do.
 final class SessionOverview {
     private unowned let session: SessionDriver
-    /// Links that something happened to since the session last looked.
+    /// Links to which something has happened since the session last looked.
     private var touched: [CollectionLink] = []
     private var busyLinks = 0
     private var incompletePulls = 0
-    /// Links whose peer was asked for something that it has not sent.
+    /// Number of links whose peer owes something that it was asked for.
     private(set) var owingPulls = 0
     private var activity = ActivityLevel.busy
 
@@ -20,7 +20,7 @@ final class SessionOverview {
         touched.append(link)
     }
 
-    /// Looks at what the turn changed: counts, back-pressure, whether all is pulled, whether there is anything left to do.
+    /// Reviews what the turn changed: counts, back-pressure, whether everything is pulled, whether there is anything left to do.
     func review() {
         while !touched.isEmpty, !session.hasEnded {
             takeStock()

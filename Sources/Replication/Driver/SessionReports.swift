@@ -2,7 +2,7 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// What a session tells its owner of documents, and what it leaves behind.
+/// What a session reports to its owner about documents, and what it leaves behind.
 final class SessionReports {
     private unowned let session: SessionDriver
     private var documentEvents: [DocumentEvent] = []
@@ -10,7 +10,7 @@ final class SessionReports {
 
     init(_ session: SessionDriver) { self.session = session }
 
-    /// Acknowledgements that are not noted yet only save a question next time: try, then say that it is over.
+    /// Acknowledgements not recorded yet only save a question next time: try to record them, then report the end.
     func noteLast(_ end: SessionEnd) {
         let marks = session.links.compactMap { link -> (RemoteID, Collection, AcknowledgedVersions.Batch)? in
             guard let remote = link.remote, let batch = link.push?.takeUnnoted() else { return nil }
@@ -25,7 +25,7 @@ final class SessionReports {
         }
     }
 
-    /// Says what the peer does not let us do, where that changed.
+    /// Reports what the peer does not let us do, if that changed.
     func reportRefusals() {
         guard !session.isPassive else { return }
         var now = PeerRefusals()
@@ -41,7 +41,7 @@ final class SessionReports {
         session.observer.refusals(now)
     }
 
-    /// Says that the peer is not where it was: nobody else tells an operator that it was restored from a backup.
+    /// Reports that the peer is in an older state: nothing else tells an operator that it was restored from a backup.
     func report(_ loss: CheckpointBody.PeerLoss, of link: CollectionLink, after sequence: UInt64) {
         let what =
             switch loss {

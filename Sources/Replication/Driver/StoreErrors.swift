@@ -2,7 +2,7 @@ import DocumentStore
 import Interfaces
 
 extension ReplicationError {
-    /// An error of the store, in the terms of a replicator: what passes is tried again, a broken database is the same on the next connection.
+    /// An error of the store in a replicator's terms: a temporary one is retried; a broken database will be just as broken on the next connection.
     init(store error: any Error) {
         self.init(domain: .store, code: 500, message: "\(error)")
         guard let error = error as? StoreError, error.maySoonBeOver else { return }
@@ -12,25 +12,26 @@ extension ReplicationError {
 }
 
 extension ReplicationError {
-    /// The store refuses one document, in the terms in which a peer is told of it.
+    /// The store's refusal of one document, as reported to a peer.
     init(refusing error: StoreError) { self.init(domain: .http, code: error.replicationStatus, message: error.peerMessage) }
 
     /// There is no room for it on this side.
     package var isNoRoom: Bool { domain == .store && code == 507 }
 
-    /// What a peer is told of a revision of its that is not taken. It keeps what there is no room for, and tries again.
+    /// What a peer is told about its revision that is not accepted. If there is no room for it, the peer keeps it and retries.
     var replyToPeer: MessageError {
         if isNoRoom { return MessageError(code: 503, message: "there is no room for the document now") }
         if domain == .store { return .notNow("the document cannot be taken now") }
         return MessageError(code: domain == .http ? code : 400, message: message)
     }
 
-    /// What a peer is told where its connection ends for it. What the store says names files, and is for those only who look after this side.
+    /// What a peer is told if its connection ends because of this error. The store's messages name files, and are only for the operators of this
+    /// side.
     var reasonForPeer: String { domain == .store ? MessageError.busy.message : message }
 }
 
 extension ReplicationError {
-    /// A document cannot go because a blob of it is gone or damaged here; nil for any other error.
+    /// A document cannot be sent because one of its blobs is missing or damaged here; nil for any other error.
     init?(ownBlob error: any Error) {
         switch error as? StoreError {
         case .blobMissing(let digest)?: self.init(domain: .store, code: 410, message: "the blob \(digest) of the document is not here any more")
@@ -39,12 +40,12 @@ extension ReplicationError {
         }
     }
 
-    /// A blob of the document is gone or damaged here: no matter of the peer's.
+    /// One of the document's blobs is missing or damaged here, which is not the peer's concern.
     package var isOfOwnBlob: Bool { domain == .store && code == 410 }
 }
 
 extension StoreError {
-    /// The machine could not do it for now: no room, no descriptors, a disk that failed or is not mounted, a lock that another program holds.
+    /// A temporary failure of the machine: no space, no file descriptors, a disk that failed or is not mounted, a lock held by another program.
     fileprivate var maySoonBeOver: Bool {
         switch self {
         case .diskFull, .inputOutput, .folder, .fileGone, .tooManyOpenBlobs: true
@@ -58,7 +59,7 @@ extension StoreError {
 }
 
 extension StoreError {
-    /// The error says something of one document, not of the store.
+    /// Whether the error concerns one document rather than the whole store.
     var concernsOneDocument: Bool {
         switch self {
         case .conflict, .conflictMoved, .notFound, .bodyTooLarge, .localBodyTooLarge, .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches,
@@ -68,7 +69,7 @@ extension StoreError {
         }
     }
 
-    /// What a peer is told, in words: nothing of the document that is stored here, which it may not have, and nothing of files.
+    /// The message for a peer: nothing about the stored document, which it may not be allowed to see, and nothing about files.
     var peerMessage: String {
         switch self {
         case .conflict, .conflictMoved: "the document has another revision here"
@@ -79,7 +80,7 @@ extension StoreError {
         }
     }
 
-    /// What a peer is told, in HTTP's numbers.
+    /// The HTTP status for a peer.
     fileprivate var replicationStatus: Int {
         switch self {
         case .conflict, .conflictMoved: 409

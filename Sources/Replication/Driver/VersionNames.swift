@@ -1,37 +1,37 @@
 import Documents
 import DocumentStore
 
-// What the engine does not look into: how versions are called, and what their names say.
+// What the engine treats as opaque: how versions are named, and what their names say.
 
 extension Version {
-    /// It is named by an id of revision trees, and not by a version.
+    /// Whether it is named by a revision-tree id rather than a version.
     var isOfTree: Bool { kind == .tree }
 }
 
 extension OutgoingDocument {
-    /// Everything by the names of a peer that has version vectors.
+    /// Translates all names to those used by a peer with version vectors.
     mutating func takeNames(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) {
         self.vector = tree.vectorHistory(of: self.version, self.history, naming, historyLimit)
         if let end = self.peersEnd {
-            // The vector may say that its branch is over. It does not where both ended by themselves.
+            // The vector may already imply that the branch is over. It does not if both branches ended independently.
             let isSaid = self.vector?.vector.knows(tree.vector(of: end.version)?.current ?? VectorVersion(standingFor: end.version)) == true
             self.peersEnd = isSaid ? nil : end.named(tree, naming, historyLimit)
         }
-        // Versions may have come for ancestors of a revision that has only an id: the history of an id is read as ids.
+        // Versions may have been assigned to ancestors of a revision that only has an id: the history of an id is read as ids.
         let names = self.vector == nil ? .trees : naming
         self.version = tree.name(of: self.version, names)
         self.history = self.history.map { tree.name(of: $0, names) }
         self.peerVersion = self.peerVersion.map { tree.name(of: $0, names) }
     }
 
-    /// Whether the other revision is an ancestor, be it one that its history leaves out.
+    /// Whether the other revision may be an ancestor, even one that its history leaves out.
     func mayDescend(from other: Version) -> Bool {
         self.history.contains(other) || (self.history.last ?? self.version).generation > other.generation
     }
 }
 
 extension BranchEnd {
-    /// By the names of a peer that has version vectors.
+    /// The same with the names used by a peer with version vectors.
     func named(_ tree: RevisionTree, _ naming: RevisionNaming, _ historyLimit: Int) -> BranchEnd {
         let vector = tree.vectorHistory(of: version, history, naming, historyLimit)
         let names = vector == nil ? .trees : naming
@@ -40,9 +40,9 @@ extension BranchEnd {
 }
 
 extension RevisionTree {
-    /// What a peer that has version vectors is told of the versions behind a revision; nil for one that it knows by its id.
+    /// What a peer with version vectors is told of the versions behind a revision; nil for one that it knows by its id.
     ///
-    /// - Parameter history: its ancestors, as they go to the peer.
+    /// - Parameter history: its ancestors, as sent to the peer.
     fileprivate func vectorHistory(of revision: Version, _ history: [Version], _ naming: RevisionNaming, _ limit: Int) -> VectorHistory? {
         let own = vector(of: revision)
         guard var vector = own ?? (naming == .versionsOnly ? VersionVector(VectorVersion(standingFor: revision)) : nil) else { return nil }
@@ -55,15 +55,15 @@ extension RevisionTree {
         return named
     }
 
-    /// What lives is read in place of the tombstones beside it, as where somebody made a document anew who never had the one that was deleted. A peer that
-    /// has such a tombstone takes for newer what knows of it, and by its own rule keeps it against anything else.
+    /// A live revision replaces the tombstones beside it, for example if somebody who never had the deleted document created it again. A peer with
+    /// such a tombstone considers a revision newer if its vector covers the tombstone, and otherwise keeps the tombstone, by its own rule.
     private func tombstones(beside version: VectorVersion) -> [VectorVersion] {
         var versions: [VectorVersion] = []
         for leaf in leaves where leaf.isDeleted {
             let vector = comparableVector(of: leaf.revision)
             versions += [vector.current] + vector.others
         }
-        // Of what stands for revisions of trees none knows of another.
+        // Versions that stand for tree revisions do not cover one another.
         return versions.filter { $0.source != .revisionTree || version.source != .revisionTree }
     }
 }

@@ -2,13 +2,13 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Blobs: what the machine asks for is done on the store's blob workers, piece by piece.
+/// Carries out the blob machine's actions on the store's blob workers, piece by piece.
 final class BlobDriver {
     private unowned let session: SessionDriver
     var machine: BlobMachine
     var files: BlobFiles
     private var brought = BroughtBlobs()
-    /// What the names of blobs take that revisions on their way have.
+    /// Memory held by the blob names of revisions on their way, in bytes.
     var namedBytes: Int { brought.bytes }
 
     init(_ session: SessionDriver) {
@@ -65,7 +65,7 @@ final class BlobDriver {
                 session.blobs.settleUnnamed(transfer.digest)
                 session.tell(blobs: .installed(transfer))
             } failed: { session, error in
-                // Perhaps it is the beginning that was wrong, for which this peer's document must not be given up.
+                // The data from the earlier connection may be the wrong part; this peer's document must not be given up for that.
                 if written.offset > 0, case StoreError.blobDigestMismatch? = error as? StoreError { return session.tell(blobs: .joinedWrongly(transfer)) }
                 session.blobs.failTransfer(transfer, error)
             }
@@ -100,14 +100,14 @@ final class BlobDriver {
         } failed: { if $0.blobs.files.written[transfer] != nil { $0.blobs.failTransfer(transfer, $1) } }
     }
 
-    /// What comes goes into another file; what came before the blob's first byte is none of it.
+    /// The data goes into a new file, because the blob is sent from its first byte.
     private func startOver(_ transfer: BlobTransfer) {
-        // Nothing is written meanwhile.
+        // Nothing may be written in the meantime.
         files.written[transfer]?.isWriting = true
         if let ticket = files.written[transfer]?.ticket { session.counters.blobs.rewind(ticket) }
         let (before, length) = (files.written[transfer]?.writer, machine.size(of: transfer))
         work { blobs in
-            // Its room is needed.
+            // Free its space first.
             before?.cancel()
             return try blobs.writer(length: length)
         } then: { session, writer in
@@ -119,17 +119,17 @@ final class BlobDriver {
         } failed: { if $0.blobs.files.written[transfer] != nil { $0.blobs.failTransfer(transfer, $1) } }
     }
 
-    /// The connection is over: what has come of blobs waits for the next one.
+    /// The connection has ended: partly received blobs are kept for the next one.
     func end() {
         if let owner = session.role.blobOwner {
             for (transfer, written) in files.written.sorted(by: { $0.key.number < $1.key.number }) {
-                // Not with what waits to be written: that is given up.
+                // Without the bytes that are still queued: those are dropped.
                 let writer = written.writer
                 session.database.blobs.perform({ $0.keepUnfinished(writer, transfer.digest, of: owner) }, completion: { _ in })
             }
         }
         files.end()
-        // The next connection goes on with what is whole, too.
+        // The next connection can use the complete ones, too.
         brought.arrived.close()
         session.database.blobs.leave(brought.arrived)
     }
@@ -141,7 +141,7 @@ final class BlobDriver {
         case .blobTooLarge?: failure = ReplicationError(domain: .http, code: 413, message: "\(error)")
         case .diskFull?: failure = ReplicationError(store: error)
         default:
-            // The disk, or the number of open files: that passes, and must not cost the peer its edit.
+            // A disk error or too many open files: temporary, and must not cost the peer its edit.
             var passing = ReplicationError(store: error)
             (passing.code, passing.isTransient) = (503, true)
             failure = passing
@@ -149,10 +149,10 @@ final class BlobDriver {
         session.tell(blobs: .failed(transfer, failure))
     }
 
-    // MARK: - Needing
+    // MARK: - Needed blobs
 
-    /// The blobs of a revision that came. Those that the peer may have anyway it need not show: what it showed before, and what the
-    /// document's current revision names, if the peer may have that.
+    /// Requests the blobs of a received revision. The peer need not show blobs that it may have in any case: those it showed before, and those of the
+    /// document's current revision if the peer may see that.
     func need(_ fetch: FetchID, _ revision: CheckedRevision, _ link: CollectionLink) {
         let (waiter, id, blobs) = (BlobWaiter(slot: link.slot, fetch: fetch), revision.id, revision.ownBlobs)
         let limit = session.limits.knownBlobBytes
@@ -168,7 +168,7 @@ final class BlobDriver {
             } then: { session, result in
                 switch result {
                 case .success(let known): session.tell(blobs: .needed(waiter, id, blobs, known: .some(known)))
-                // What the document had cannot be read, and what comes may repair it: the peer shows all of it.
+                // The stored document cannot be read, and the new revision may repair it: the peer has to show all blobs.
                 case .failure(let error as StoreError) where error.concernsOneDocument:
                     session.tell(blobs: .needed(waiter, id, blobs, known: .some([])))
                 case .failure(let error): session.fail(error)
@@ -177,18 +177,18 @@ final class BlobDriver {
         } failed: { $0.fail($1) }
     }
 
-    /// Revisions that named blobs are through.
+    /// Revisions that name blobs are finished.
     ///
     /// - Parameters:
-    ///   - refused: what they brought goes, unless something stored names it.
-    ///   - staying: stored, or to come again before long: their blobs stay, be it for their grace time.
+    ///   - refused: blobs that these brought are deleted, unless something stored names them.
+    ///   - staying: stored, or expected again soon: their blobs are kept, at least for the grace period.
     func release(_ refused: [FetchID], staying: [FetchID], _ link: CollectionLink) {
         func waiters(_ fetches: [FetchID]) -> [BlobWaiter] { fetches.map { BlobWaiter(slot: link.slot, fetch: $0) } }
         if let arrived = brought.end(waiters(staying)) { session.database.blobs.leave(arrived) }
         if let arrived = brought.end(waiters(refused)) { settle(arrived) }
     }
 
-    /// A blob that came, or was found, when the revision that wanted it was through: another one of its blobs was not to be had.
+    /// Handles a blob that arrived, or was found, after the revision that needed it had ended because another of its blobs could not be obtained.
     private func settleUnnamed(_ digest: BlobDigest) {
         if !brought.isNamed(digest), let arrived = brought.arrived.take([digest]) { settle(arrived) }
     }
@@ -198,9 +198,9 @@ final class BlobDriver {
         session.ask { await database.settle(arrived) } then: { _, _ in }
     }
 
-    // MARK: - Elsewhere
+    // MARK: - Work on the blob workers
 
-    /// Works with files, and goes on here.
+    /// Runs `body` with the blob files, and continues on the session.
     func work<T: Sendable>(
         _ body: @escaping @Sendable (BlobStore) throws -> T, then: @escaping @Sendable (SessionDriver, T) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void

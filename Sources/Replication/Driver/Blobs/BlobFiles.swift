@@ -3,38 +3,38 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// The open files of a connection's blobs, and what the peer may ask for at any time. Confined to its session.
+/// The open blob files of a connection, and what the peer may request at any time. Confined to its session.
 struct BlobFiles {
-    /// A blob on its way in. Pieces are written one after the other: the blob workers keep no order among jobs.
+    /// An incoming blob. Its pieces are written one at a time: the blob workers do not keep jobs in order.
     struct Written {
         var writer: BlobWriter
-        /// What an earlier connection has left of it.
+        /// Bytes of it left by an earlier connection.
         var offset: UInt64
         var ticket: BlobProgress.Ticket?
         var waiting: [ByteBuffer] = []
         var isWriting = false
     }
 
-    /// A blob on its way out.
+    /// An outgoing blob.
     struct Served {
         let reader: BlobReader
         let ticket: BlobProgress.Ticket
         var offset: UInt64 = 0
     }
 
-    /// What there is of a blob that a peer asks for.
+    /// The state of a blob that a peer requested.
     enum Opened: Sendable {
         case reader(BlobReader)
-        /// It has to be read through first.
+        /// It has to be verified by reading all of it first.
         case check(BlobCheck)
     }
 
     var written: [BlobTransfer: Written] = [:]
     var served: [AnswerHandle: Served] = [:]
-    /// What the peer was given to prove a blob with.
+    /// The nonces given to the peer for its proofs.
     var nonces: [BlobTransfer: [UInt8]] = [:]
     var lent = LentBlobs()
-    /// What the peer had us prove.
+    /// Proofs that the peer requested from us.
     var proofs: BlobProofs
 
     init(_ limits: ReplicationLimits) { proofs = BlobProofs(limits) }

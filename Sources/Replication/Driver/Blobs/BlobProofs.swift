@@ -3,7 +3,7 @@ import Documents
 import DocumentStore
 import Synchronization
 
-/// Proofs that a connection was given.
+/// Proofs that were given on a connection.
 struct BlobProofs {
     struct Question: Hashable {
         var digest: BlobDigest
@@ -23,9 +23,9 @@ struct BlobProofs {
     }
 }
 
-/// The proof that somebody holds a blob, in the making: the digest of the nonce's length, the nonce and the blob.
+/// An unfinished proof of possession of a blob: the digest over the nonce's length, the nonce and the blob.
 ///
-/// Unchecked: `hasher` and `offset` are touched only while `lock` is held. (A hasher is not Sendable, so it cannot lie inside the Mutex.)
+/// Unchecked: `hasher` and `offset` are accessed only while `lock` is held. (A hasher is not Sendable, so it cannot be stored in the Mutex.)
 final class ProofInTheMaking: @unchecked Sendable {
     private let reader: BlobReader
     private let digest: BlobDigest
@@ -41,7 +41,7 @@ final class ProofInTheMaking: @unchecked Sendable {
         hasher.update([UInt8(nonce.count)] + nonce)
     }
 
-    /// Reads the next piece. Gives the proof with the last one.
+    /// Reads the next piece. Returns the proof after the last one.
     func advance(bytes count: Int) throws(StoreError) -> BlobDigest? {
         let result: Result<BlobDigest?, StoreError> = lock.withLock { _ in
             Result { () throws(StoreError) in

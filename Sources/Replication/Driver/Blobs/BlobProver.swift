@@ -1,11 +1,11 @@
 import Documents
 import DocumentStore
 
-/// Proves to a peer that a blob is here, and makes the proof that a peer's is compared with.
+/// Proves to a peer that a blob is here, and computes the proof that a peer's is compared with.
 struct BlobProver {
     let session: SessionDriver
 
-    /// Answers a peer that may have the blob.
+    /// Answers a peer that is allowed to have the blob.
     func prove(_ request: BlobRequest, nonce: [UInt8], refuse: @escaping @Sendable (SessionDriver, any Error) -> Void) {
         let (handle, digest) = (request.handle, request.digest)
         let question = BlobProofs.Question(digest: digest, nonce: nonce)
@@ -26,7 +26,7 @@ struct BlobProver {
         } failed: { refuse($0, $1) }
     }
 
-    /// Who pays for proofs: connections of one peer pay together.
+    /// The account charged for proofs: all connections of one peer share it.
     private var proofAccount: (ProofAccounts, String) {
         switch session.role {
         case .active(let active): (active.replicator.proofs, active.replicator.target)
@@ -39,8 +39,8 @@ struct BlobProver {
         session.tell(blobs: .served(handle))
     }
 
-    /// Makes a proof piece by piece, each a job of its own: other connections' blobs get on in between, and the end of this connection, or of
-    /// the database, is the end of it.
+    /// Computes a proof piece by piece, each piece a separate job, so that other connections' blobs make progress in between. It is abandoned when
+    /// this connection or the database ends.
     func advance(
         _ making: ProofInTheMaking, then: @escaping @Sendable (SessionDriver, BlobDigest) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void

@@ -4,17 +4,17 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// Gives blobs to a peer that may have them.
+/// Serves blobs to a peer that is allowed to have them.
 struct BlobServing {
     let session: SessionDriver
 
-    /// Gives a blob, or the proof that it is here, to a peer that may have it:
-    /// - one of a revision that is on its way to the peer, see ``LentBlobs``;
-    /// - on a listener, also one that the current revision of the document names for which the peer asks, if that may go to it now. So a
-    ///   replicator that had to put a revision aside gets its blobs later, on another connection.
+    /// Sends a blob, or the proof that it is here, to a peer that is allowed to have it:
+    /// - a blob of a revision that is in flight to the peer, see ``LentBlobs``;
+    /// - on a listener, also a blob named by the current revision of the document for which the peer asks, if the peer may see that revision now. So
+    ///   a replicator that had to defer a revision gets its blobs later, on another connection.
     ///
-    /// Anything else is refused alike, whether it is here or not. A remote that we replicate with gets the first only: what it makes us
-    /// store, by a name for a blob that we hold, must not bring it that blob.
+    /// Anything else is refused in the same way, whether it is here or not. A remote that we replicate with gets only the first kind: a revision that
+    /// it makes us store, naming a blob that we hold, must not give it that blob.
     func serve(_ request: BlobRequest) {
         if session.blobs.files.lent.contains(request.digest) { return give(request) }
         guard session.isPassive, let document = request.document else { return refuse(request) }
@@ -44,8 +44,8 @@ struct BlobServing {
         }
         let piece = session.limits.proofPieceBytes
         session.blobs.work { blobs -> BlobFiles.Opened in
-            // The rest is not compared with the digest here: the peer does that with all of it, and asks for the whole where it is another. To
-            // read through what it has already would cost the most where connections break most often.
+            // The rest of a blob is not verified against the digest here: the peer verifies the whole, and requests all of it on a mismatch. Reading
+            // again what the peer already has would cost the most where connections break most often.
             if request.offset > 0, request.offset <= blobs.size(digest) ?? 0 { return .reader(try blobs.reader(digest)) }
             if let check = try blobs.beginCheck(digest, pieceBytes: piece) { return .check(check) }
             return .reader(try blobs.reader(digest))
@@ -57,8 +57,8 @@ struct BlobServing {
         } failed: { $0.serving.refuse(handle, digest, $1) }
     }
 
-    /// Reads a blob through before its first byte goes out, piece by piece: where it is damaged the peer is told so, which a reply that has begun
-    /// cannot do.
+    /// Verifies a blob, piece by piece, before its first byte is sent: if it is damaged, the peer can still be told, which is impossible once a reply
+    /// has begun.
     private func readThrough(_ check: BlobCheck, _ request: BlobRequest) {
         let (digest, piece) = (request.digest, session.limits.proofPieceBytes)
         session.blobs.work { blobs -> BlobReader? in try blobs.advance(check, bytes: piece) ? blobs.reader(digest) : nil } then: { session, reader in
@@ -68,7 +68,7 @@ struct BlobServing {
 
     private func send(_ reader: BlobReader, _ request: BlobRequest) {
         let (handle, digest) = (request.handle, request.digest)
-        // Who asks for more than there is has something else.
+        // A peer that asks for an offset beyond the end has something else.
         let offset = request.offset <= reader.size ? request.offset : 0
         guard session.dialect.beginBlob(handle, compresses: request.compresses, offset: offset) else { return session.tell(blobs: .served(handle)) }
         session.blobs.files.lent.given(digest)
@@ -82,7 +82,8 @@ struct BlobServing {
         if let fault = ReplicationError(ownBlob: error) { session.blobs.files.lent.note(digest, fault) }
         switch error as? StoreError {
         case .blobMissing?: session.dialect.refuse(handle, MessageError(code: 404, message: "no such blob: \(digest)"))
-        // As of one that is not here: the document waits at the peer, and nothing else does. Here the store has said it, with the file.
+        // Refused like a missing blob: the document waits at the peer, and nothing else does. Locally, the store has already logged the error, naming
+        // the file.
         case let altered? where altered.isOfAlteredBlob: session.dialect.refuse(handle, MessageError(code: 404, message: altered.peerMessage))
         default:
             session.log(error)
@@ -91,7 +92,7 @@ struct BlobServing {
         session.tell(blobs: .served(handle))
     }
 
-    /// The next piece of a blob that is being sent.
+    /// Supplies the next piece of a blob that is being sent.
     func supply(_ handle: AnswerHandle) {
         guard let served = session.blobs.files.served[handle] else { return }
         let (reader, offset) = (served.reader, served.offset)
@@ -109,8 +110,8 @@ struct BlobServing {
                 session.blobs.files.served[handle]?.offset = end
             }
         } failed: { session, error in
-            // A reply cannot be taken back; a short one would be final to the peer. It comes again after this, and a blob that was damaged since
-            // it was read through is refused then. What is wrong, with the file's path, is not for the peer.
+            // A reply cannot be taken back, and the peer would treat a truncated one as final. With this code it asks again, and a blob damaged since
+            // it was verified is then refused. The actual error contains the file's path and is not sent to the peer.
             session.log(error)
             session.fail(ReplicationError(domain: .websocket, code: 4001, message: "a blob that was on its way cannot be read any more; come back later"))
         }

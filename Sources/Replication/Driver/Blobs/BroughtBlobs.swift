@@ -1,12 +1,12 @@
 import Documents
 import DocumentStore
 
-/// What a connection has brought of blobs, for as long as revisions that name them are on their way into the store. A blob goes with the last of
-/// them if that is refused, unless something stored names it or others have to do with it.
+/// Blobs that arrived on a connection, for as long as revisions that name them are on their way into the store. When the last of these is refused,
+/// the blob is deleted, unless something stored names it or other connections use it.
 struct BroughtBlobs {
     let arrived = ArrivedBlobs()
     private var named: [BlobWaiter: [BlobDigest]] = [:]
-    /// How many revisions on their way name a blob.
+    /// How many revisions on their way name each blob.
     private var revisions: [BlobDigest: Int] = [:]
     private var count = 0
 
@@ -14,7 +14,7 @@ struct BroughtBlobs {
 
     func isNamed(_ digest: BlobDigest) -> Bool { revisions[digest] != nil }
 
-    /// A revision is about to have its blobs looked for.
+    /// The blobs of a revision are about to be looked up.
     mutating func name(_ blobs: [BlobReference], _ waiter: BlobWaiter) {
         let digests = Array(Set(blobs.map(\.digest)))
         guard named.updateValue(digests, forKey: waiter) == nil else { return }
@@ -22,9 +22,9 @@ struct BroughtBlobs {
         for digest in digests { revisions[digest, default: 0] += 1 }
     }
 
-    /// Revisions are through.
+    /// Revisions are finished.
     ///
-    /// - Returns: what this connection has brought for them, and no other revision on its way names; nil: nothing.
+    /// - Returns: blobs that arrived on this connection for them and that no other revision on its way names; nil if there are none.
     mutating func end(_ waiters: [BlobWaiter]) -> ArrivedBlobs? {
         var over: [BlobDigest] = []
         for waiter in waiters {

@@ -1,15 +1,15 @@
 import Documents
 import Interfaces
 
-/// The blobs of revisions that are on their way to the peer: sent, and not answered. It may ask for these, whoever it is; that
-/// is when every peer asks, since it answers a revision only when it has the blobs, and Sync Gateway gives no others.
+/// The blobs of revisions in flight to the peer: sent, and not answered. The peer may request these whoever it is. That is when every peer requests
+/// them, since it answers a revision only once it has the blobs; Sync Gateway serves no others.
 ///
-/// What the peer may have was decided when the revision was sent, and its bytes are on their way too. It holds no more than the
-/// revisions in flight do, whose number and bytes are bounded.
+/// Access was decided when the revision was sent, and the revision's body is in flight as well. The table is bounded by the revisions in flight,
+/// whose number and size are bounded.
 struct LentBlobs {
     private var byTrip: [RevisionTrip: [BlobDigest]] = [:]
     private var trips: [BlobDigest: Int] = [:]
-    /// What is wrong here with those that the peer asked for and did not get.
+    /// Errors here for the blobs that the peer requested and did not get.
     private var faults: [BlobDigest: ReplicationError] = [:]
 
     mutating func lend(_ blobs: [BlobDigest], _ trip: RevisionTrip) {
@@ -19,7 +19,7 @@ struct LentBlobs {
         for digest in blobs { trips[digest, default: 0] += 1 }
     }
 
-    /// The peer has answered.
+    /// The peer has answered the revision.
     mutating func takeBack(_ trip: RevisionTrip) {
         guard !byTrip.isEmpty, let blobs = byTrip.removeValue(forKey: trip) else { return }
         for digest in blobs {
@@ -29,7 +29,7 @@ struct LentBlobs {
         }
     }
 
-    /// A push is over: what the peer still wants of it, it asks for by the document.
+    /// A push has ended: blobs that the peer still wants from it have to be requested for the document.
     mutating func takeBack(slot: Int) {
         for trip in byTrip.keys where trip.slot == slot { takeBack(trip) }
     }
@@ -38,10 +38,10 @@ struct LentBlobs {
 
     mutating func note(_ digest: BlobDigest, _ fault: ReplicationError) { if contains(digest) { faults[digest] = fault } }
 
-    /// It is right now.
+    /// The blob is intact again.
     mutating func given(_ digest: BlobDigest) { if !faults.isEmpty { faults[digest] = nil } }
 
-    /// Why the peer could not have all blobs of a revision, where that is known to be our fault.
+    /// Why the peer could not get all blobs of a revision, if that is known to be our fault.
     func fault(_ trip: RevisionTrip) -> ReplicationError? {
         faults.isEmpty ? nil : byTrip[trip]?.lazy.compactMap { faults[$0] }.first
     }

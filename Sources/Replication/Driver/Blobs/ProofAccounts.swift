@@ -1,11 +1,10 @@
 import Documents
 import Synchronization
 
-/// What peers may still ask for of proofs that we hold a blob. One costs the peer twenty bytes and us the reading of the blob, so a
-/// peer that asks for the same blob again and again, each time with another nonce, gets so many bytes' worth and no more, over however many
-/// connections.
+/// How many more proofs of possession peers may request from us. A proof costs the peer twenty bytes and us reading the whole blob. A peer that
+/// requests proofs of the same blob over and over, each with another nonce, gets this many bytes' worth and no more, over however many connections.
 ///
-/// A peer goes by its user, or by the address that it has no name at.
+/// A peer is identified by its user, or by its address if it is anonymous.
 public final class ProofAccounts: Sendable {
     private struct Account {
         var credit: Double
@@ -18,9 +17,9 @@ public final class ProofAccounts: Sendable {
     }
 
     private struct State {
-        /// Of those that used some of their credit; one that is not here has all of it.
+        /// Accounts that have used some of their credit; all others have the full credit.
         var accounts: [String: Account] = [:]
-        /// Blobs that were proved to somebody once, the newer and the older half.
+        /// Blobs that were proved once to anybody, the newer and the older half.
         var newer: Set<First> = []
         var older: Set<First> = []
     }
@@ -38,11 +37,11 @@ public final class ProofAccounts: Sendable {
         mostFirsts = max(1, limits.firstProofs / 2)
     }
 
-    /// How many accounts are remembered.
+    /// Number of accounts remembered.
     var count: Int { state.withLock { $0.accounts.count } }
 
-    /// Whether a proof over so many bytes is made now. The first of each blob is: the peer could have the blob itself for that. One that
-    /// is larger than the whole credit is made when nothing of that is used, and paid for afterwards.
+    /// Whether a proof over this many bytes may be computed. The first one of each blob always may: the peer could get the blob itself at that cost.
+    /// A proof larger than the whole credit is computed if no credit is used, and is paid off afterwards.
     func allows(_ digest: BlobDigest, bytes: UInt64, to name: String, at now: UInt64) -> Bool {
         state.withLock { state in
             let first = First(account: name, digest: digest)
@@ -64,7 +63,7 @@ public final class ProofAccounts: Sendable {
         min(burst, account.credit + perSecond * Double(now - min(now, account.refilledAt)) / 1e9)
     }
 
-    /// Forgets those that have all their credit again, and a tenth at least: those that lack the least.
+    /// Forgets the accounts that have their full credit again, and at least a tenth of all: those that lack the least.
     private func makeRoom(_ state: inout State, _ now: UInt64) {
         state.accounts = state.accounts.filter { credit($0.value, now) < burst }
         let most = mostAccounts - max(1, mostAccounts / 10)

@@ -3,15 +3,14 @@ import DocumentStore
 import Environment
 import Interfaces
 
-/// A peer's questions about checkpoints and collections, which wait for their turn: each answer may be a megabyte for a few bytes of
-/// question.
+/// A peer's questions about checkpoints and collections, queued: an answer may be a megabyte for a question of a few bytes.
 struct PassiveRequests {
     enum Request: Sendable {
         case checkpoint(AnswerHandle?, id: String)
         case setCheckpoint(AnswerHandle?, id: String, body: [UInt8], expectedRevision: String?)
         case collections(AnswerHandle?, ids: [String], found: [Bool])
 
-        /// What it holds while it waits.
+        /// Memory it holds while it waits, in bytes.
         var bytes: Int {
             switch self {
             case .checkpoint(_, let id): HeldBytes.request + HeldBytes.text(id)
@@ -24,11 +23,11 @@ struct PassiveRequests {
     }
 
     private var waiting: [Request] = []
-    /// Of the one that is being served; nil: none.
+    /// Size of the request being served; nil if there is none.
     private var serving: Int?
-    /// What those that wait hold, and the one that is being served.
+    /// Memory held by the waiting requests and the one being served, in bytes.
     private(set) var bytes = 0
-    /// Taken for answers that the session has not counted yet.
+    /// Reserved for answers that the session's accounts do not include yet.
     private var rooms: [MemoryBudget.Reservation] = []
 
     var isEmpty: Bool { waiting.isEmpty && serving == nil }
@@ -39,7 +38,7 @@ struct PassiveRequests {
         bytes += request.bytes
     }
 
-    /// One at a time.
+    /// The next request; only one is served at a time.
     mutating func next() -> Request? {
         guard serving == nil, !waiting.isEmpty else { return nil }
         let request = waiting.removeFirst()
@@ -47,14 +46,14 @@ struct PassiveRequests {
         return request
     }
 
-    /// - Parameter room: what was taken for the answer: held until the answer is counted.
+    /// - Parameter room: the reservation for the answer, kept until the accounts include the answer.
     mutating func served(_ room: MemoryBudget.Reservation? = nil) {
         bytes -= serving ?? 0
         serving = nil
         if let room { rooms.append(room) }
     }
 
-    /// The answers are counted with what the session holds.
+    /// The accounts include the answers: returns their reservations.
     mutating func takeRooms() -> [MemoryBudget.Reservation] {
         guard !rooms.isEmpty else { return [] }
         defer { rooms = [] }

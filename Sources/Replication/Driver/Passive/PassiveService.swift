@@ -4,14 +4,14 @@ import Encodings
 import Environment
 import Interfaces
 
-/// What the listening side does for a peer beside push and pull: collections, subscriptions, and the peer's checkpoints, which are
-/// bytes in and bytes out.
+/// What the listening side does for a peer apart from push and pull: collections, subscriptions, and the peer's checkpoints, which are stored as
+/// opaque bytes.
 struct PassiveService {
     let session: SessionDriver
 
     // MARK: - Collections
 
-    /// A peer that begins without naming collections means the default one.
+    /// A peer that starts without naming collections means the default one.
     func openDefaultCollection() {
         guard let collection = session.database.collection(.default), mayUse(.default) else { return }
         session.dialect.serve(1, byName: false)
@@ -20,7 +20,7 @@ struct PassiveService {
 
     func openCollections(_ wanted: CollectionsRequest, _ handle: AnswerHandle?) {
         let found = wanted.items.map { item in item.name.flatMap { mayUse($0) ? session.database.collection($0) : nil } }
-        // One unknown collection and the peer stops; until then nothing of the others is served.
+        // A single unknown collection makes the peer stop; nothing of the others is served until then.
         if !found.contains(where: { $0 == nil }) {
             session.dialect.serve(found.count, byName: true)
             session.links = found.enumerated().compactMap { index, collection in collection.map { passiveLink(index, $0) } }
@@ -80,7 +80,7 @@ struct PassiveService {
         guard case .passive(let passive) = session.role else { return }
         var channels: [String]?
         if let filter = subscription.filter { channels = try selectedChannels(filter, subscription.channels) }
-        // A one-shot subscription may be followed by another, as in Couchbase Lite.
+        // A one-shot subscription may be followed by another, as Couchbase Lite does.
         if let running = link.push, running.settings.isContinuous {
             throw MessageError(code: 409, message: "this collection has a subscription already")
         }
@@ -89,7 +89,7 @@ struct PassiveService {
                 code: 503, message: "not answered: \(Plural.count(session.dialect.awaitedReplies, "revision")) of earlier subscriptions; revs_in_flight is \(session.limits.revisionsInFlight)")
         }
         let subscribed = subscription.documentIDs.map(HeldBytes.ids) ?? 0
-        // Unlike what is on its way, it stays for as long as the peer does.
+        // Unlike data in flight, it stays for as long as the peer is connected.
         guard subscribed == 0 || session.memory.hasRoom(for: subscribed) else {
             throw MessageError(code: 503, message: "no memory for \(subscription.documentIDs?.count ?? 0) docIDs within limits.memory (\(session.memory.limit)); come back later")
         }
@@ -146,7 +146,7 @@ struct PassiveService {
         session.blobs.files.lent.takeBack(slot: link.slot)
     }
 
-    /// Notes what the authenticator said of the peer's channels, once for a collection, before anything is asked about them.
+    /// Records the channels that the authenticator reported for the peer, once per collection, before anything is asked about them.
     private func noteAccess(
         _ link: CollectionLink, then: @escaping @Sendable (SessionDriver) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void
@@ -161,7 +161,7 @@ struct PassiveService {
         } failed: { failed($0, $1) }
     }
 
-    /// What the peer may have of a collection.
+    /// What the peer may see of a collection.
     func view(
         _ link: CollectionLink, then: @escaping @Sendable (SessionDriver, PeerView) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void
@@ -185,7 +185,7 @@ struct PassiveService {
         return channels
     }
 
-    /// What a peer of this generation is told of documents that it may no longer have.
+    /// How a peer of this protocol generation is told of documents that it may no longer have.
     private static func news(
         _ subprotocol: Subprotocol, wantsRevocations: Bool
     ) -> @Sendable (OutgoingDocument) -> OutgoingDocument? {
@@ -194,7 +194,7 @@ struct PassiveService {
             case (.visible, _): return document
             case (_, .generation3), (_, .generation4): return wantsRevocations ? document : nil
             case (.removed, .generation2):
-                // An ordinary row, whose revision then says that the document went.
+                // An ordinary row, whose revision then says that the document is gone.
                 var document = document
                 document.goesByBody = true
                 return document

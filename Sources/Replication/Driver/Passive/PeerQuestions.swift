@@ -3,7 +3,7 @@ import DocumentStore
 import Environment
 import Interfaces
 
-/// Room for an answer that is about to be read.
+/// A reservation for an answer that is about to be read.
 private struct AnswerRoom: Sendable {
     var bytes: Int
     var reservation: MemoryBudget.Reservation
@@ -14,24 +14,24 @@ private struct AnswerRoom: Sendable {
     }
 }
 
-/// What came of reading for an answer.
+/// The outcome of reading for an answer.
 private enum AnswerReading<T: Sendable>: Sendable {
     case read(T, AnswerRoom?)
-    /// So many bytes have to be free.
+    /// This many bytes have to be free first.
     case needs(Int)
 }
 
-/// A peer's questions, and the answers to them.
+/// A peer's questions and their answers.
 final class PeerQuestions {
     private unowned let session: SessionDriver
     private(set) var waiting = PassiveRequests()
 
     init(_ session: SessionDriver) { self.session = session }
 
-    /// Serves what waits, one by one, and no faster than the peer takes the answers.
+    /// Serves waiting requests one at a time, and no faster than the peer reads the answers.
     ///
-    /// A peer that may not push may store checkpoints all the same: a refusal would stop Couchbase Lite for good, and without a
-    /// checkpoint each visit would pull everything anew. What it can store is bounded, and its own.
+    /// Even a peer without push access may store checkpoints: a refusal would stop Couchbase Lite permanently, and without a checkpoint it would pull
+    /// everything again on each connection. What it can store is bounded, and belongs to it alone.
     func servePassiveRequests() {
         guard case .passive(let passive) = session.role, !waiting.isEmpty else { return }
         // While memory is short, a peer that has not read its replies gets no more of them.
@@ -62,7 +62,7 @@ final class PeerQuestions {
                 session.questions.served()
             }
         case .collections(let handle, let ids, let found):
-            // One name may be asked for a thousand times; what is too much is answered as "none", which costs the peer time only.
+            // A name may be asked for a thousand times; beyond the limit the answer is "none", which only costs the peer time.
             let limit = session.limits.owedReplyBytes
             readAnswer(for: request, handle, room, looks) { transaction in
                 var bytes = 0
@@ -84,17 +84,17 @@ final class PeerQuestions {
         }
     }
 
-    /// Answers of this size are read in any case: all that replicators store of their own accord is far smaller.
+    /// Answers up to this size are read in any case: everything that replicators store by themselves is far smaller.
     private static let smallAnswerBytes = 4 << 10
-    /// Between two looks at whether there is room, and how often that is done: answers that others have not read end or have to go meanwhile.
+    /// Interval of the checks for room, and how often they are repeated: in that time, peers with unread answers disconnect or are evicted.
     private static let answerPatienceMilliseconds = 100
     private static let answerLooks = 20
 
-    /// Reads for an answer. A thousand connections read theirs in the same moment, before any answer is counted: room for it is taken before it is
-    /// read, and kept until it is counted.
+    /// Reads for an answer. A thousand connections may do so at the same moment, before any answer is accounted for: so memory is reserved before the
+    /// answer is read, and kept until the accounts include it.
     ///
-    /// - Parameter room: what was waited for.
-    /// - Parameter size: bytes of what will be read.
+    /// - Parameter room: the reservation that the request waited for.
+    /// - Parameter size: number of bytes that will be read.
     private func readAnswer<T: Sendable>(
         for request: PassiveRequests.Request, _ handle: AnswerHandle?, _ room: AnswerRoom?, _ looks: Int,
         size measure: @escaping @Sendable (ReadTransaction) throws -> Int, body: @escaping @Sendable (ReadTransaction) throws -> T,
@@ -104,7 +104,8 @@ final class PeerQuestions {
         session.read { transaction -> AnswerReading<T> in
             let size = try measure(transaction)
             if size <= Self.smallAnswerBytes { return .read(try body(transaction), nil) }
-            // What was read, and the message that is made of it. One that could never have as much is read when it has all that work may have.
+            // For the data read and the message made from it. If that could never be reserved, it is read once everything that work may use is
+            // reserved.
             let needed = min(2 * size, memory.workLimit)
             var room = room
             if room.map({ $0.bytes < needed }) ?? true { room = AnswerRoom(needed, memory) }
@@ -120,7 +121,7 @@ final class PeerQuestions {
         } failed: { $0.questions.storeFailed(handle, $1) }
     }
 
-    /// Only this peer's requests wait meanwhile.
+    /// Only this peer's requests wait in the meantime.
     private func waitForRoom(_ bytes: Int, _ request: PassiveRequests.Request, _ handle: AnswerHandle?, looks: Int) {
         guard looks < Self.answerLooks else {
             let message = "no memory for an answer that takes \(bytes) bytes within limits.memory (\(session.memory.limit)); come back later"
@@ -141,8 +142,8 @@ final class PeerQuestions {
         served()
     }
 
-    /// Takes a request that waits for its turn. One that holds much is refused where there is no room: a peer may send many before it has read
-    /// the first answer, each of which came as a few bytes, and what is ours to do is nobody's debt.
+    /// Queues a request. One that needs much memory is refused if there is no room: a peer may send many requests before it has read the first
+    /// answer, each only a few bytes long, and memory for work of ours is not charged to any peer.
     func take(_ request: PassiveRequests.Request, _ handle: AnswerHandle?) {
         let bytes = waiting.bytes + request.bytes
         guard bytes <= Self.smallRequestBytes || session.memory.hasRoom(for: bytes) else {
@@ -152,15 +153,15 @@ final class PeerQuestions {
         waiting.append(request)
     }
 
-    /// What each connection may have waiting in any case: all that peers of this field ask at once.
+    /// What each connection may have waiting in any case: everything that known peers ask at once.
     private static let smallRequestBytes = 16 << 10
 
-    /// The answer to the one that was served is counted with what the session holds.
+    /// The answer is now included in what the session holds.
     ///
-    /// - Parameter room: what was taken for it.
+    /// - Parameter room: its reservation.
     private func served(_ room: MemoryBudget.Reservation? = nil) { waiting.served(room) }
 
-    /// What the answers that are counted by now were taken for is given back.
+    /// Releases the reservations of answers that the accounts include.
     func endRooms() { _ = waiting.takeRooms() }
 
     func end() { waiting = PassiveRequests() }

@@ -3,9 +3,9 @@ import DocumentStore
 import Encodings
 import Interfaces
 
-/// Documents that the peer no longer lets us have: purged here, when the replicator purges by itself. The pull filter may keep them;
-/// without its verdict a document stays, and so does an edit that the peer has not got: about one that is on its way there, its answer was waited for.
-/// What stays is listed as orphaned, until the peer lets us have it again.
+/// Documents to which the peer revoked our access: they are purged here if the replicator purges automatically. The pull filter may keep them;
+/// without its verdict a document stays, as does an edit that the peer has not received (if one was in flight, its answer has been awaited).
+/// Documents that stay are listed as orphaned until the peer grants access again.
 struct AccessRemovals {
     let session: SessionDriver
 
@@ -15,10 +15,10 @@ struct AccessRemovals {
             return session.tell(link, pull: .takenAway(removals.map { TakenAway(removal: $0, end: .kept) }))
         }
         let (slot, collection, filter) = (link.slot, link.collection, link.pullFilter)
-        // As in Couchbase Lite: a replicator of chosen documents purges none.
+        // As in Couchbase Lite, a replicator of chosen documents does not purge.
         let purges = active.replicator.autoPurge && link.pull.settings.documentIDs == nil
         let context = session.policyContext(collection.name, .pull)
-        // The store may not know yet what the peer acknowledged.
+        // The store may not have recorded yet what the peer acknowledged.
         let acknowledged = removals.map { link.push?.acknowledged.version(of: $0.id) }
         let pushes = active.replicator.type.pushes
         session.read { transaction in
@@ -53,14 +53,15 @@ struct AccessRemovals {
                     var (ends, orphans) = ([TakenAway](), [Exclusion]())
                     for (var each, var revision) in zip(taken, revisions) {
                         if pushes, case .purged = each.end, let now = try transaction.row(collection, each.removal.id), now.revision != revision, !now.isDeleted {
-                            // Edited while the filter made up its mind.
+                            // Edited while the filter was deciding.
                             (each.end, revision) = (.edited, now.revision)
                         }
                         ends.append(each)
-                        // Before the purge, which forgets that something waits. A revision that never came in must not come in later.
+                        // Before the purge, which would lose track of a waiting revision. A revision that was never stored must not be stored later
+                        // either.
                         if purges { try HeldRevisions.forget(each.removal.id, remote, collection, transaction) }
                         if case .purged = each.end { _ = try transaction.purge(collection, each.removal.id) }
-                        // Told again, it has been one since it was told first.
+                        // If it was an orphan before, it keeps its original time.
                         if let orphan = each.orphan(remote, revision, filter: filter) { orphans.append(orphan) }
                     }
                     try transaction.exclude(collection, orphans)
@@ -75,20 +76,20 @@ struct AccessRemovals {
         }
     }
 
-    /// Has the push look after a while at the removals that wait for the peer's answers. A long message on a slow line, or blobs that the peer fetches
-    /// before it answers, may take longer.
+    /// Has the push check later on removals that wait for the peer's answers. A long message on a slow line, or blobs that the peer fetches before it
+    /// answers, may take longer.
     func watchRemovals(_ seconds: Int, _ link: CollectionLink) {
         let (slot, generation, before) = (link.slot, link.generation, session.counters.snapshot)
         session.later(milliseconds: max(1, seconds * 1_000)) { session in
             let now = session.counters.snapshot
             let hasMore = session.outgoing.count > 0 || session.dialect.hasPendingOutput || session.transport.waitingBytes > 0
-            // What the peer answered may lie in a connection that is not read for the moment.
+            // The peer's answer may be waiting on a connection that is not being read.
             let isMoving = session.accounts.readingIsPaused || now.blobBytesSent != before.blobBytesSent || hasMore && now.bytesSent != before.bytesSent
             session.tell(slot, generation, push: .removalsWereWatched(isMoving: isMoving))
         }
     }
 
-    /// One line for many: access is taken away by the thousand.
+    /// One line for all of them: access may be revoked for thousands at once.
     private func logTaken(_ taken: [TakenAway], orphans: Int, _ collection: CollectionName) {
         let purged = taken.count { if case .purged = $0.end { true } else { false } }
         guard purged + orphans > 0 else { return }
@@ -101,7 +102,7 @@ struct AccessRemovals {
             ])
     }
 
-    /// The peer offers these documents: they are no orphans any more.
+    /// The peer offers these documents: they are no longer orphans.
     func endOrphans(_ ids: [DocumentID], _ link: CollectionLink) {
         guard link.mayHaveOrphans, let remote = link.remote else { return }
         let collection = link.collection
@@ -112,7 +113,7 @@ struct AccessRemovals {
         } then: { _, _ in }
     }
 
-    /// Looks for orphans of earlier runs, and takes up those removals at which the pull filter failed, unless the same version did.
+    /// Looks for orphans of earlier runs, and retries removals on which the pull filter failed, unless the same version is still in force.
     func reviewOrphans(_ link: CollectionLink) {
         guard let remote = link.remote else { return }
         let (slot, collection, limit) = (link.slot, link.collection, 1_000)

@@ -4,21 +4,21 @@ import Environment
 import Interfaces
 import NIOCore
 
-/// The lists of changes that a peer sends become rows.
+/// Parses the change lists that a peer sends.
 struct ListReader {
     let session: SessionDriver
 
-    /// Rows are many times their text, and are here until the store has answered about all of them. Room for them is taken before they are
-    /// read, as many others may be read at the same time; without room, the text waits.
+    /// Parsed rows are many times the size of their text, and are kept until the store has answered about all of them. Memory is reserved before
+    /// parsing, as many other lists may be parsed at the same time; until then, the text waits.
     func readList(_ list: IncomingList, _ link: CollectionLink) {
         if let rows = list.rows { return session.tell(link, pull: .listRead(.success(rows))) }
         guard session.isPassive, list.body.readableBytes > Self.shortListBytes else { return readNow(list, link, nil) }
         readWhenItFits(list, link, looks: 0)
     }
 
-    /// Short lists go on in any case.
+    /// Lists up to this size are always parsed.
     private static let shortListBytes = 2 << 10
-    /// Between two looks at whether there is room, and how often that is done: what keeps others' memory ends or has to go meanwhile.
+    /// Interval of the checks for room, and how often they are repeated: in that time, connections that hold memory end or are evicted.
     private static let patienceMilliseconds = 50
     private static let looks = 40
 
@@ -32,13 +32,13 @@ struct ListReader {
         session.later(milliseconds: Self.patienceMilliseconds) { $0.lists.readWhenItFits(list, $0.links[slot], looks: looks + 1) }
     }
 
-    /// What the rows will hold, all but exactly: each begins with a bracket.
+    /// Approximate memory of the rows: each starts with a bracket.
     private static func rowBytes(_ body: ByteBuffer) -> Int {
         let rows = body.readableBytesView.reduce(0) { $0 + ($1 == UInt8(ascii: "[") ? 1 : 0) }
         return (rows * HeldBytes.row + body.readableBytes) / 4 * 5
     }
 
-    /// Long lists are read elsewhere: megabytes of JSON must not hold up the other connections of an event loop.
+    /// Long lists are parsed elsewhere: megabytes of JSON must not block the other connections of an event loop.
     private func readNow(_ list: IncomingList, _ link: CollectionLink, _ room: MemoryBudget.Reservation?) {
         let (slot, isPassive, naming, limits) = (link.slot, session.isPassive, session.naming, session.limits)
         @Sendable func rows() -> Result<ListRows, MessageError> {
@@ -51,7 +51,7 @@ struct ListReader {
         }
         if list.body.readableBytes <= session.limits.inlineListBytes { return session.tell(link, pull: .listRead(rows())) }
         session.ask(atLength: true) { rows() } then: { session, rows in
-            // From here on the rows are counted with what the session holds.
+            // From here on the accounts of the session include the rows.
             withExtendedLifetime(room) { session.tell(session.links[slot], pull: .listRead(rows)) }
         }
     }

@@ -5,7 +5,7 @@ import Environment
 import Interfaces
 import NIOCore
 
-/// What a pull asks for is done here: by the store, policies, the dialect and timers. What comes of it goes back to it.
+/// Carries out the actions of a pull by means of the store, policies, the dialect and timers, and returns the results to it.
 struct PullActions {
     let session: SessionDriver
 
@@ -18,7 +18,7 @@ struct PullActions {
             session.observer.offered?(collection.name, named)
             if offers.isEmpty { return session.tell(link, pull: .missing([])) }
             let (remote, isBounded) = (link.remote, link.remote != nil && !link.mayNameAll)
-            // The store may not know yet what the peer acknowledged. Peers of CouchDB's kind may have several.
+            // The store may not have recorded yet what the peer acknowledged. CouchDB-like peers may have several revisions.
             let acknowledged = offers.map { link.push?.acknowledged.version(of: $0.id) }
             let hasOne = session.couch == nil
             session.removals.endOrphans(offers.map(\.id), link)
@@ -28,7 +28,7 @@ struct PullActions {
             } then: { session, needs in
                 let marks = session.links[slot].marks
                 let needs = zip(zip(needs, offers), acknowledged).map { ($0.0.believing(marks.isBelieved($0.1.id))).knowing($1, hasOne) }
-                // Known to the store when what is asked for comes to it.
+                // So that the store knows it by the time the requested revisions are stored.
                 if zip(needs, acknowledged).contains(where: { $0 != .have && $1 != nil }) { session.tell(session.links[slot], push: .noteNow) }
                 session.tell(session.links[slot], pull: .missing(needs))
             } failed: { $0.tell($0.links[slot], pull: .listFailed($1)) }
@@ -82,7 +82,7 @@ struct PullActions {
                 case .success(let outcomes):
                     session.tell(session.links[slot], pull: .decided(outcomes))
                     session.dialect.decided(slot, outcomes.filter(\.isDecided))
-                    // A version that came into force meanwhile has looked through what is pending already, without these.
+                    // A version that came into force in the meantime has already reviewed the pending conflicts, without these.
                     if decider.resolver?.version != asked, outcomes.contains(where: { $0.failure != nil }) {
                         session.tell(session.links[slot], pull: .resolverChanged)
                     }
@@ -91,7 +91,7 @@ struct PullActions {
             }
         case .readHeld(let after):
             guard let remote = link.remote else { return }
-            // Of a peer that may have lost data all are judged again, and go on the list with a word of it.
+            // For a peer that may have lost data, all are judged again, and are marked as such on the list.
             let isSound = link.marks.areBelieved
             let current = isSound ? link.pullFilter.map { ($0.pluginName, $0.version) } : nil
             session.read {
@@ -116,7 +116,7 @@ struct PullActions {
         }
     }
 
-    /// Before a checkpoint passes it: the writer works in order.
+    /// Must precede the checkpoint that passes it: the writer works in order.
     private func noteTooLarge(_ id: DocumentID, _ link: CollectionLink) {
         guard let remote = link.remote else { return }
         let (bounds, collection) = (TooLargeDocuments.Bounds(session.memory, session.limits), link.collection)
@@ -125,7 +125,7 @@ struct PullActions {
         session.write { try TooLargeDocuments.note(id, bounds, since: since, remote, collection, $0) } then: { _, _ in }
     }
 
-    /// What the version in force has said of a revision before its blobs were fetched counts; about the others it is asked.
+    /// What the version in force answered before a revision's blobs were fetched counts; it is asked about the others.
     private func judge(_ batch: BatchID, _ revisions: [CheckedRevision], _ link: CollectionLink) {
         let slot = link.slot
         guard let filter = link.pullFilter else { return }

@@ -5,12 +5,12 @@ import Interfaces
 import NIOCore
 import Synchronization
 
-/// Revisions of a batch that nobody has looked at yet. Whoever checks them takes one after the other, so that a batch is not held twice; when
-/// their connection ends they go at once, and with them the rest of the work.
+/// Revisions of a batch that are not checked yet. The checker takes them one at a time, so that a batch is not in memory twice; when their connection
+/// ends they are dropped at once, and the remaining work with them.
 final class UncheckedRevisions: Sendable {
-    /// In reverse.
+    /// In reverse order.
     private let rest: Mutex<[ReceivedRevision]>
-    /// What the names of blobs take that were found in those that were looked at.
+    /// Memory of the blob names found in the revisions checked so far, in bytes.
     private let named = Mutex(0)
 
     init(_ revisions: consuming [ReceivedRevision]) {
@@ -28,19 +28,19 @@ final class UncheckedRevisions: Sendable {
     func note(named bytes: Int) { named.withLock { $0 += bytes } }
 }
 
-/// Looks at the bodies of a batch: valid JSON, reserved keys, blobs. Not for an event loop, which a large document would hold up.
+/// Checks the bodies of a batch: valid JSON, reserved keys, blobs. Not on an event loop, which a large document would block.
 enum RevisionChecking {
-    /// Bodies up to this size are looked at and stored without asking for memory.
+    /// Bodies up to this size are checked and stored without reserving memory.
     static let smallBody = 64 << 10
-    /// Bytes of bodies that are looked at before other batches have their turn.
+    /// Bytes of bodies checked before other batches get their turn.
     private static let turnBytes = 64 << 10
-    /// So many blobs are found without asking for memory.
+    /// Up to this many blobs are collected without reserving memory.
     private static let fewNames = 40
 
     /// - Parameters:
     ///   - unusualKeys: what the database allows, see `DatabaseOptions.unusualKeys`.
-    ///   - memory: has room for a large body once more, and for its values where these are needed; and for the names of many blobs.
-    ///   - found: told what such names take now, and what was taken for them, to be kept until they are counted.
+    ///   - memory: reserves room for a second copy of a large body, for its parsed values if they are needed, and for the names of many blobs.
+    ///   - found: receives the memory that such names take, and their reservation, to be kept until the accounts include them.
     static func check(
         _ batch: UncheckedRevisions, unusualKeys: Bool, _ memory: MemoryBudget,
         found: @escaping @Sendable (Int, MemoryBudget.Reservation) -> Void = { _, _ in }
@@ -63,34 +63,34 @@ enum RevisionChecking {
                 }
             }
             guard bytes >= turnBytes else { continue }
-            // The batches of other connections have their turn: one that many large ones stand before would wait for all of them.
+            // Gives other connections' batches a turn: otherwise a batch queued behind many large bodies would wait for all of them.
             bytes = 0
             await Task.yield()
         }
         return outcomes
     }
 
-    /// How many blobs it may name; 0 where they are few.
+    /// Upper bound of the number of blobs it names; 0 if there are few.
     private static func countNames(_ revision: ReceivedRevision) -> Int {
         guard revision.body.readableBytes > fewNames * BlobReferences.leastBytes else { return 0 }
         let most = revision.body.withUnsafeReadableBytes { BlobReferences.most(in: $0.bindMemory(to: UInt8.self)) }
         return most > fewNames ? most : 0
     }
 
-    /// For those whose memory is bounded otherwise.
+    /// For callers whose memory is bounded in another way.
     static func check(_ batch: [ReceivedRevision], unusualKeys: Bool) -> [CheckOutcome] {
         batch.map { check($0, unusualKeys: unusualKeys) }
     }
 
-    /// A body with reserved keys is made values, all of it, which may take many times its size. All that is needed is asked for together: who has one
-    /// part and waits for another would have others wait for it.
+    /// A body with reserved keys is parsed completely, which may take many times its size. All memory needed is reserved in one go: holding one part
+    /// while waiting for another would make others wait.
     ///
-    /// - Returns: with what was taken for it.
+    /// - Returns: the outcome, with the reservation made for it.
     private static func check(
         large revision: ReceivedRevision, names: Int, _ unusualKeys: Bool, _ memory: MemoryBudget, _ looks: inout Int
     ) async -> (CheckOutcome, MemoryBudget.Reservation?) {
         let size = revision.body.readableBytes
-        // One that could never have as much for what may be names has all that work may have.
+        // If that could never be reserved for potential names, everything that work may use is reserved.
         var needed = names > 0 ? min(HeldBytes.names(names, in: size), memory.workLimit) : 0
         var whatFor = names > 0 ? "may name \(Plural.count(names, "blob"))" : nil
         if size > smallBody {
@@ -104,7 +104,7 @@ enum RevisionChecking {
             }
         }
         let reservation = names > 0 ? await memory.reserve(needed, looks: &looks) : await memory.reserve(needed)
-        // Where there is none a body without such things goes on all the same: nothing else is at it then.
+        // Without a reservation, a body free of such things is processed anyway: no other work is running then.
         if reservation != nil || whatFor == nil {
             return withExtendedLifetime(reservation) { (check(revision, unusualKeys: unusualKeys), reservation) }
         }
@@ -131,7 +131,7 @@ enum RevisionChecking {
         return .checked(whole)
     }
 
-    /// What a body is, once it was looked at.
+    /// A body after checking.
     struct CheckedBody {
         /// Without reserved keys.
         var body: [UInt8]
@@ -140,7 +140,7 @@ enum RevisionChecking {
         var expiry: DocumentExpiry?
     }
 
-    /// - Throws: ``ReplicationError`` 400 of what is no document.
+    /// - Throws: ``ReplicationError`` 400 if it is not a valid document.
     static func check(_ body: [UInt8], of id: DocumentID, isDeleted: Bool, _ unusualKeys: Bool) throws(ReplicationError) -> CheckedBody {
         var checked = CheckedBody(body: body)
         do throws(MessageError) {

@@ -3,28 +3,28 @@ import DocumentStore
 import Encodings
 import Interfaces
 
-/// Writes a batch of revisions in the store's transaction: one outcome for each. One bad document does not spoil the batch; a
-/// store that cannot write does.
+/// Writes a batch of revisions within the store's transaction, with one outcome for each. A bad document does not fail the batch; a store that cannot
+/// write does.
 struct RevisionStoring: Sendable {
     let collection: Collection
-    /// The peer that they came from, if it is remembered.
+    /// The peer that they came from, if the store keeps notes on it.
     var remote: RemoteID?
     var conflicts: ConflictHandling
-    /// What is stored is taken off the list of what was kept back.
+    /// Stored revisions are taken off the kept-back list.
     var settlesHeld: Bool
     /// Every leaf is kept, as CouchDB does: a tombstone ends its own branch.
     var keepsLeaves = false
-    /// The peer has one revision of each document.
+    /// The peer keeps one revision of each document.
     var peerHasOne = true
-    /// What the peer calls revisions.
+    /// How the peer names revisions.
     var naming = RevisionNaming.trees
-    /// Of a peer that may not see everything.
+    /// Set for a peer that may not see everything.
     var sender: SenderView?
-    /// Documents whose deletion the peer is being told while it sends these.
+    /// Documents whose deletion is in flight to the peer while it sends these.
     var deletionsUnderWay: Set<DocumentID> = []
-    /// What there is no room for stays out by itself, and the others of the batch are stored, such as deletions.
+    /// A revision for which there is no room fails on its own, and the others of the batch are stored, such as deletions.
     var takesWhatFits = false
-    /// Who gave them, in words.
+    /// The sender, as text.
     var peer: String?
 
     func store(_ revisions: [StorableRevision], _ transaction: WriteTransaction) throws(StoreError) -> [StoreOutcome] {
@@ -33,7 +33,7 @@ struct RevisionStoring: Sendable {
         var access: ChannelAccess?
         for each in revisions {
             do throws(StoreError) { outcomes.append(try store(each, transaction, &access)) } catch {
-                // What is stored of this document cannot be read; the others of the batch do not wait for that.
+                // The stored document cannot be read; the rest of the batch is not affected.
                 guard case .documentDamaged = error else { throw error }
                 outcomes.append(.failed(error))
             }
@@ -50,9 +50,9 @@ struct RevisionStoring: Sendable {
         _ storable: StorableRevision, _ transaction: WriteTransaction, _ access: inout ChannelAccess?
     ) throws(StoreError) -> StoreOutcome {
         let revision = storable.revision
-        // A leaf that does not win is not what the peer has: pushes and later pulls go by the winner.
+        // A losing leaf is not the peer's revision: pushes and later pulls go by the winner.
         var remote = revision.branches?.isLoser == true ? nil : remote
-        // Else the peer would never be offered what it lost. Of a conflict its side has to be known.
+        // Otherwise the peer would never be offered what it lost. In a conflict, its side has to be known.
         if revision.mayBeLostThere, try followsWhatIsHere(revision, transaction) { remote = nil }
         var incoming = IncomingRevision(
             id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted,
@@ -69,7 +69,7 @@ struct RevisionStoring: Sendable {
         var conflicts = conflicts
         let isBlind = try sender?.isBlind(SenderView.Claim(revision), collection, transaction, &access) ?? false
         if isBlind, let row = try transaction.row(collection, revision.id) {
-            // It may be made anew, like one that is not here.
+            // To a peer that may not see the document, a deleted one looks like none at all, so it may create it.
             guard row.isDeleted else {
                 sender?.account.note()
                 return .stored(.conflict(current: row.revision))
@@ -92,7 +92,7 @@ struct RevisionStoring: Sendable {
         let outcome: InsertOutcome
         do throws(StoreError) {
             outcome = try transaction.insert(incoming, into: collection, conflicts: conflicts)
-            // A tombstone that ends another branch, or a branch that does not win, leaves the current revision, its channels and its expiry alone.
+            // A tombstone that ends another branch, and a losing branch, leave the current revision, its channels and its expiry alone.
             let expiry = revision.isDeleted ? nil : revision.expiry
             if outcome.isNew, storable.route != nil || expiry != nil {
                 let isCurrent = try transaction.row(collection, revision.id)?.revision == incoming.revision
@@ -101,7 +101,7 @@ struct RevisionStoring: Sendable {
                 if !isCurrent, let expiry { try transaction.setExpiry(collection, revision.id, expiry, ofBranch: incoming.revision) }
             }
         } catch {
-            // Of a disk that is full nothing of the batch would be stored, and it fails as a whole.
+            // If the disk is full, nothing of the batch would be stored, so it fails as a whole.
             guard error.concernsOneDocument || takesWhatFits && error.isNoRoom else { throw error }
             return .failed(error)
         }

@@ -4,12 +4,12 @@ import Encodings
 import Environment
 import Interfaces
 
-/// Has what a peer sent stored, as far as the peer may see what it changes.
+/// Stores what a peer sent, as far as the peer may see the documents it changes.
 struct RevisionWriter {
     let session: SessionDriver
 
-    /// Stores a batch. The store makes a row of a large body, which takes as much again, and of another in its place: for that there is a part of
-    /// the budget, or a moment to wait.
+    /// Stores a batch. The store creates a row from a large body, which takes the same size again, and once more for the row it replaces: so a part
+    /// of the budget is reserved for that, waiting if necessary.
     func store(
         _ batch: BatchID, _ revisions: [StorableRevision], _ conflicts: ConflictHandling, settlesHeld: Bool, _ link: CollectionLink
     ) {
@@ -34,7 +34,7 @@ struct RevisionWriter {
         session.tell(session.links[slot], pull: .insertion(.failed(batch, error)))
     }
 
-    /// What the peer may see of the documents that it changes; nil where it may see all of them.
+    /// What the peer may see of the documents it changes; nil if it may see all of them.
     func look(
         at revisions: [CheckedRevision], _ link: CollectionLink, then: @escaping @Sendable (SessionDriver, SenderView?) -> Void,
         failed: @escaping @Sendable (SessionDriver, any Error) -> Void

@@ -2,26 +2,26 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// What the sender of revisions may see of the documents that it changes. For one who may not see a document there is none, so that its
-/// edits are no sides to be decided between, and tell nothing: of what it may not see, it has to name the revision that it replaces by its
-/// id. Who guesses at ids, which are digests of what stands in a revision, is not believed for long (``HiddenConflicts``). A version is a time and a
-/// source; it counts if it was exchanged on this connection.
+/// What the sender of revisions may see of the documents it changes. To a sender that may not see a document, the document does not exist: its edits
+/// do not count as sides of a conflict, and reveal nothing. To replace a revision that it may not see, it has to name that revision's id. A sender
+/// that guesses ids, which are digests of the content, is soon no longer trusted (``HiddenConflicts``). A version, which is only a time and a source,
+/// counts if it was exchanged on this connection.
 struct SenderView: Sendable {
-    /// Nil: no channels bound it.
+    /// Nil if the sender is not limited to channels.
     let channels: ChannelPeer?
-    /// Where there is a push filter, what the documents that it lets pass are called.
+    /// If there is a push filter, the documents that it lets pass, with the peer's name for their revision.
     var passed: [DocumentID: Version]?
-    /// Where there is a push filter, those branches that it lets pass.
+    /// If there is a push filter, the branches that it lets pass.
     var shownBranches: Set<Branch>?
-    /// What was last exchanged of the documents.
+    /// The last revision exchanged of each document.
     var exchanged: [DocumentID: Version] = [:]
     let naming: RevisionNaming
-    /// Who is counted for names that are wrong.
+    /// The account charged for wrong guesses.
     let account: HiddenConflicts.Account
-    /// A filter changes what comes, perhaps each time in another way: what is stored is not what the sender repeats.
+    /// A filter changes incoming bodies, possibly differently each time, so the stored body is not what the sender repeats.
     var changesBodies = false
 
-    /// Of an incoming revision, what says whom it comes from.
+    /// The parts of an incoming revision that tell what its sender knows.
     struct Claim: Sendable {
         var id: DocumentID
         var revision: Version
@@ -34,37 +34,37 @@ struct SenderView: Sendable {
             (vector, body) = (revision.vector, revision.body)
         }
 
-        /// It says that it replaces the current revision.
+        /// Whether it claims to replace the current revision.
         fileprivate func replaces(_ current: RevisionID) -> Bool { history.contains(current) || vector?.names(current) == true }
     }
 
-    /// A leaf beside the current revision.
+    /// A leaf besides the current revision.
     struct Branch: Hashable, Sendable {
         var id: DocumentID
         var leaf: RevisionID
     }
 
-    /// The branch that a revision would go on with, or end, unless it is here.
+    /// The branch that a revision would continue or end, unless the revision is already here.
     ///
-    /// - Parameter revision: nil: it is yet to be made.
+    /// - Parameter revision: nil if it has yet to be created.
     static func branch(
         _ id: DocumentID, _ revision: RevisionID?, _ history: some Sequence<RevisionID>, _ collection: Collection, _ transaction: ReadTransaction
     ) throws(StoreError) -> Branch? {
-        // What comes may repair a damaged document, which has no branches that anybody sees.
+        // An incoming revision may repair a damaged document, whose branches nobody can see.
         guard let row = try transaction.row(collection, id), row.hasTree, revision != row.revision, let tree = try? row.revisionTree(),
             revision.map({ !tree.contains($0) }) ?? true, let parent = history.first(where: { tree.contains($0) }), parent != row.revision, tree.isLeaf(parent)
         else { return nil }
         return Branch(id: id, leaf: parent)
     }
 
-    /// Whether it would go on with a branch that the filter does not show to its sender. Of branches that channels do not show it is not known who
-    /// had them while they were current: whoever names one by its id counts as one who had it.
+    /// Whether it would continue a branch that the filter hides from its sender. For branches hidden by channels it is unknown who had them while
+    /// they were current: whoever names one by its id counts as having had it.
     func hidesBranch(of claim: Claim, _ collection: Collection, _ transaction: ReadTransaction) throws(StoreError) -> Bool {
         guard let shownBranches, let branch = try Self.branch(claim.id, claim.revision, claim.history, collection, transaction) else { return false }
         return !shownBranches.contains(branch) && exchanged[claim.id] != branch.leaf
     }
 
-    /// Whether its sender may not see the document that is here, and has not named it.
+    /// Whether its sender may not see the stored document, and has not named its revision.
     func isBlind(
         _ claim: Claim, _ collection: Collection, _ transaction: ReadTransaction, _ access: inout ChannelAccess?
     ) throws(StoreError) -> Bool {
@@ -83,15 +83,15 @@ struct SenderView: Sendable {
         return try !transaction.isVisible(collection, claim.id, row.revision, to: access)
     }
 
-    /// Whether it is what is here, once more: who made it has its body as well, and who only guessed its id need not have it. What stands in an
-    /// attachment's entry differs with how it came; and a damaged document may be repaired by what comes.
+    /// Whether it repeats the stored revision: a peer that created it has its body as well, while one that guessed its id need not. Attachment
+    /// entries are ignored, since they depend on how the attachment was sent; and a damaged document may be repaired by what arrives.
     private func repeats(_ claim: Claim, _ collection: Collection, _ transaction: ReadTransaction, hasBlobs: Bool) -> Bool {
         if changesBodies || hasBlobs { return true }
         guard let stored = try? transaction.document(collection, claim.id) else { return true }
         return stored.body == claim.body
     }
 
-    /// Those of the documents for which it matters what the push filter says: of a sender that may not be believed to the end, all that are here.
+    /// The documents for which the push filter's answer matters: for a sender that is not trusted completely, all that exist here.
     static func doubted(
         _ claims: [Claim], _ account: HiddenConflicts.Account, _ collection: Collection, _ transaction: ReadTransaction
     ) throws(StoreError) -> [DocumentID] {
@@ -113,7 +113,7 @@ struct SenderView: Sendable {
 }
 
 extension PeerView {
-    /// What the peer may see of the documents that it changes.
+    /// What the peer may see of the documents it changes.
     func sender(of revisions: [CheckedRevision], _ configuration: PassiveConfiguration, remote: String) async throws -> SenderView {
         let account = configuration.hiddenAccount(remote)
         var sender = SenderView(channels: peer, naming: naming, account: account)
@@ -125,14 +125,14 @@ extension PeerView {
         let branches = try await database.read { transaction in
             try claims.compactMap { try SenderView.branch($0.id, $0.revision, $0.history, collection, transaction) }
         }
-        // As without a filter, whoever names a branch that channels do not show counts as one who had it: the filter alone is asked.
+        // As without a filter, whoever names a branch that is hidden by channels counts as having had it: only the filter is asked.
         sender.shownBranches = try await shown(branches, asksChannels: false)
         return sender
     }
 
-    /// Those of the branches that the peer may see. Channels are assigned to current revisions: who is bound to them sees no other.
+    /// The branches that the peer may see. Channels are assigned to current revisions: a peer limited to channels sees no others.
     ///
-    /// - Parameter asksChannels: else the filter alone decides.
+    /// - Parameter asksChannels: if false, only the filter decides.
     func shown(_ branches: [SenderView.Branch], asksChannels: Bool = true) async throws -> Set<SenderView.Branch> {
         var rest = Array(Set(branches))[...]
         var shown: Set<SenderView.Branch> = []

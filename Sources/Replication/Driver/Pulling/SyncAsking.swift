@@ -2,7 +2,7 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Asks a listener's sync function about what a peer writes: with the document's present revision, and with what the peer may do.
+/// Asks a listener's sync function about a peer's writes, with the document's current revision and the peer's rights.
 struct SyncAsking: Sendable {
     let database: Database
     let collection: Collection
@@ -10,17 +10,17 @@ struct SyncAsking: Sendable {
     let principal: Principal
     let peer: ChannelPeer
     let context: PolicyContext
-    /// What the authenticator said of the peer's channels is to be noted first.
+    /// The channels that the authenticator reported have to be recorded first.
     let setsAccess: Bool
-    /// Of what the peer may not see, the function is asked as about documents that are not here, too.
+    /// If set, documents that the peer may not see are also judged as if they did not exist.
     var sender: SenderView?
-    /// Whether the function is shown the document's present revision; else it is asked as about a document that is not here.
+    /// Whether the function is shown the document's current revision; otherwise it is asked as for a document that does not exist.
     var showsPresent = true
 
     /// One judgement for each revision.
     ///
-    /// What the function said before the blobs of a revision were fetched counts where it would be asked the same: the same version of it, about the
-    /// same present revision, for a caller with the same channels and roles. Else it is asked again.
+    /// What the function answered before a revision's blobs were fetched counts if it would be asked the same: the same version of the function, the
+    /// same current revision, and a caller with the same channels and roles. Otherwise it is asked again.
     func judge(_ revisions: [CheckedRevision]) async -> Result<[SyncJudgement], any Error> {
         do {
             if setsAccess { try await setAccess() }
@@ -39,7 +39,7 @@ struct SyncAsking: Sendable {
                         continue
                     }
                     let verdict = next.next() ?? function.missingVerdict
-                    // What the function says of a wrong guess may be something else than of a right one.
+                    // The function may answer a wrong guess differently from a right one.
                     if question.isHidden, case .rejected = verdict { sender?.account.note() }
                     judgements.append(
                         SyncJudgement(
@@ -52,7 +52,7 @@ struct SyncAsking: Sendable {
         }
     }
 
-    /// Notes what the authenticator said, once a session: what it said on an earlier visit and says no longer ends here.
+    /// Records what the authenticator reported, once per session: rights reported earlier and missing this time end here.
     func setAccess() async throws {
         let (collection, peer, principal) = (collection, peer, principal)
         try await database.write {
@@ -60,12 +60,12 @@ struct SyncAsking: Sendable {
         }
     }
 
-    /// Bytes of present bodies that the function is shown at once: what is written may be small, and what it replaces large.
+    /// Bytes of current bodies shown to the function at once: a write may be small, and the revision it replaces large.
     private static let pageBytes = 4 << 20
 
-    /// What the function is to say of a revision.
+    /// The question to the function about a revision.
     private struct Question {
-        /// Nil where it has said it.
+        /// Nil if it has already answered.
         var request: SyncRequest?
         var known: SyncJudgement?
         var caller: SyncCaller
@@ -73,7 +73,7 @@ struct SyncAsking: Sendable {
         var isHidden: Bool
     }
 
-    /// Of the first of the revisions: one at least.
+    /// The questions for the first of the revisions, at least one.
     private func questions(_ revisions: ArraySlice<CheckedRevision>, _ plugin: String, _ version: String) async throws -> [Question] {
         let (collection, peer, name, showsPresent, sender) = (collection, peer, principal.name, showsPresent, sender)
         return try await database.read { transaction in

@@ -4,7 +4,7 @@ import Environment
 struct ClockRetries {
     let session: SessionDriver
 
-    /// The peer's clock is behind a version of the document. Where this machine's is not, the peer's is wrong: that may be mended any time.
+    /// The peer's clock is behind a version of the document. If this machine's is not, the peer's is wrong, and may be corrected at any time.
     func awaitTime(of id: DocumentID, _ time: UInt64, _ link: CollectionLink) {
         let now = UInt64(clamping: session.environment.time.wallNanoseconds())
         let soon = now + UInt64(session.limits.maximumDeferralSeconds) * 1_000_000_000
@@ -12,7 +12,7 @@ struct ClockRetries {
         lookAtClock(link)
     }
 
-    /// The clock may be set meanwhile, so it is looked at now and then. Many documents may have their times close together.
+    /// The clock may be set in the meantime, so it is checked now and then. Many documents may have times close together.
     private func lookAtClock(_ link: CollectionLink) {
         guard !link.awaitedTimes.isTimerSet, let next = link.awaitedTimes.next else { return }
         link.awaitedTimes.isTimerSet = true

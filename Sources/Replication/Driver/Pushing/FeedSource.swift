@@ -1,33 +1,33 @@
 import Documents
 import DocumentStore
 
-/// Where the documents of a push come from: what is read, in the store's terms. Runs on the store's threads.
+/// The source of a push's documents: what to read, in the store's terms. Runs on the store's threads.
 struct FeedSource: Sendable {
     let collection: Collection
-    /// Under which the store knows the peer; nil where nothing is remembered of it.
+    /// The store's id for the peer; nil if nothing is remembered about it.
     var remote: RemoteID?
-    /// What was noted of the peer's documents counts for those behind this sequence. Where the peer may have lost data, or it is not known
-    /// how far both came, that is where this session began.
+    /// The store's notes on the peer are trusted for documents after this sequence. If the peer may have lost data, or it is unknown how far both
+    /// sides are, that is where this session started.
     var trustsBehind: SequenceNumber = 0
-    /// Documents in conflict wait for their decision.
+    /// Documents in conflict are skipped until they are decided.
     var skipsConflicts: Bool
-    /// Tombstones of the backlog are left out.
+    /// Tombstones in the backlog are skipped.
     var activeOnly = false
-    /// Tombstones of documents that the peer is not known to have are left out.
+    /// Tombstones of documents that the peer is not known to have are skipped.
     var skipsDeletions = false
-    /// Only these documents; nil for all.
+    /// Only these documents, sorted; nil for all.
     var documentIDs: [DocumentID]?
-    /// What the peer calls revisions.
+    /// How the peer names revisions.
     var naming = RevisionNaming.trees
-    /// Nil: the peer may have everything.
+    /// Nil if the peer may see everything.
     var channels: ChannelQuestion?
-    /// Of a deleted document the peer hears of each tombstone, the current one last: it may have what another one ended, and the current one already. Not
-    /// where it may not learn of every branch.
+    /// For a deleted document, the peer is sent each tombstone, the current one last: it may have the branch that another one ended, and may already
+    /// have the current one. Not set if it may not learn of every branch.
     var tellsTombstones = false
-    /// Which news of channels the peer is told, and how.
+    /// Decides which removals from channels the peer is told of, and in which form.
     var tells: @Sendable (OutgoingDocument) -> OutgoingDocument? = { $0 }
 
-    /// The next part of the feed.
+    /// Reads the next part of the feed.
     func read(
         _ transaction: ReadTransaction, from position: FeedPosition, limit: Int, maxBytes: Int = StoreLimits.maxBodyBytesPerRead, isBacklog: Bool,
         historyLimit: Int
@@ -76,12 +76,13 @@ struct FeedSource: Sendable {
         return page
     }
 
-    /// Single documents as they are now. Those that are gone are left out, and those that wait for a decision: it changes them.
+    /// Reads individual documents in their current state. Documents that are gone are left out, as are those that wait for a decision, which will
+    /// change them.
     ///
     /// - Parameters:
-    ///   - wanted: with what the peer holds, where more is known of that than the store has noted.
-    ///   - maxBytes: of bodies and histories; the document that passes it is the last one.
-    /// - Returns: also, how many of those that are wanted were looked at.
+    ///   - wanted: the documents, with the revision that the peer holds if more is known about that than the store has recorded.
+    ///   - maxBytes: limit for bodies and histories; the document that exceeds it is the last one.
+    /// - Returns: also, how many of the wanted documents were processed.
     func read(
         _ transaction: ReadTransaction, _ wanted: [(DocumentID, Version?)], maxBytes: Int = StoreLimits.maxBodyBytesPerRead, historyLimit: Int
     ) throws(StoreError) -> (documents: [OutgoingDocument], count: Int) {
@@ -108,7 +109,7 @@ struct FeedSource: Sendable {
         return (documents, count)
     }
 
-    /// What the push filter kept back and another version of it has not judged.
+    /// Documents that the push filter kept back, and that another version of it has not judged yet.
     func readKeptBack(
         _ transaction: ReadTransaction, after: DocumentID?, unlessJudgedBy current: (plugin: String, version: String)?, historyLimit: Int
     ) throws(StoreError) -> KeptBackPage {
@@ -132,7 +133,7 @@ struct FeedSource: Sendable {
         return page
     }
 
-    /// Those of the documents that were kept back and of which the peer has the current revision by now, or of which nothing is left.
+    /// Of these kept-back documents, the ones whose current revision the peer has, or of which nothing is left.
     func settled(_ transaction: ReadTransaction, _ ids: [DocumentID]) throws(StoreError) -> [DocumentID] {
         guard let remote else { return [] }
         var settled: [DocumentID] = []
@@ -145,7 +146,7 @@ struct FeedSource: Sendable {
         return settled
     }
 
-    /// How our revision of a document stands to the one that the peer named.
+    /// How our revision of a document relates to the one that the peer named.
     func compare(
         _ transaction: ReadTransaction, _ id: DocumentID, _ version: Version, with current: Version, historyLimit: Int = DocumentLimits.historyRevisions
     ) throws(StoreError) -> Comparison {
@@ -158,15 +159,15 @@ struct FeedSource: Sendable {
         if naming != .trees {
             let row = try transaction.row(collection, id, remote: remote)
             let comparison = compareVectors(tree, version, with: current, row?.revision, historyLimit)
-            // It has another version there: by its id, which both sides have.
+            // The peer has another version for it: compare by revision id, which both sides have.
             guard naming == .vectors, case .unknown = comparison, let ours = tree.revision(named: version), let theirs = row?.remoteRevision,
                 tree.isAncestor(theirs, of: ours)
             else { return comparison }
             return .newer(history: [theirs])
         }
-        // The end of a branch was offered to a peer that has left it already, or what is here became what the peer has meanwhile.
+        // The end of a branch was offered to a peer that had already left it, or the peer's revision became current here in the meantime.
         if version != current, try transaction.row(collection, id)?.revision == current { return .same(current) }
-        // It was changed since: the later revision is offered in its turn, and only that one's history is whole.
+        // It has changed since: the later revision is offered in its turn, and only that one's history is complete.
         guard tree.isLeaf(version) else { return .older }
         let ancestors = tree.ancestors(of: version)
         if let at = ancestors.firstIndex(of: current) { return .newer(history: Array(ancestors[...at])) }
@@ -176,23 +177,23 @@ struct FeedSource: Sendable {
         return end(tree, of: current, beside: version).map { .ended($0) } ?? .unknown
     }
 
-    /// As `compare`, by the names of a peer that has version vectors.
+    /// Like `compare`, with the names used by a peer with version vectors.
     private func compareVectors(_ tree: RevisionTree, _ version: Version, with current: Version, _ newest: Version?, _ historyLimit: Int) -> Comparison {
         guard let ours = tree.revision(named: version) else { return .older }
         if version != current, let newest, tree.name(of: newest, naming) == current { return .same(current) }
         guard tree.isLeaf(ours) else { return .older }
         if let theirs = tree.revision(named: current) {
-            // By the name that it had before it got a version here.
+            // By the name it had before it got a version here.
             if theirs == ours { return .same(current) }
             let ancestors = tree.ancestors(of: ours)
             let at = ancestors.firstIndex(of: theirs)
-            // The history of an id is read as ids, also where an ancestor has a version by now.
+            // The history of a revision id is read as revision ids, even if an ancestor has a version.
             if let at, tree.vector(of: ours) == nil, naming == .vectors { return .newer(history: Array(ancestors[...at])) }
-            // It may have got a version here since; the peer knows it by the name that it said.
+            // It may have got a version here since; the peer knows it by the name it sent.
             if let at { return .newer(history: ancestors[..<at].map { tree.name(of: $0, naming) } + [current]) }
             if tree.ancestors(of: theirs).contains(ours) { return .older }
         }
-        // It knows the peer's version, whose revision was pruned here or never came.
+        // Our vector covers the peer's version, whose revision was pruned here or never arrived.
         if tree.vector(of: ours)?.knows(current.version ?? VectorVersion(standingFor: current)) == true { return .newer(history: [current]) }
         if tree.leaves.contains(where: { $0.revision != ours && tree.name(of: $0.revision, naming) == current }) { return .branches }
         let theirs = tree.revision(named: current)
@@ -200,13 +201,13 @@ struct FeedSource: Sendable {
         return theirs.flatMap { end(tree, of: $0, beside: ours) }.map { .ended($0.named(tree, naming, historyLimit)) } ?? .unknown
     }
 
-    /// Both are deletions that are here: which of them is the current one makes no difference to anybody.
+    /// Both are known deletions: it makes no difference which of them is current.
     private func areTombstones(_ tree: RevisionTree, _ ours: Version, _ theirs: Version) -> Bool { tree.isTombstone(ours) && tree.isTombstone(theirs) }
 
-    /// How another branch than ours ended here; nil where the revision is of ours, or its branch goes on.
+    /// How a branch other than ours ended here; nil if the revision is on ours, or its branch continues.
     private func end(_ tree: RevisionTree, of revision: Version, beside ours: Version) -> BranchEnd? {
         if revision == ours || tree.isAncestor(revision, of: ours) { return nil }
-        // A decision was for another one: what the peer has comes once more, to be decided on.
+        // Ended by a decision for another branch: the peer's revision arrives again, and is decided then.
         for leaf in tree.leaves where leaf.isDeleted && leaf.revision != ours && !tree.isEnd(leaf.revision) {
             let ancestors = tree.ancestors(of: leaf.revision)
             if let at = ancestors.firstIndex(of: revision) { return BranchEnd(version: leaf.revision, history: Array(ancestors[...at])) }
@@ -214,23 +215,23 @@ struct FeedSource: Sendable {
         return nil
     }
 
-    /// The next tombstone beside ours that a peer hears of, in ascending order; what decisions ended follows from their results.
+    /// The next tombstone besides ours to send to the peer, in ascending order; branches ended by decisions follow from the decisions' results.
     ///
-    /// - Parameter told: the one that it heard of last.
+    /// - Parameter told: the last one sent.
     private func tombstone(_ tree: RevisionTree, after told: Version?, beside ours: Version, _ historyLimit: Int) -> BranchEnd? {
-        // While a conflict waits for its decision, what lives may be beside the deletion that is read.
+        // While a conflict waits for its decision, a live branch may exist besides the deletion that is read.
         let others = tree.leaves.reversed().filter { $0.isDeleted && $0.revision != ours && !tree.isEnd($0.revision) }.map(\.revision)
         let next = told == nil ? 0 : told.flatMap { others.firstIndex(of: $0) }.map { $0 + 1 }
         guard let next, next < others.count else { return nil }
         return BranchEnd(version: others[next], history: tree.ancestors(of: others[next], limit: historyLimit))
     }
 
-    /// Blobs that the peer has shown or may have anyway, where it brings another revision of the document: those of the current one, if
-    /// that is what it is known to hold, and those of a few other documents of which that holds.
+    /// Blobs that the peer has shown or may have in any case, when it sends another revision of the document: those of the current revision, if the
+    /// peer is known to hold that, and those of a few other documents for which the same is true.
     ///
     /// - Parameters:
-    ///   - wanted: what the revision names; other documents are looked at for the first ones of these only.
-    ///   - limit: bytes of a body; a larger one is not looked at.
+    ///   - wanted: the blobs that the revision names; other documents are examined only for the first of these.
+    ///   - limit: maximum size of a body in bytes; larger ones are not examined.
     func knownBlobs(_ transaction: ReadTransaction, _ id: DocumentID, _ wanted: [BlobDigest], limit: Int) throws(StoreError) -> Set<BlobDigest> {
         var known = try knownBlobs(transaction, id, limit: limit)
         var looked: Set<DocumentID> = [id]
@@ -243,7 +244,7 @@ struct FeedSource: Sendable {
         return known
     }
 
-    // What one revision may cost that names blobs of other documents.
+    // Limits the cost of a revision that names blobs of other documents.
     private static let blobsLookedFor = 100
     private static let documentsPerBlob = 4
     private static let documentsLookedAt = 16
@@ -255,7 +256,7 @@ struct FeedSource: Sendable {
         return Set(((try? BlobReferences.find(in: body)) ?? []).map(\.digest))
     }
 
-    /// Nil for a damaged document: it is set aside, and the feed goes on behind it.
+    /// Nil for a damaged document: it is set aside, and the feed continues after it.
     private func document(
         _ transaction: ReadTransaction, _ change: ChangeRow, peerVersion: Version?, _ historyLimit: Int
     ) throws(StoreError) -> OutgoingDocument? {
@@ -292,16 +293,16 @@ struct FeedSource: Sendable {
         }
     }
 
-    /// Ancestors, down to what the peer holds.
+    /// Ancestors, back to the revision that the peer holds.
     private func history(_ tree: RevisionTree, of version: Version, downTo peerVersion: Version?, _ limit: Int) -> [Version] {
         let history = tree.history(of: version, limit: limit, until: peerVersion.map { [$0] } ?? [])
         guard let peerVersion, !history.isEmpty, !history.contains(peerVersion) else { return history }
-        // A revision of the same generation stands where it would: the peer holds a branch.
+        // An ancestor of the same generation takes its place, so the peer holds another branch.
         guard !tree.contains(peerVersion), version.generation > peerVersion.generation,
             !tree.ancestors(of: version).contains(where: { $0.generation == peerVersion.generation })
         else { return history }
-        // The document changed so often that what the peer acknowledged was pruned here. It is an ancestor all the same, and peers
-        // accept the gap, as pruned histories have it. Older revisions, which are kept for other peers, say less to this one.
+        // The document changed so often that the revision which the peer acknowledged was pruned here. It is an ancestor nevertheless, and peers
+        // accept the gap, as in any pruned history. Older revisions, kept for other peers, are of less use to this one.
         return history.prefix { $0.generation > peerVersion.generation } + [peerVersion]
     }
 }

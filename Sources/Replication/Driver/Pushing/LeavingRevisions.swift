@@ -2,17 +2,16 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Revisions that the peer wants, and that are looked at once more before they go: between the reading of a feed and the peer's wish for a row any
-/// time may pass. A channel may be lost by then, where the peer is bound to channels, and another push filter be in force. In order, many at a
-/// time.
+/// Revisions that the peer wants, checked once more before they are sent: any amount of time may pass between reading the feed and the peer's
+/// request. By then, a peer limited to channels may have lost one, or another push filter may be in force. Checked in order, many at a time.
 struct LeavingRevisions {
-    /// What the store says of one.
+    /// The store's answer for one revision.
     enum Look: Sendable {
         case open
         case hidden
-        /// It changed since: the newer revision comes in its turn.
+        /// It has changed since: the newer revision is pushed in its turn.
         case changed
-        /// It passed a filter that is not in force any more. With the body that it is stored with.
+        /// It passed a filter that is no longer in force. Includes the stored body.
         case doubted(PolicyDocument)
     }
 
@@ -21,7 +20,7 @@ struct LeavingRevisions {
 
     mutating func append(_ document: OutgoingDocument) { waiting.append(document) }
 
-    /// What is to be looked at now; nil while that is done for others.
+    /// The revisions to check now; nil while others are being checked.
     mutating func next() -> [OutgoingDocument]? {
         guard !isLooking, !waiting.isEmpty else { return nil }
         defer { waiting = [] }

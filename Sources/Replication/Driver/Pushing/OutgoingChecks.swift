@@ -2,18 +2,18 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Sends what the peer wants, if it may still have it.
+/// Sends revisions that the peer wants, if the peer may still have them.
 struct OutgoingChecks {
     let session: SessionDriver
 
-    /// Sends what the peer wants, if it may still have it.
+    /// Sends a revision that the peer wants, if the peer may still have it.
     func send(_ document: OutgoingDocument, _ link: CollectionLink) {
         guard document.news == .visible, session.channelPeer != nil || isDoubted(document, link) else { return session.deltas.send(document, link) }
         link.leaving.append(document)
         checkNext(link)
     }
 
-    /// It passed a filter that is not in force any more. Of the end of a branch no filter was asked: the document comes behind it.
+    /// Whether it passed a filter that is no longer in force. The end of a branch is not filtered: the document follows it.
     private func isDoubted(_ document: OutgoingDocument, _ link: CollectionLink) -> Bool {
         guard let filter = link.pushFilter, !document.isEndOfBranch else { return false }
         return document.judgedBy != filter.version
@@ -27,10 +27,10 @@ struct OutgoingChecks {
             let access = try peer.map { try transaction.channelAccess(collection, of: $0) }
             return try questions.map { document, isDoubted -> LeavingRevisions.Look in
                 guard let row = try transaction.row(collection, document.id, withBody: isDoubted) else { return .hidden }
-                // Where it changed since, the newer revision stands for it.
+                // If it has changed since, the newer revision decides.
                 if let access, try !transaction.isVisible(collection, document.id, row.revision, to: access) { return .hidden }
                 guard isDoubted else { return .open }
-                // It may have another name by now.
+                // It may have got another name by now.
                 guard try transaction.revision(named: document.version, collection, document.id) == row.revision else { return .changed }
                 return .doubted(
                     PolicyDocument(id: document.id, revision: document.version, isDeleted: document.isDeleted, body: row.body ?? []))
@@ -40,7 +40,8 @@ struct OutgoingChecks {
             guard link.generation == generation, link.push != nil else { return }
             let doubted: [PolicyDocument] = looks.compactMap { if case .doubted(let question) = $0 { question } else { nil } }
             guard let filter = link.pushFilter, !doubted.isEmpty else { return session.outgoingChecks.finish(documents, looks, [], by: "", link) }
-            // The peer is told that they do not come, and goes on: to be told of them again, also those that the filter fails on are on the list.
+            // The peer is told that these will not come, and moves on: to be offered again later, even those on which the filter fails go on the
+            // list.
             session.pushes.judge(doubted, by: filter, link, listsFailures: true) { session, verdicts, version in
                 let link = session.links[slot]
                 guard link.generation == generation, link.push != nil else { return }
@@ -49,7 +50,7 @@ struct OutgoingChecks {
         }
     }
 
-    /// - Parameter verdicts: of the filter, one for each that was in doubt.
+    /// - Parameter verdicts: the filter's verdicts, one for each revision in doubt.
     private func finish(
         _ documents: [OutgoingDocument], _ looks: [LeavingRevisions.Look], _ verdicts: [FilterVerdict], by version: String, _ link: CollectionLink
     ) {
@@ -57,7 +58,7 @@ struct OutgoingChecks {
         for (document, look) in zip(documents, looks) {
             switch look {
             case .open: session.deltas.send(document, link)
-            // A tombstone is told to those as well who had the document; that it is gone is all that it says then.
+            // A tombstone is also sent to peers that had the document; it says no more than that it is deleted.
             case .hidden where document.isDeleted: session.deltas.send(document.withoutBody(), link)
             case .hidden: stay(document, .isNotOpen, .withdrawn(document.id), link)
             case .changed: stay(document, .wasDropped, .withdrawn(document.id), link)
@@ -71,13 +72,13 @@ struct OutgoingChecks {
     private func settle(
         _ document: OutgoingDocument, _ question: PolicyDocument, _ verdict: FilterVerdict, by version: String, _ link: CollectionLink
     ) {
-        // It was replaced once more.
+        // The filter was replaced once more.
         if link.pushFilter?.version != version { return link.leaving.append(document) }
         var document = document
         document.judgedBy = version
         switch verdict {
         case .pass:
-            // The former filter may have changed the body.
+            // The previous filter may have changed the body.
             document.replaceBody(question.body)
             session.deltas.send(document, link)
         case .replace(let body):
@@ -88,7 +89,7 @@ struct OutgoingChecks {
         }
     }
 
-    /// It does not go. Whoever proposed it need not say so.
+    /// The revision is not sent. A side that only proposed it need not say so.
     private func stay(_ document: OutgoingDocument, _ reason: Withdrawal, _ event: PushEvent, _ link: CollectionLink) {
         if link.push?.settings.style == .announce { session.dialect.withdraw(link.slot, document, reason) }
         session.tell(link, push: event)

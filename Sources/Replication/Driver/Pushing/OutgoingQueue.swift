@@ -1,16 +1,16 @@
 import DocumentStore
 
-/// Makes messages of what is to go out.
+/// Turns outgoing revisions into messages.
 final class OutgoingQueue {
     private unowned let session: SessionDriver
-    /// Those of collections that go first stand first.
+    /// Sorted by priority of the collections.
     private var waiting: [(priority: Int, revisions: OutgoingRevisions)] = []
-    /// Some collection goes before another.
+    /// The collections have different priorities.
     var isRanked = false
 
     init(_ session: SessionDriver) { self.session = session }
 
-    /// Of those that wait, beside what the push holds.
+    /// Size of the waiting revisions beyond what the push holds, in bytes.
     var bytes: Int { waiting.reduce(0) { $0 + $1.revisions.bytes } }
     var count: Int { waiting.reduce(0) { $0 + $1.revisions.count } }
 
@@ -26,21 +26,21 @@ final class OutgoingQueue {
         return waiting[place].revisions.next()
     }
 
-    /// The push that they belong to is over.
+    /// The push that they belong to has ended.
     func remove(slot: Int) {
         for place in waiting.indices { waiting[place].revisions.remove(slot: slot) }
     }
 
     func end() { waiting = [] }
 
-    /// The next message is made when no more than this is left of those before it. What a session holds is known to the others after its turn.
+    /// The next message is created when no more than this many bytes of earlier ones are left. Others learn what a session holds only after its turn.
     private static let queueBytes = 1 << 20
-    /// The same while memory is short: one message is always on its way.
+    /// The same while memory is short: one message is always in flight.
     private static let shortQueueBytes = 16 << 10
-    /// The same where a collection goes before another: what comes first waits for no more than this.
+    /// The same if collections have different priorities: the most urgent one waits for no more than this.
     private static let rankedQueueBytes = 64 << 10
 
-    /// Makes messages of revisions, as many as there is room for. What the peer takes of them makes room for the next.
+    /// Turns revisions into messages while there is room. What the peer reads makes room for more.
     func putRevisions() {
         guard count > 0 else { return }
         let usual = isRanked ? Self.rankedQueueBytes : Self.queueBytes

@@ -1,7 +1,7 @@
 import DocumentStore
 
-/// Revisions that are to become messages. A message holds the body and the history once more, beside what the push holds of them; a peer that wants
-/// everything at once, and reads nothing, would have all of them made in one turn.
+/// Revisions that wait to become messages. A message copies the body and the history that the push holds; if all were created in one turn, a peer
+/// that wants everything at once and reads nothing would double that memory.
 struct OutgoingRevisions {
     struct Revision {
         var slot: Int
@@ -9,13 +9,13 @@ struct OutgoingRevisions {
         var document: OutgoingDocument
         var delta: [UInt8]?
 
-        /// Beside what the push holds.
+        /// Size beyond what the push holds, in bytes.
         var bytes: Int { (delta?.count ?? 0) + (document.travellingBody?.count ?? 0) }
     }
 
     private var waiting: [Revision?] = []
     private var head = 0
-    /// What they hold beside what the push does.
+    /// Size of all of them beyond what the push holds, in bytes.
     private(set) var bytes = 0
 
     var count: Int { waiting.count - head }
@@ -40,7 +40,7 @@ struct OutgoingRevisions {
         return revision
     }
 
-    /// The push that they belong to is over.
+    /// The push that they belong to has ended.
     mutating func remove(slot: Int) {
         waiting = waiting[head...].filter { $0?.slot != slot }
         head = 0

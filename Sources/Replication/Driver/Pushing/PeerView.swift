@@ -2,27 +2,27 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// What one peer of a listener may have of a collection now: what its channels hold, and the push filter lets pass. Asked where a
-/// peer would learn of a document otherwise than by its feed.
+/// What one peer of a listener may currently see of a collection: the documents in its channels that the push filter lets pass. Used wherever a peer
+/// could learn of a document other than by its feed.
 struct PeerView: Sendable {
     let database: Database
     let collection: Collection
-    /// Nil: no channels bound it.
+    /// Nil if the peer is not limited to channels.
     let peer: ChannelPeer?
     let filter: (any DocumentFilter)?
     let context: PolicyContext
-    /// What the peer calls revisions.
+    /// How the peer names revisions.
     var naming = RevisionNaming.trees
 
-    /// Bytes of bodies that are shown to the filter at once.
+    /// Bytes of bodies shown to the filter at once.
     static let pageBytes = 4 << 20
 
-    /// What a peer's proposals are answered. Of documents that it may not have it learns nothing, not even that they exist: as with
-    /// one that is not here, their revisions may come, and are judged when they do.
+    /// The answers to a peer's proposals. It learns nothing about documents that it may not see, not even that they exist: as for a document that is
+    /// not here, their revisions may be sent, and are judged when they arrive.
     func check(_ proposals: [Proposal]) async throws -> [ProposalVerdict] {
         let (collection, naming) = (collection, naming)
         let verdicts = try await database.read { try $0.checkProposals(collection, proposals, naming: naming) }
-        // A document that is proposed a thousand times is looked at once.
+        // A document proposed a thousand times is looked up once.
         var seen: Set<DocumentID> = []
         let told = zip(proposals, verdicts).filter { $0.1 != .accept && seen.insert($0.0.id).inserted }.map(\.0.id)
         let visible = try await visible(told)
@@ -37,7 +37,7 @@ struct PeerView: Sendable {
         }
     }
 
-    /// What the peer calls the current revisions of those documents that the peer may have.
+    /// Of these documents, those that the peer may see, with the peer's name for their current revision.
     func visible(_ ids: [DocumentID]) async throws -> [DocumentID: Version] {
         var found: [DocumentID: Version] = [:]
         var rest = ids[...]
@@ -49,9 +49,9 @@ struct PeerView: Sendable {
         return found
     }
 
-    /// The blobs that the document's current revision names; none where the peer may not have it.
+    /// The blobs named by the document's current revision; none if the peer may not see it.
     ///
-    /// - Parameter limit: bytes of a body; a larger one is not looked at.
+    /// - Parameter limit: maximum size of a body in bytes; a larger one is not examined.
     func blobs(of id: DocumentID, limit: Int = .max) async throws -> Set<BlobDigest> {
         let collection = collection
         let row = try await database.read { try $0.row(collection, id) }
@@ -60,7 +60,7 @@ struct PeerView: Sendable {
         return Set(documents.flatMap { ((try? BlobReferences.find(in: $0.body)) ?? []).map(\.digest) })
     }
 
-    /// Those of the first documents that the peer may have, and how many were looked at.
+    /// Of the first documents, those that the peer may see, and how many were processed.
     private func read(_ ids: ArraySlice<DocumentID>, withBodies: Bool) async throws -> ([PolicyDocument], Int) {
         let (collection, peer, naming) = (collection, peer, naming)
         let (documents, taken) = try await database.read { transaction in
@@ -74,7 +74,7 @@ struct PeerView: Sendable {
                 bytes += found.body?.count ?? 0
                 let name: RevisionID
                 do throws(StoreError) { name = try transaction.currentName(collection, id, naming) ?? found.revision } catch {
-                    // Nobody gets it, and what comes may repair it.
+                    // Nobody gets it, and an incoming revision may repair it.
                     guard case .documentDamaged = error else { throw error }
                     continue
                 }

@@ -5,12 +5,12 @@ import Environment
 import Interfaces
 import NIOCore
 
-/// What a push asks for is done here: by the store, its filter, the dialect and timers. What comes of it goes back to it.
+/// Carries out the actions of a push by means of the store, its filter, the dialect and timers, and returns the results to it.
 struct PushActions {
     let session: SessionDriver
 
     func perform(_ action: PushAction, _ link: CollectionLink) {
-        // What happens to each document comes first: the others need more.
+        // The actions on each document come first: the others need more parameters.
         switch action {
         case .send(let document): session.outgoingChecks.send(document, link)
         case .withdraw(let document): session.dialect.withdraw(link.slot, document, .wasDropped)
@@ -112,14 +112,14 @@ struct PushActions {
         guard let filter = link.pushFilter else { return session.tell(link, push: .judged(documents.map { _ in .pass })) }
         let (slot, generation) = (link.slot, link.generation)
         let questions = documents.map { PolicyDocument(id: $0.id, revision: $0.version, isDeleted: $0.isDeleted, body: $0.body) }
-        // What it fails on stays open in the peer's checkpoint.
+        // Documents on which the filter fails stay open in the peer's checkpoint.
         judge(questions, by: filter, link, listsFailures: false) { $0.tell(slot, generation, push: .judged($1, by: $2)) }
     }
 
-    /// Asks a push filter. What it keeps from a peer that pulls is on the listener's list by the time of the answer.
+    /// Asks a push filter. Documents that it keeps from a pulling peer are on the listener's list by the time of the answer.
     ///
-    /// - Parameter then: gets the verdicts, and the version that gave them: read before, so that most likely an earlier one answered, were it
-    ///   replaced meanwhile.
+    /// - Parameter then: receives the verdicts, and the version that gave them. The version is read first, so if the filter is replaced in between,
+    ///   an older version is recorded rather than a newer one.
     func judge(
         _ questions: [PolicyDocument], by filter: any DocumentFilter, _ link: CollectionLink, listsFailures: Bool,
         then: @escaping @Sendable (SessionDriver, [FilterVerdict], String) -> Void

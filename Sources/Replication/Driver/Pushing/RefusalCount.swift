@@ -3,12 +3,12 @@ import DocumentStore
 import Interfaces
 import Synchronization
 
-/// How many documents are on the list of what a peer refused: read and changed by the transactions that change the list, so that those
-/// on their way know of each other.
+/// The number of documents on the list of those that a peer refused. It is read and changed by the transactions that change the list, so that
+/// concurrent ones know of each other.
 final class RefusalCount: Sendable {
     private let known = Mutex<Int?>(nil)
 
-    /// The count as far as it is known, or as `read` finds it.
+    /// The count if it is known; otherwise the result of `read`.
     func value(_ read: () throws -> Int) rethrows -> Int {
         if let count = known.withLock({ $0 }) { return count }
         return try read()

@@ -2,12 +2,11 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Documents that the peer refused, or could not have whole: the list that outlives the connection.
+/// Documents that the peer refused or could not get completely: a list that outlives the connection.
 struct RefusedList {
     let session: SessionDriver
 
-    /// Puts documents on the list; what is there already keeps its time. Those with a blob that is gone or damaged here go among those that are
-    /// held.
+    /// Puts documents on the list; entries already there keep their time. Documents with a missing or damaged blob here are listed as held.
     func listRefused(_ kept: [KeptBack], _ link: CollectionLink) {
         let ids = kept.map(\.document.id)
         guard let remote = link.remote else { return session.tell(link, push: .listed(ids)) }

@@ -2,10 +2,10 @@ import Documents
 import Interfaces
 import NIOCore
 
-/// A filter, if there is one, and behind it a transform of what passes.
+/// An optional filter, followed by a transform of what passes.
 ///
-/// For the engine both are one filter: a document at which the transform fails is held like one at which the filter fails, and is tried again
-/// when a version of either comes into force.
+/// To the engine both are one filter: a document on which the transform fails is held like one on which the filter fails, and is retried when another
+/// version of either comes into force.
 public struct TransformingFilter: DocumentFilter {
     private let filter: (any DocumentFilter)?
     private let transform: any DocumentTransform
@@ -30,7 +30,7 @@ public struct TransformingFilter: DocumentFilter {
 
     public func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict] {
         var verdicts: [FilterVerdict] = await filter?.verdicts(documents, context) ?? documents.map { _ in .pass }
-        // That access is gone has no body.
+        // A removal of access has no body.
         let places = documents.indices.filter { verdicts[$0] == .pass && !documents[$0].accessRemoved }
         guard !places.isEmpty else { return verdicts }
         var results = (await transform.transform(places.map { documents[$0] }, context)).makeIterator()
@@ -45,7 +45,7 @@ public struct TransformingFilter: DocumentFilter {
         return verdicts
     }
 
-    /// What a plugin makes is looked at like what a peer sends.
+    /// A plugin's output is checked like input from a peer.
     private func checked(_ body: [UInt8], _ document: PolicyDocument) -> FilterVerdict {
         guard body.count <= limits.maximumDocumentBytes else {
             return failure("the transformed document has \(body.count) bytes, max_document_bytes is \(limits.maximumDocumentBytes)")
@@ -62,7 +62,7 @@ public struct TransformingFilter: DocumentFilter {
         }
     }
 
-    /// Of a peer's `_attachments` anything is taken, and a transform may hand it on. What it makes itself has to be sound.
+    /// Anything in a peer's `_attachments` is accepted, and a transform may pass it on. What the transform creates itself has to be valid.
     private func attachmentsProblem(_ body: [UInt8], _ document: PolicyDocument) -> String? {
         guard let scan = try? JSONScanner.scanDocument(body, unusualKeys: unusualKeys), scan.hasReservedKeys,
             let made = (try? JSONValue(stored: body))?.asObject, let problem = ReservedKeys.attachmentsProblem(in: made)
@@ -77,7 +77,7 @@ public struct TransformingFilter: DocumentFilter {
 }
 
 extension OutgoingDocument {
-    /// It travels with another body than it is stored with.
+    /// It is sent with another body than the stored one.
     mutating func replaceBody(_ new: [UInt8]) {
         self.body = new
         self.blobs = ((try? BlobReferences.find(in: new)) ?? []).map(\.digest)
@@ -85,7 +85,7 @@ extension OutgoingDocument {
 }
 
 extension CheckedRevision {
-    /// It is stored with another body than it came with.
+    /// It is stored with another body than the received one.
     mutating func replaceBody(_ new: [UInt8]) {
         self.body = new
         self.blobs = (try? BlobReferences.find(in: new)) ?? []
