@@ -4,7 +4,7 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// What we answer to the peer.
+/// Our answers to the peer.
 extension BLIPDialect {
     mutating func reply(_ handle: AnswerHandle?, _ reply: OutgoingReply = OutgoingReply()) {
         guard let handle else { return }
@@ -35,11 +35,11 @@ extension BLIPDialect {
         reply(handle, listReply(writer.finish()))
     }
 
-    /// - Parameter refusal: why none of the revisions will be taken that are asked for.
+    /// - Parameter refusal: why none of the requested revisions will be accepted.
     mutating func answer(_ handle: AnswerHandle?, proposals answers: [ProposalAnswer], namesCurrent: Bool, refusal: String?) {
         guard let handle else { return }
         var writer = RowWriter(capacity: answers.count * 2 + 16)
-        // Trailing zeros are left out: an empty list means "send everything".
+        // Trailing zeros are omitted: an empty list means "send everything".
         let last = answers.lastIndex { $0 != .send } ?? -1
         for answer in answers.prefix(last + 1) {
             switch answer {
@@ -51,7 +51,7 @@ extension BLIPDialect {
             }
         }
         var reply = listReply(writer.finish())
-        // A name in it may have anything, and no property has NUL.
+        // It may quote a name that contains anything, but a property must not contain NUL.
         if let refusal, answers.contains(.send) { reply.properties.append(Property.refusesRevisions, refusal.filter { $0 != "\0" }) }
         self.reply(handle, reply)
     }
@@ -88,7 +88,7 @@ extension BLIPDialect {
         reply(handle, OutgoingReply(properties: [Property.rev: revision]))
     }
 
-    /// - Parameter checkpoints: one for each name; nil where there is no such collection.
+    /// - Parameter checkpoints: one for each name; nil if there is no such collection.
     mutating func answer(_ handle: AnswerHandle?, collections checkpoints: [StoredCheckpoint??]) {
         var body: [UInt8] = [UInt8(ascii: "[")]
         for (index, checkpoint) in checkpoints.enumerated() {
@@ -103,7 +103,7 @@ extension BLIPDialect {
         reply(handle, OutgoingReply(body: ByteBuffer(bytes: body)))
     }
 
-    /// A checkpoint's body with its token under `rev`, every other byte as it came.
+    /// A checkpoint's body with its token added as `rev`; all other bytes are unchanged.
     static func told(_ body: [UInt8], token: String) -> [UInt8] {
         var body = body
         while let last = body.last, last != UInt8(ascii: "}") { body.removeLast() }
@@ -119,9 +119,9 @@ extension BLIPDialect {
         reply(handle, OutgoingReply(body: ByteBuffer(string: proof.text)))
     }
 
-    /// Begins to send a blob; `.wantsMore` asks for what follows. False when the peer's request is not open any more.
+    /// Starts sending a blob; `.wantsMore` asks for the data. False if the peer's request is no longer open.
     ///
-    /// - Parameter offset: what follows is the blob from there on.
+    /// - Parameter offset: the data supplied starts at this offset of the blob.
     mutating func beginBlob(_ handle: AnswerHandle, compresses: Bool, offset: UInt64) -> Bool {
         wire?.sentBlob(to: handle.number)
         var reply = OutgoingReply(isCompressed: compresses)

@@ -4,21 +4,20 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// Couchbase's replication protocol over BLIP, versions 2 to 4, on one connection: the engine's actions become messages, and
-/// messages become the engine's events. It knows message names, property names, status numbers and how collections are
-/// numbered, and decides nothing.
+/// Couchbase's replication protocol over BLIP, versions 2 to 4, on one connection: turns the engine's actions into messages, and messages into events
+/// for the engine. It knows message names, property names, status codes and how collections are numbered, and decides nothing.
 struct BLIPDialect: ~Copyable {
     /// Whether messages name collections; unknown until the first message.
     enum Mode { case unknown, legacy, collections }
 
-    /// What waits for a reply.
+    /// A request that awaits its reply.
     enum Pending {
-        /// Whether collections were asked for, by their names.
+        /// Whether collections were requested by name.
         case opening(Opening, byName: Bool)
         case proposals(slot: Int, ListID, rows: Int)
         case changes(slot: Int, ListID, rows: Int)
         case revision(RevisionTrip)
-        /// Whether the peer is to pick documents in a continuous pull.
+        /// Whether the peer should select documents in a continuous pull.
         case subscription(picks: Bool)
         case checkpointSave(slot: Int)
         case checkpointFetch(slot: Int)
@@ -26,24 +25,24 @@ struct BLIPDialect: ~Copyable {
         case proof(BlobTransfer)
     }
 
-    /// What is known of the peer's side of a collection.
+    /// What is known about the peer's side of a collection.
     struct Slot {
         /// It understands inline blobs, so `_attachments` need not be added.
         var peerKnowsBlobs = false
-        /// It takes deltas; said once for a collection, and remembered.
+        /// It accepts deltas; said once per collection, and remembered.
         var peerTakesDeltas = false
-        /// Ancestors that it wants with a revision.
+        /// How many ancestors it wants with a revision.
         var maximumHistory: Int
         var style = PushStyle.announce
-        /// Of the push that runs.
+        /// Generation of the current push.
         var generation = 0
     }
 
     let limits: ReplicationLimits
     let isPassive: Bool
-    /// Deltas are made and taken here.
+    /// Deltas are created and accepted here.
     let takesDeltas: Bool
-    /// What the peer calls revisions.
+    /// How the peer names revisions.
     let naming: RevisionNaming
     var blip: BLIPConnection
     var mode = Mode.unknown
@@ -67,7 +66,7 @@ struct BLIPDialect: ~Copyable {
 
     // MARK: - Collections
 
-    /// Messages name collections from now on, by their places in the session's list; or they never do.
+    /// Fixes whether messages name collections, by their positions in the session's list.
     mutating func speak(_ mode: Mode, collections: Int, isOnlyDefault: Bool) {
         self.mode = mode
         self.isOnlyDefault = isOnlyDefault
@@ -78,44 +77,44 @@ struct BLIPDialect: ~Copyable {
         speak(byName ? .collections : .legacy, collections: collections, isOnlyDefault: !byName)
     }
 
-    /// Ancestors that the peer wants with a revision.
+    /// How many ancestors the peer wants with a revision.
     func maximumHistory(_ slot: Int) -> Int { slots.indices.contains(slot) ? slots[slot].maximumHistory : limits.maximumHistory }
 
     /// Whether both sides want deltas, as far as is known.
     func sendsDeltas(_ slot: Int) -> Bool { takesDeltas && slots.indices.contains(slot) && slots[slot].peerTakesDeltas }
 
-    /// A push begins; there may have been others before it.
+    /// A push begins, possibly after earlier ones.
     mutating func push(_ slot: Int, _ style: PushStyle, generation: Int) {
         (slots[slot].style, slots[slot].generation) = (style, generation)
     }
 
     // MARK: - Frames
 
-    /// Whether something waits to be sent.
+    /// Whether anything is waiting to be sent.
     var hasPendingOutput: Bool { blip.hasPendingOutput }
-    /// Memory held for the peer, in bytes.
+    /// Memory held on behalf of the peer, in bytes.
     var bufferedBytes: Int { blip.bufferedBytes }
-    /// Of them, messages that are not ended, read or answered: what the peer makes us hold.
+    /// The part of ``bufferedBytes`` that the peer is responsible for: messages not completed, read or answered.
     var messageBytes: Int { blip.messageBytes }
-    /// Of them, what ``trim()`` gives back.
+    /// The part of ``bufferedBytes`` that ``trim()`` releases.
     var spareBytes: Int { blip.spareBytes }
     mutating func trim() { blip.trim() }
     var compressionBytes: Int { blip.compressionBytes }
     mutating func allowCompression(_ isAllowed: Bool) { blip.allowsCompression = isAllowed }
-    /// Bytes of our replies that the peer has not taken.
+    /// Bytes of our replies that the peer has not read.
     var owedBytes: Int { blip.queuedReplyBytes }
-    /// Of messages of either kind that are not sent.
+    /// Bytes of unsent messages of either kind.
     var queuedBytes: Int { blip.queuedBytes }
-    /// Requests of ours that the peer has not answered.
+    /// Our requests that the peer has not answered.
     var awaitedReplies: Int { blip.awaitedReplies }
-    /// A stream is consumed more slowly than it comes.
+    /// A stream is consumed more slowly than it arrives.
     var shouldPauseReading: Bool { blip.shouldPauseReading }
     var takenBytes: Int { blip.takenBytes }
     #if DEBUG
     var copiedBytes: Int { blip.copiedBytes }
     #endif
 
-    /// Takes one message of the transport.
+    /// Processes one message of the transport.
     mutating func receive(_ message: ByteBuffer, room: Int, into events: inout [DialectEvent]) throws(ReplicationError) {
         var happened: [BLIPEvent] = []
         do throws(BLIPError) { try blip.receive(message, room: room, into: &happened) } catch { throw failed(error, happened, &events) }
@@ -130,13 +129,13 @@ struct BLIPDialect: ~Copyable {
         translate(happened, &events)
     }
 
-    /// What happened before an error stands.
+    /// Events from before an error are valid.
     private mutating func failed(_ error: BLIPError, _ happened: [BLIPEvent], _ events: inout [DialectEvent]) -> ReplicationError {
         translate(happened, &events)
         return ReplicationError(domain: .blip, code: Int(error.closeCode), message: "\(error)")
     }
 
-    /// The next message for the transport; nil when nothing may be sent now.
+    /// The next message for the transport; nil if nothing may be sent at the moment.
     mutating func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
         var happened: [BLIPEvent] = []
         let frame = blip.nextFrame(into: &happened)
@@ -144,7 +143,7 @@ struct BLIPDialect: ~Copyable {
         return frame
     }
 
-    /// The connection is over: nobody gets a reply any more.
+    /// The connection has ended: no more replies will arrive.
     mutating func end() {
         _ = blip.fail()
         let waiting = pending
@@ -232,13 +231,13 @@ struct BLIPDialect: ~Copyable {
             let error = reply.error ?? BLIPErrorReply(domain: "HTTP", code: 502, message: "the reply is not a blob")
             events.append(.blob(.failed(transfer, ReplicationError(reply: error, to: Profile.getAttachment))))
         case .proof(let transfer):
-            // Whatever is no digest is no proof: then the blob itself is asked for.
+            // Anything but a digest is no proof: then the blob itself is requested.
             let proof = reply.error == nil ? try? BlobDigest(String(decoding: reply.body.readableBytesView.prefix(64), as: UTF8.self)) : nil
             events.append(.blob(.proofArrived(transfer, proof)))
         }
     }
 
-    /// Reads a message here if it is short, elsewhere if it is long.
+    /// Parses a short message here, and a long one elsewhere.
     func readInline(_ body: ByteBuffer, _ events: inout [DialectEvent], _ read: @escaping @Sendable () -> DialectEvent) {
         events.append(body.readableBytes <= limits.inlineListBytes ? read() : .readElsewhere(body, read))
     }
@@ -251,9 +250,9 @@ struct BLIPDialect: ~Copyable {
         }
     }
 
-    /// An error on a message that concerns the whole connection.
+    /// An error reply that affects the whole connection.
     private func fail(_ error: BLIPErrorReply, _ profile: String, _ events: inout [DialectEvent]) {
-        // Couchbase Lite 3.2 with only a default collection answers getCollections and then refuses the property.
+        // Couchbase Lite 3.2 with only a default collection answers getCollections and then refuses the collection property.
         let wantsLegacy = mode == .collections && error.domain == "HTTP" && error.code == 400 && isOnlyDefault
         events.append(.failed(ReplicationError(reply: error, to: profile), wantsLegacy: wantsLegacy))
     }
@@ -290,7 +289,7 @@ struct BLIPDialect: ~Copyable {
         send(OutgoingRequest(profile: Profile.changes, body: ByteBuffer(string: "[]"), isUrgent: true, isNoReply: true), slot, nil)
     }
 
-    /// - Parameter delta: what to send instead of the body, for a peer that has `document.base`.
+    /// - Parameter delta: sent instead of the body, to a peer that has `document.base`.
     mutating func send(_ slot: Int, _ document: OutgoingDocument, delta: [UInt8]? = nil) {
         var message = OutgoingRequest(profile: Profile.rev, isCompressed: true)
         message.properties.append(Property.id, document.id.text)
@@ -322,7 +321,7 @@ struct BLIPDialect: ~Copyable {
         send(message, slot, .revision(RevisionTrip(slot: slot, generation: slots[slot].generation, id: document.id)))
     }
 
-    /// What was announced, and is wanted, does not come.
+    /// The peer wants an announced revision that will not be sent.
     mutating func withdraw(_ slot: Int, _ document: OutgoingDocument, _ reason: Withdrawal) {
         var message = OutgoingRequest(profile: Profile.norev, isNoReply: true)
         message.properties.append(Property.id, document.id.text)

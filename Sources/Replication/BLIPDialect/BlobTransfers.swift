@@ -2,9 +2,9 @@ import BLIP
 import Documents
 import NIOCore
 
-/// Blobs that are asked of the peer.
+/// Blobs requested from the peer.
 extension BLIPDialect {
-    /// Asks the peer to prove that it holds a blob: by the digest of the nonce's length, the nonce and the blob.
+    /// Asks the peer to prove that it holds a blob, by the digest over the nonce's length, the nonce and the blob.
     mutating func requestProof(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, nonce: [UInt8]) {
         var message = OutgoingRequest(profile: Profile.proveAttachment, body: ByteBuffer(bytes: nonce))
         message.properties.append(Property.digest, transfer.digest.text)
@@ -12,7 +12,8 @@ extension BLIPDialect {
         send(message, slot, .proof(transfer))
     }
 
-    /// - Parameter offset: what stands before is here. A peer that does not know the property sends all of it, and does not say that it is the rest.
+    /// - Parameter offset: everything before it is already here. A peer that does not know the property sends the whole blob, and does not confirm
+    ///   the offset.
     mutating func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool, offset: UInt64) {
         var message = OutgoingRequest(profile: Profile.getAttachment)
         if mode == .collections { message.properties.append(Property.collection, String(slot)) }
@@ -26,18 +27,18 @@ extension BLIPDialect {
         transfers[transfer] = token
     }
 
-    /// So many bytes of a blob are on disk: the peer may send more.
+    /// This many bytes of a blob are on disk: the peer may send more.
     mutating func consumed(_ transfer: BlobTransfer, bytes: Int) {
         if let token = transfers[transfer] { blip.consumed(token, bytes: bytes) }
     }
 
-    /// Nobody wants the rest of a blob.
+    /// The rest of a blob is not wanted.
     mutating func abandon(_ transfer: BlobTransfer) {
         guard let token = transfers.removeValue(forKey: transfer) else { return }
         pending[token] = nil
         blip.abandon(token)
     }
 
-    /// All of a blob is here and consumed.
+    /// All of a blob has arrived and been consumed.
     mutating func forget(_ transfer: BlobTransfer) { transfers[transfer] = nil }
 }

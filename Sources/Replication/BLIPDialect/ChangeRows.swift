@@ -4,7 +4,7 @@ import Encodings
 import Interfaces
 
 enum ChangeRows {
-    /// Reads the rows of `changes`, `[sequence, docID, revID, deleted, bodySize]` each. `null` and `[]` are the caught-up marker.
+    /// Parses the rows of `changes`, each `[sequence, docID, revID, deleted, bodySize]`. `null` and `[]` are the caught-up marker.
     static func readChanges(
         _ bytes: [UInt8], naming: RevisionNaming = .trees, limits: ReplicationLimits
     ) throws(MessageError) -> [RowResult<OfferedRow>] {
@@ -15,7 +15,7 @@ enum ChangeRows {
             guard let sequence = sequenceText(items[0]) else {
                 return .bad("the sequence of a changes row is a number or a string", sequence: nil)
             }
-            // Of the whole list: were the row alone refused, the feed would be taken for pulled without it.
+            // Fails the whole list: if only the row were refused, the feed would count as pulled without it.
             try sequence.check(limits)
             do throws(MessageError) {
                 let (id, name) = try identity(items[1], items[2], naming)
@@ -30,7 +30,7 @@ enum ChangeRows {
         }
     }
 
-    /// Reads the rows of `proposeChanges`, `[docID, revID, serverRevID, bodySize]` each.
+    /// Parses the rows of `proposeChanges`, each `[docID, revID, serverRevID, bodySize]`.
     static func readProposals(
         _ bytes: [UInt8], naming: RevisionNaming = .trees, limits: ReplicationLimits
     ) throws(MessageError) -> [RowResult<ProposedRow>] {
@@ -57,7 +57,7 @@ enum ChangeRows {
         }
     }
 
-    /// Reads the reply to `proposeChanges`: a status a row, trailing zeros omitted.
+    /// Parses the reply to `proposeChanges`: one status per row, trailing zeros omitted.
     static func readProposalReply(_ bytes: [UInt8], rows: Int, naming: RevisionNaming = .trees) -> [ProposalStatus] {
         guard case .array(let items)? = answers(bytes, rows: rows) else {
             return Array(repeating: ProposalStatus(status: 500, current: nil), count: rows)
@@ -76,7 +76,7 @@ enum ChangeRows {
         }
     }
 
-    /// Reads the reply to `changes`: for each wanted row the ancestors that the peer holds, nil for "not wanted".
+    /// Parses the reply to `changes`: for each wanted row the ancestors that the peer holds; nil means "not wanted".
     static func readChangesReply(_ bytes: [UInt8], rows: Int, naming: RevisionNaming = .trees) -> [[RevisionID]?] {
         guard case .array(let items)? = answers(bytes, rows: rows) else {
             return Array(repeating: nil, count: rows)
@@ -90,10 +90,10 @@ enum ChangeRows {
         }
     }
 
-    /// Values that an answer may have for each row that it answers: ancestors for the most part, of which peers name twenty or so.
+    /// Values allowed in an answer per row: mostly ancestors, of which peers name about twenty.
     private static let valuesPerAnswer = 100
 
-    /// Nil for what is no JSON, or would be many times its size.
+    /// Nil if it is not JSON, or would take many times its size as values.
     private static func answers(_ bytes: [UInt8], rows: Int) -> JSONValue? {
         if bytes.isEmpty { return .array([]) }
         guard JSONTreeSize.values(in: bytes[...]) <= (rows + 1) * valuesPerAnswer else { return Optional.none }
@@ -109,7 +109,7 @@ enum ChangeRows {
                 message: "\(profile) has \(bytes.count) bytes, max_change_list_bytes is \(limits.maximumChangeListBytes)")
         }
         if bytes.isEmpty { return [] }
-        // Counted before anything is made of them: a few bytes of text are a hundred as a value.
+        // Counted before parsing: a few bytes of text take a hundred as a value.
         guard JSONTreeSize.values(in: bytes[...]) <= limits.maximumRowsInChangeList * limits.maximumValuesPerRow else {
             throw MessageError(
                 code: 413,
@@ -147,7 +147,7 @@ enum ChangeRows {
         return Int(clamping: size)
     }
 
-    /// The JSON text of a sequence, byte for byte what goes back to the peer.
+    /// The JSON text of a sequence, byte for byte as it is sent back to the peer.
     static func sequenceText(_ value: JSONValue) -> RemoteSequence? {
         switch value {
         case .number(let number): RemoteSequence(json: number.text)
@@ -157,7 +157,7 @@ enum ChangeRows {
     }
 }
 
-/// A revision as a peer names it: by its id, or by its version, with more of its version vector where the peer says more.
+/// A revision as a peer names it: by its id, or by its version, with as much of its version vector as the peer sends.
 struct PeersRevision {
     var revision: RevisionID
     var vector: VectorHistory?
@@ -176,7 +176,7 @@ struct PeersRevision {
 }
 
 extension RemoteSequence {
-    /// - Throws: ``MessageError`` for one that is longer than any peer's.
+    /// - Throws: ``MessageError`` if it is longer than any real peer's.
     func check(_ limits: ReplicationLimits) throws(MessageError) {
         guard json.utf8.count > limits.maximumSequenceBytes else { return }
         throw MessageError(
@@ -184,13 +184,13 @@ extension RemoteSequence {
     }
 }
 
-/// What a row of `changes` says of its document in bits: 1 deleted, 2 access revoked, 4 removed from the channels (Sync Gateway's;
-/// LiteCore writes 0 and 1, others a Boolean).
+/// The flag bits in a row of `changes`: 1 deleted, 2 access revoked, 4 removed from the channels (Sync Gateway's; LiteCore writes 0 and 1, others a
+/// Boolean).
 struct ChangeFlags {
     var bits: Int
 
     var isDeletion: Bool { bits & 1 != 0 }
-    /// The document was taken away, as opposed to deleted: 5 is a deletion that took it out of its channels.
+    /// The document was taken away, as opposed to deleted: 5 is a deletion that also removed it from its channels.
     var isAccessRemoved: Bool { bits >= 2 && bits != 5 }
 }
 
@@ -206,14 +206,14 @@ extension ChangeFlags {
 
 /// A peer's answer to one proposed row.
 struct ProposalStatus: Equatable {
-    /// 0 send it, 304 the peer has it, 409 conflict, anything else an error of this document.
+    /// 0: send it; 304: the peer has it; 409: conflict; anything else is an error for this document.
     var status: Int
-    /// With 409: the peer's current revision, where it says so.
+    /// With 409: the peer's current revision, if it says so.
     var current: RevisionID?
 
     /// The same in the engine's terms.
     ///
-    /// - Parameter refusal: what the peer says of all that it does not have.
+    /// - Parameter refusal: the peer's refusal of everything that it does not have.
     func answer(refusal: ReplicationError? = nil) -> OfferAnswer {
         switch status {
         case 0: refusal.map { OfferAnswer.forbidden($0) } ?? .wanted(known: [])
@@ -224,7 +224,7 @@ struct ProposalStatus: Equatable {
     }
 }
 
-/// Writes JSON arrays of ids without building values first: the rows of a change list are the hot path of a push.
+/// Writes JSON arrays of ids without building values first: the rows of a change list are on the hot path of a push.
 struct RowWriter {
     private(set) var bytes: [UInt8] = [UInt8(ascii: "[")]
     private var items = 0
@@ -232,7 +232,7 @@ struct RowWriter {
 
     init(capacity: Int) { bytes.reserveCapacity(capacity) }
 
-    /// Begins an array inside the array.
+    /// Starts a nested array.
     mutating func beginRow() {
         separate()
         itemsOutside = items
@@ -245,7 +245,7 @@ struct RowWriter {
         items = itemsOutside
     }
 
-    /// JSON text as it stands.
+    /// Writes JSON text as is.
     mutating func raw(_ json: String) {
         separate()
         bytes.append(contentsOf: json.utf8)
@@ -256,7 +256,7 @@ struct RowWriter {
         bytes.append(contentsOf: String(value).utf8)
     }
 
-    /// A string that needs no escape: revision ids consist of digits, letters and a hyphen.
+    /// Writes a string that needs no escaping: revision ids consist of digits, letters and a hyphen.
     mutating func plain(_ text: String) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -264,7 +264,7 @@ struct RowWriter {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// A document id, which may hold quotes and backslashes.
+    /// Writes a document id, which may contain quotes and backslashes.
     mutating func escaped(_ text: String) {
         separate()
         JSONString.append(text.utf8, to: &bytes)

@@ -1,10 +1,10 @@
 import BLIP
 
 extension BLIPLimits {
-    /// Beside what the properties of a message may take.
+    /// Room for a message's properties, in addition to its body.
     private static let roomForProperties = 102_400 + 16
 
-    /// What the messages of the replication protocol need: only revisions are long.
+    /// The limits that the replication protocol's messages need: only revisions are long.
     init(_ limits: ReplicationLimitValues) {
         self.init()
         let lists = limits.maximumChangeListBytes + Self.roomForProperties

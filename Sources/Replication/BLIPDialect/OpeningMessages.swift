@@ -3,7 +3,7 @@ import Documents
 import Interfaces
 import NIOCore
 
-/// The first messages of the active side: which collections, and how far both came. A peer that knows no collections has the default one.
+/// The first messages of the active side: which collections to replicate, and their checkpoints. A peer without collections has only the default one.
 extension BLIPDialect {
     mutating func open(_ opening: Opening) {
         if opening.namesNone, opening.isOnlyDefault { return askCheckpoint(opening) }
@@ -47,7 +47,7 @@ extension BLIPDialect {
 
     private func readCollections(_ reply: IncomingReply, _ opening: Opening) throws(ReplicationError) -> [PeerCheckpoint] {
         if let error = reply.error { throw ReplicationError(reply: error, to: Profile.getCollections) }
-        // Before anything is read: that is done where the connection runs.
+        // Before parsing, which is done on the event loop.
         guard reply.body.readableBytes <= limits.maximumCollectionsBytes else {
             throw Self.tooLong(
                 "the peer's answer to getCollections has \(reply.body.readableBytes) bytes, max_collections_bytes is \(limits.maximumCollectionsBytes)")
@@ -87,7 +87,7 @@ extension BLIPDialect {
         return PeerCheckpoint(body: [UInt8](reply.body.readableBytesView), token: reply.properties[Property.rev] ?? "")
     }
 
-    /// A peer tells no more than what this side had it keep, and that is short.
+    /// A peer returns only what this side had it keep, which is short.
     private static func tooLong(_ message: String) -> ReplicationError {
         ReplicationError(domain: .http, code: 413, message: message, remedy: "look what answers at target, and at the peer's version")
     }

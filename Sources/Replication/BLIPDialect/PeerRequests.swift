@@ -4,7 +4,7 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// What the peer asks.
+/// The peer's requests.
 extension BLIPDialect {
     mutating func accept(_ request: IncomingRequest, _ events: inout [DialectEvent]) {
         let handle = request.isNoReply ? nil : AnswerHandle(number: request.number)
@@ -34,7 +34,7 @@ extension BLIPDialect {
         }
     }
 
-    /// The collection that a message is about. The first message of a connection decides whether messages name one.
+    /// The collection that a message concerns. The first message of a connection determines whether messages name one.
     private mutating func slot(of request: IncomingRequest, _ events: inout [DialectEvent]) throws(MessageError) -> Int {
         let named = request.properties[Property.collection]
         if mode == .unknown {
@@ -63,7 +63,7 @@ extension BLIPDialect {
             guard isPassive else { throw MessageError(domain: "LiteCore", code: 501, message: "this side is active itself") }
             try acceptPassive(request, slot, handle, &events)
         case Profile.changes:
-            // An empty list without a reply is the marker of the end; as a peer that pushes says it, it means nothing.
+            // An empty list without a reply marks the end of the backlog; from a pushing peer, it means nothing.
             if isPassive {
                 if handle == nil { return }
                 if request.body.readableBytes <= limits.inlineListBytes,
@@ -76,7 +76,7 @@ extension BLIPDialect {
             events.append(.pull(slot: slot, .listArrived(IncomingList(handle: handle, body: request.body))))
         case Profile.proposeChanges:
             guard isPassive else { throw MessageError(code: 403, message: "this side does the pushing and pulling") }
-            // An empty list may come at any time and says nothing.
+            // An empty list may arrive at any time and means nothing.
             if handle == nil { return }
             events.append(
                 .pull(
@@ -106,7 +106,7 @@ extension BLIPDialect {
         }
     }
 
-    /// What only a listener is asked.
+    /// Handles requests that only a listener receives.
     private mutating func acceptPassive(
         _ request: IncomingRequest, _ slot: Int, _ handle: AnswerHandle?, _ events: inout [DialectEvent]
     ) throws(MessageError) {
@@ -170,7 +170,7 @@ extension BLIPDialect {
             events.append(.pull(slot: slot, .arrived(revision)))
         } catch {
             refuse(handle, error)
-            // 422: the whole body follows, so the row is not answered for yet.
+            // 422: the whole body follows, so the row is not settled yet.
             if error.code == 422 { return }
             let id = request.properties[Property.id].flatMap { try? DocumentID($0) }
             events.append(
@@ -184,7 +184,8 @@ extension BLIPDialect {
 }
 
 extension MessageError {
-    /// The document cannot be had now, which is not to say that it is gone. 501: neither side can change what it speaks.
+    /// The document cannot be obtained at the moment, which does not mean that it is gone. 501 is different: neither side can change what it
+    /// supports.
     fileprivate var isOfTheMoment: Bool { code >= 500 && code != 501 || code == 429 }
 
     fileprivate var replicationError: ReplicationError { ReplicationError(self) }

@@ -2,7 +2,7 @@ import BLIP
 import Interfaces
 
 extension ReplicationError {
-    /// An error reply of the peer.
+    /// An error reply from the peer.
     init(reply error: BLIPErrorReply, to profile: String) {
         let text = error.message.isEmpty ? "\(profile) was refused" : "\(profile): \(error.message)"
         switch error.domain {
@@ -16,18 +16,18 @@ extension ReplicationError {
 }
 
 extension ReplicationError {
-    /// The peer says beforehand, and why, that it takes nothing of us.
+    /// The peer announces, with a reason, that it accepts nothing from us.
     init(refusingAll why: String) {
         self.init(
             domain: .http, code: 403, message: "\(Profile.proposeChanges): \(why)",
             remedy: "have this login let write there by whoever runs the peer, or set type: pull")
     }
 
-    /// The document is refused for a version whose time does not suit the peer's clock.
+    /// The document was refused because the time of one of its versions is ahead of the peer's clock.
     var isOfClock: Bool { Self.isOfClock(domain: domain.rawValue, code: "\(code)", message) }
 
-    /// The same of one as it is listed. Couchbase Lite 4 has a version more than two minutes ahead of its clock for no version at all:
-    /// LiteCore/4, "Invalid timestamp in version vector" (`VectorDocument.cc`).
+    /// The same for a listed error. Couchbase Lite 4 treats a version more than two minutes ahead of its clock as invalid: LiteCore/4, "Invalid
+    /// timestamp in version vector" (`VectorDocument.cc`).
     static func isOfClock(domain: String, code: String, _ message: String) -> Bool {
         domain == Domain.litecore.rawValue && code == "4" && message.contains("timestamp")
     }

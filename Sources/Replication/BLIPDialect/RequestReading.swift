@@ -5,18 +5,18 @@ import Interfaces
 import NIOCore
 
 extension ReceivedRevision {
-    /// Reads the properties of a `rev` request: see ``ReceivedFields``.
+    /// Parses the properties of a `rev` request: see ``ReceivedFields``.
     init(_ request: IncomingRequest, takesDeltas: Bool, naming: RevisionNaming = .trees, limits: ReplicationLimits) throws(MessageError) {
         self.init(try ReceivedFields(request, takesDeltas: takesDeltas, naming: naming, limits: limits))
     }
 }
 
 extension ReceivedFields {
-    /// Reads the properties of a `rev` request.
+    /// Parses the properties of a `rev` request.
     ///
-    /// - Throws: ``MessageError`` with the status that makes the sender give this document up (400, 413, 422).
+    /// - Throws: ``MessageError`` with the status that makes the sender give up this document (400, 413, 422).
     init(_ request: IncomingRequest, takesDeltas: Bool, naming: RevisionNaming, limits: ReplicationLimits) throws(MessageError) {
-        // As bytes: an id that is not UTF-8 must be refused, not repaired into another id.
+        // As bytes: an id that is not UTF-8 must be refused, not repaired into a different id.
         guard let idBytes = request.properties.bytes(of: Property.id) else { throw .bad("a rev message needs the property id") }
         guard let revisionText = request.properties[Property.rev] else { throw .bad("a rev message needs the property rev") }
         do { id = try DocumentID(utf8: idBytes.readableBytesView) } catch { throw .bad("\(error)") }
@@ -57,7 +57,7 @@ extension ReceivedFields {
         replyTo = request.isNoReply ? nil : AnswerHandle(number: request.number)
     }
 
-    /// The revision's id where it was made or first came to, from one of our own kind; nil where it is not told, or makes no sense.
+    /// The revision's id in the tree where it was created or first arrived, sent by another Nightjar; nil if it is missing or invalid.
     private static func place(_ request: IncomingRequest, _ limits: ReplicationLimits) -> VectorHistory.TreePlace? {
         guard let revision = request.properties[Property.treeRevision].flatMap({ try? RevisionID($0) }) else { return nil }
         let limit = limits.maximumReceivedHistory
@@ -82,19 +82,19 @@ extension ReceivedFields {
     }
 }
 
-/// What a peer asks for when it subscribes to our changes.
+/// A peer's subscription to our changes.
 struct PeerSubscription: Sendable {
-    /// The text of the sequence behind which it wants to begin; empty for the beginning.
+    /// The text of the sequence after which it wants to start; empty for the beginning.
     var since = ""
-    /// Only what changes from now on.
+    /// Only future changes.
     var wantsFuture = false
     var isContinuous = false
-    /// Tombstones of the backlog are left out.
+    /// Tombstones in the backlog are skipped.
     var activeOnly = false
-    /// It wants to hear of documents that it may no longer have.
+    /// It wants to be told of documents that it may no longer have.
     var wantsRevocations = false
     var documentIDs: [DocumentID]?
-    /// The filter's name, and its channels.
+    /// The name of the filter, and its channels.
     var filter: String?
     var channels: String?
 }
@@ -103,7 +103,7 @@ extension PeerSubscription {
     init(_ request: IncomingRequest, naming: RevisionNaming = .trees, limits: ReplicationLimits) throws(MessageError) {
         let properties = request.properties
         let spoken = naming == .trees ? "rev-trees" : "version-vectors"
-        // Couchbase Lite 4.0 also offers to pull by ids, and says here what its database has: it understands ids in what it receives.
+        // Couchbase Lite 4.0 also offers to pull by revision ids, and says here what its database uses: it understands ids in what it receives.
         if let versioning = properties[Property.versioning], versioning != spoken, naming != .trees || versioning != "version-vectors" {
             throw MessageError(domain: "LiteCore", code: 501, message: "this connection has \(spoken), not \(versioning.prefix(60))")
         }
@@ -120,7 +120,7 @@ extension PeerSubscription {
                 code: 413, message: "subChanges has \(request.totalBytes) bytes, max_change_list_bytes is \(limits.maximumChangeListBytes)")
         }
         let body = [UInt8](request.body.readableBytesView)
-        // Room for what else a peer may say there.
+        // Leaves room for other values that a peer may send there.
         guard JSONTreeSize.values(in: body[...]) <= limits.maximumDocumentIDs + 100 else {
             throw MessageError(code: 413, message: "docIDs has more ids than max_document_ids (\(limits.maximumDocumentIDs))")
         }
@@ -136,13 +136,13 @@ extension PeerSubscription {
     }
 }
 
-/// A peer's first message where it speaks of collections: their names, each with the id of its checkpoint.
+/// The first message of a peer that uses collections: their names, each with the id of its checkpoint.
 struct CollectionsRequest: Sendable {
     var items: [(checkpointID: String, name: CollectionName?)] = []
 
     init(_ request: IncomingRequest, limits: ReplicationLimits) throws(MessageError) {
         let body = [UInt8](request.body.readableBytesView)
-        // Counted first: it is read where the connection runs.
+        // Counted first, because it is parsed on the event loop.
         guard request.isTruncated || JSONTreeSize.values(in: body[...]) <= 3 * limits.maximumCollections + 100 else {
             throw MessageError(code: 413, message: "getCollections names more collections than max_collections (\(limits.maximumCollections))")
         }

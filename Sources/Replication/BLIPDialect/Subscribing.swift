@@ -4,8 +4,8 @@ import Documents
 extension BLIPDialect: Dialect {
     func knowsBlobs(_ slot: Int) -> Bool { slots[slot].peerKnowsBlobs }
 
-    /// Subscribes to the peer's changes. Sync Gateway answers 400 to a continuous pull of chosen documents, and takes no other
-    /// subscription on that connection afterwards.
+    /// Subscribes to the peer's changes. Sync Gateway answers 400 to a continuous pull of chosen documents, and accepts no other subscription on that
+    /// connection afterwards.
     mutating func subscribe(_ slot: Int, _ subscription: PullSubscription) {
         let picks = subscription.isContinuous && subscription.documentIDs != nil
         send(request(subscription), slot, .subscription(picks: picks))
@@ -17,7 +17,7 @@ extension BLIPDialect: Dialect {
         if wanted.isContinuous { message.properties.append(Property.continuous, "true") }
         message.properties.append(Property.batch, String(limits.rowsPerChangeList))
         if wanted.isFirst { message.properties.append(Property.activeOnly, "true") }
-        // Also where nothing is purged: that access is gone is an event, and the document is listed.
+        // Even if nothing is purged: a loss of access is reported as an event, and the document is listed.
         message.properties.append(Property.revocations, "true")
         message.properties.append(Property.versioning, naming != .trees ? "version-vectors" : "rev-trees")
         if let channels = wanted.channels {

@@ -1,4 +1,4 @@
-/// The words of the replication protocol, as they stand on the wire.
+/// The vocabulary of the replication protocol, as on the wire.
 public enum Profile {
     public static let getCollections = "getCollections"
     public static let getCheckpoint = "getCheckpoint"
@@ -49,19 +49,21 @@ enum Property {
     static let docID = "docID"
     static let compress = "compress"
     static let noop = "noop"
-    /// Ours, of getAttachment and its reply: the bytes behind this offset only. The reply has it where they are that.
+    /// A Nightjar extension of getAttachment and its reply: only the bytes from this offset on. The reply contains it if it honours the request.
     static let offset = "offset"
-    /// Ours, between two Nightjars that name revisions by their versions: their ids as well, so that these are the same everywhere.
+    /// A Nightjar extension between two Nightjars that name revisions by versions: adds the revision ids, so that these are the same everywhere.
     static let treeRevision = "treeRev"
     static let treeHistory = "treeHistory"
-    /// Ours, of the reply to proposeChanges, whose status still says "send it": each revision would be refused with HTTP/403, for this reason.
-    /// Couchbase Lite, which would stop for good if the proposals themselves were refused, does not know it, and goes on by those refusals.
+    /// A Nightjar extension of the reply to proposeChanges whose status still says "send it": each revision would be refused with HTTP/403, for this
+    /// reason. Couchbase Lite, which would stop permanently if the proposals themselves were refused, does not know it, and continues after those
+    /// individual refusals.
     static let refusesRevisions = "refusesRevs"
-    /// Ours, of the reply to a revision: it is on a list of the peer and not in its database, see ``KeptThere/Reason``. To others it is taken.
+    /// A Nightjar extension of the reply to a revision: it is on a list of the peer instead of in its database, see ``KeptThere/Reason``. For other
+    /// peers, it counts as accepted.
     static let kept = "kept"
 }
 
-/// Truth as the peers of this field spell it: LiteCore writes `1` or `true`, Sync Gateway `true`.
+/// Whether a text means true as real peers spell it: LiteCore writes `1` or `true`, Sync Gateway `true`.
 func isTrue(_ text: String?) -> Bool {
     guard let text else { return false }
     switch text.lowercased() {

@@ -4,16 +4,16 @@ import Interfaces
 import Logging
 import NIOCore
 
-/// Tells a person what crosses the wire. Headers and credentials never come here: it sees the messages of the protocol only, and their
-/// bodies only where the configuration asks for them.
+/// Logs what crosses the wire. It sees only the protocol's messages, never headers or credentials, and message bodies only if the configuration asks
+/// for them.
 public struct WireLog: Sendable {
-    /// `wire_log_properties`, `wire_log_body`: bytes of a message's properties and of its body in one line.
+    /// `wire_log_properties`, `wire_log_body`: bytes of a message's properties and of its body that are logged in one line.
     static let propertyBytes = 1_000
     static let bodyBytes = 2_000
 
-    /// Messages: debug, and trace with their properties.
+    /// For messages: at level debug, and at level trace with their properties.
     private var network: Logger
-    /// Documents: debug.
+    /// For documents: at level debug.
     private var sync: Logger
     private let showsBodies: @Sendable () -> Bool
 
@@ -23,7 +23,7 @@ public struct WireLog: Sendable {
         self.showsBodies = showsBodies
     }
 
-    /// For one connection.
+    /// A copy for one connection.
     func with(_ transport: any MessageTransport, _ metadata: Logger.Metadata) -> WireLog {
         var copy = self
         var metadata = metadata
@@ -73,7 +73,7 @@ public struct WireLog: Sendable {
         bytes.count > limit ? String(decoding: bytes.prefix(limit), as: UTF8.self) + "…" : String(decoding: bytes, as: UTF8.self)
     }
 
-    /// What happened to a document.
+    /// Logs what happened to a document.
     func note(_ event: DocumentEvent) {
         guard sync.logLevel <= .debug else { return }
         let way = event.direction == .push ? "pushed" : "pulled"
@@ -85,7 +85,7 @@ public struct WireLog: Sendable {
 }
 
 extension SessionRole {
-    /// The connection's own, where there is one.
+    /// The connection's own wire log, if there is one.
     func wireLog(_ transport: any MessageTransport) -> WireLog? {
         switch self {
         case .active(let active): active.replicator.wireLog?.with(transport, ["replicator": "\(active.replicator.name)"])
@@ -95,7 +95,7 @@ extension SessionRole {
 }
 
 extension BLIPDialect.Pending {
-    /// The request that waits.
+    /// The profile of the request that awaits its reply.
     var profile: String {
         switch self {
         case .opening(_, let byName): byName ? Profile.getCollections : Profile.getCheckpoint

@@ -2,51 +2,52 @@ import Documents
 import Interfaces
 import NIOCore
 
-/// How much of an answer is taken, by what it can be at most.
+/// How much of an answer is accepted, depending on what it can contain at most.
 enum AnswerBounds {
-    /// `couch_small_answer_bytes`: where nothing but a few members are to come.
+    /// `couch_small_answer_bytes`: for answers with only a few members.
     static let small = 64 << 10
-    /// `couch_log_bytes`: of a replication log: fifty entries, each with sequences of some kilobytes.
+    /// `couch_log_bytes`: for a replication log: fifty entries, each with sequences of several kilobytes.
     static let log = 1 << 20
-    /// `couch_row_bytes`: of an answer, for each document that was asked about: some hundred leaves, or a validation's words.
+    /// `couch_row_bytes`: per document asked about: some hundred leaves, or the message of a validation function.
     static let row = 16 << 10
-    /// `couch_tree_bytes`: what the values of one answer may take in memory. A `_bulk_get` that has more is asked for in halves.
+    /// `couch_tree_bytes`: memory for the parsed values of one answer. A `_bulk_get` that needs more is requested in halves.
     static let tree = 256 << 20
 
     static func rows(_ count: Int) -> Int { min(small + count * row, CouchDialect.Portions.answerBytes) }
 }
 
-/// What a session has at hand of answers, text and values.
+/// The answers that a session is processing, as text and as values.
 struct AnswersAtHand {
     private(set) var bytes = 0
 
-    /// Takes room for one more where that leaves enough for the others, and for the first in any case.
+    /// Reserves room for another answer if that leaves enough for the others; always succeeds for the first one.
     ///
-    /// - Parameter most: what answers may take together.
-    /// - Returns: false where it has to wait for them.
+    /// - Parameter most: the maximum for all answers together.
+    /// - Returns: false if it has to wait for the others.
     mutating func take(_ more: Int, most: Int) -> Bool {
         guard bytes == 0 || bytes + more <= most else { return false }
         bytes += more
         return true
     }
 
-    /// Without a question.
+    /// Reserves unconditionally.
     mutating func add(_ more: Int) { bytes += more }
     mutating func giveBack(_ some: Int) { bytes -= some }
 }
 
 extension CouchDialect {
-    /// How much of an answer is collected, in bytes. Of several documents it is a part that leaves room for the other requests under way: where it is
-    /// more, fewer are asked for at a time.
+    /// How much of an answer is collected, in bytes. With several documents it is a fraction that leaves room for other requests in flight: a longer
+    /// answer is requested again with fewer documents.
     func answerBytes(isOne: Bool) -> Int { isOne ? Portions.answerBytes : min(Portions.answerBytes, memory.limit / 6) }
 
-    /// How much of an answer with one document is collected: it is here as it came and as it is stored, and there once more where it is looked at.
+    /// How much of an answer with a single document is collected: it is in memory as received and as stored, and once more while it is examined.
     var documentBytes: Int { min(Portions.answerBytes, memory.limit / 8 * 3) }
 
-    /// The `limits.memory` with which a document of so many bytes comes.
+    /// The `limits.memory` needed for a document of this size.
     static func memoryBytes(forDocument bytes: Int) -> Int { (bytes / 3 + 1) * 8 + 8 }
 
-    /// A good answer is more than may be held as text and values. These are counted half as much again, and an eighth of `limits.memory` is never used.
+    /// Whether a successful answer needs too much memory as text and values. Values are counted one and a half times, and an eighth of
+    /// `limits.memory` is never used.
     func isTooMuch(_ answer: PeerAnswer, isOne: Bool) -> Bool {
         if answer.isTooLarge { return true }
         guard answer.isGood else { return false }
@@ -54,7 +55,7 @@ extension CouchDialect {
         return values > AnswerBounds.tree || answer.body.readableBytes + values > memory.limit / 12 * (isOne ? 7 : 2)
     }
 
-    /// Reads an answer, and counts text and values among what the session holds for as long as it works with them.
+    /// Parses an answer. Its text and values are accounted for while `body` works with them.
     func reading<Result>(_ answer: PeerAnswer, _ what: String, _ body: (JSONValue) async throws -> Result) async throws -> Result {
         let bytes = answer.body.readableBytes + answer.valueBytes
         try await take(bytes)
@@ -62,8 +63,8 @@ extension CouchDialect {
         return try await body(try answer.json(what))
     }
 
-    /// Counts so much among what is at hand, in one step with the look whether there is room: several answers come at the same time. Where there is
-    /// none, the wait is short: what is worked on may wait for this one.
+    /// Accounts for this many bytes, checking for room in the same step, since several answers arrive at the same time. If there is no room, the wait
+    /// is short: work in progress may be waiting for this answer.
     func take(_ bytes: Int) async throws {
         for _ in 0..<Self.looks {
             if state.withLock({ $0.atHand.take(bytes, most: memory.limit / 12 * 7) }) { return tell([]) }
@@ -75,6 +76,6 @@ extension CouchDialect {
 
     func giveBack(_ bytes: Int) { state.withLock { $0.atHand.giveBack(bytes) } }
 
-    /// How often it is looked, 50 milliseconds apart, whether there is room.
+    /// How often it checks for room, at intervals of 50 milliseconds.
     private static let looks = 40
 }

@@ -4,33 +4,33 @@ import Environment
 import Interfaces
 import NIOCore
 
-/// One attachment on its way here. When the connection breaks, what came stays, and only the rest is asked for.
+/// The download of one attachment. If the connection breaks, the data received is kept, and only the rest is requested.
 struct AttachmentDownload: Sendable {
-    /// `couch_resumptions`: how often in a row a download that brings too little new is taken up again.
+    /// `couch_resumptions`: how often in a row a download is resumed that makes too little progress.
     static let resumptions = 3
-    /// `couch_resumption_bytes`: that have to come for a cut to count for nothing.
+    /// `couch_resumption_bytes`: the progress after which an interruption does not count.
     static let enough: UInt64 = 64 << 10
-    /// `couch_resumption_pause`: seconds before an attempt, twice as many before each further one in a row.
+    /// `couch_resumption_pause`: seconds before an attempt; doubles with each further one in a row.
     static let pause = 1
 
-    /// The revision stands in it: its attachments never change, so that the rest of one answer fits the beginning of another.
+    /// Contains the revision, whose attachments never change, so the rest of one answer fits the beginning of another.
     var path: String
-    /// As the document says, if it does.
+    /// According to the document, if it says so.
     var length: UInt64?
-    /// The MD5 of what travels, if the document says it.
+    /// The MD5 of the bytes as transmitted, if the document contains it.
     var md5: [UInt8]?
-    /// What an earlier connection has brought.
+    /// The progress of an earlier connection.
     var progress: DownloadProgress?
-    /// What the peer is asked for counts there.
+    /// Accounts for requests that the peer has yet to answer.
     var owed = OwedRequests()
-    /// Told how many bytes came on the wire, those that come twice included.
+    /// Called with the number of bytes received on the wire, including repeated ones.
     var received: @Sendable (Int) -> Void = { _ in }
-    /// Throws away what was taken.
+    /// Discards everything taken so far.
     var restart: @Sendable () async throws -> Void
-    /// Takes the next piece; `total` are all bytes with it.
+    /// Takes the next piece; `total` is the number of bytes including it.
     var take: @Sendable (_ piece: ByteBuffer, _ total: UInt64) async throws -> Void
 
-    /// - Returns: how many bytes came.
+    /// - Returns: the number of bytes received.
     func run(_ peer: any HTTPPeer, _ time: any TimeSource) async throws -> UInt64 {
         let progress = progress ?? DownloadProgress(length: length, md5: md5)
         var failures = 0
@@ -42,7 +42,7 @@ struct AttachmentDownload: Sendable {
                 mark = 0
                 cut = ReplicationError(domain: .http, code: 502, message: "GET \(path.prefix(200)): the attachment is another one each time that it is asked for")
             } catch let error as PutOff { cut = error.error } catch let error as ReplicationError where error.domain == .network {
-                // Where nothing came yet there is nothing to take up; where all came, nothing to ask for.
+                // If nothing has arrived there is nothing to resume; if everything has, nothing to request.
                 guard progress.count > 0 else { throw error }
                 if !progress.isWhole { cut = error }
             }
@@ -68,7 +68,7 @@ struct AttachmentDownload: Sendable {
     }
 
     private var damaged: ReplicationError {
-        // Another attempt would bring the same, and other documents are not to wait for it.
+        // Another attempt would yield the same, and other documents should not wait for it.
         ReplicationError(domain: .http, code: 422, message: "GET \(path.prefix(200)): what came does not have the MD5 that the document names")
     }
 
@@ -78,7 +78,7 @@ struct AttachmentDownload: Sendable {
         request.patience = CouchDialect.Portions.patience
         if start > 0 {
             request.headers.append(("Range", "bytes=\(start)-"))
-            // A server that has another attachment there by now sends all of that.
+            // A server on which the attachment has changed sends all of it.
             if let tag = progress.tag { request.headers.append(("If-Range", tag)) }
         }
         progress.open()
@@ -90,7 +90,7 @@ struct AttachmentDownload: Sendable {
                 try await take(new, progress.count)
             }
         }
-        // It was cut behind its last byte.
+        // It was interrupted after its last byte.
         if start > 0, answer.status == 416, answer.header("content-range") == "bytes */\(start)" { return progress.end(at: start) }
         guard answer.isGood else {
             let error = ReplicationError(answer, to: "GET \(path)")
@@ -100,11 +100,11 @@ struct AttachmentDownload: Sendable {
         if try progress.begins(answer, asked: start) { try await restart() }
     }
 
-    /// The rest is there, but not now.
+    /// The rest exists, but is not available at the moment.
     private struct PutOff: Error {
         var error: ReplicationError
     }
 
-    /// The peer, or a gateway before it, has no time.
+    /// The peer, or a gateway in front of it, is overloaded.
     private static func isPutOff(_ status: Int) -> Bool { [429, 502, 503, 504].contains(status) }
 }

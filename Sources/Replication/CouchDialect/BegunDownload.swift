@@ -3,26 +3,26 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// What is known of the beginning of an attachment, beside its bytes: with it another connection goes on.
+/// What is known about the beginning of an attachment besides its bytes; another connection needs it to continue.
 struct BegunDownload: Sendable {
     var progress: DownloadProgress
     var counted = CountedOnce()
 }
 
 extension CouchDialect {
-    /// By what the beginning of an attachment is found again. The store has those of blobs by their digest, which of this one is not known before
-    /// its end.
+    /// The key under which the beginning of an attachment is found again. The store keeps unfinished blobs by digest, which for an attachment is
+    /// unknown until its end.
     static func key(_ name: AttachmentName, _ path: String) -> BlobDigest? {
         let text = name.digest.isEmpty ? path : "\(name.id.text)\u{0}\(name.name)\u{0}\(name.digest)"
         return BlobDigest(bytes: SHA1.hash(Array(text.utf8)))
     }
 
-    /// A writer behind what an earlier connection has brought of the attachment, or a new one.
+    /// A writer that continues what an earlier connection received of the attachment, or a new one.
     func begin(_ key: BlobDigest?, length: UInt64?, md5: [UInt8]?) async throws -> (BlobWriter, BegunDownload) {
         let owner = blobOwner
         let (writer, begun) = try await database.blobs.perform { blobs -> (BlobWriter, BegunDownload?) in
             if let key, let owner, let writer = try blobs.resumedWriter(key, of: owner, length: length) {
-                // A piece that was on its way to the disk when the connection ended may be missing.
+                // A piece that was being written when the connection ended may be missing.
                 if let begun = writer.note as? BegunDownload, begun.progress.count == writer.size { return (writer, begun) }
                 writer.cancel()
             }
@@ -33,7 +33,7 @@ extension CouchDialect {
         return (writer, begun)
     }
 
-    /// Keeps what has come where another connection may bring the rest.
+    /// Keeps what was received, if another connection may get the rest.
     func keep(_ writer: BlobWriter, _ begun: BegunDownload, _ key: BlobDigest?, after error: any Error) {
         let mayGoOn = (error as? ReplicationError)?.isTransient ?? !(error is StoreError)
         guard mayGoOn, let key, let owner = blobOwner else { return }

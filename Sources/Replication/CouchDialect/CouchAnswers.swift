@@ -4,7 +4,7 @@ import Interfaces
 import NIOCore
 
 extension PeerRequest {
-    /// A request with a JSON body, for a JSON answer of so many bytes at most.
+    /// A request with a JSON body, for a JSON answer of at most this many bytes.
     init(_ method: String, _ path: String, json: JSONValue?, atMost bytes: Int = CouchDialect.Portions.answerBytes) {
         self.init(method, path)
         headers = [("Accept", "application/json")]
@@ -16,19 +16,19 @@ extension PeerRequest {
 }
 
 extension PeerAnswer {
-    /// What it comes to when it is read as values: a peer can have a value in every other byte.
+    /// Memory of its parsed values, in bytes: every other byte from a peer can be a value.
     var valueBytes: Int {
         if let counted, counted.text == body.readableBytes { return counted.values }
         return body.withUnsafeReadableBytes { JSONTreeSize.bytes(of: $0.bindMemory(to: UInt8.self)) }
     }
 
-    /// Counts once what several look at.
+    /// Counts the values once for several callers.
     mutating func countValues() { counted = (body.readableBytes, valueBytes) }
 
-    /// Its values take more than they may.
+    /// Whether its values take more memory than allowed.
     var hasTooManyValues: Bool { valueBytes > AnswerBounds.tree }
 
-    /// It is an object whose first member is an object about this document, as far as it was collected.
+    /// Whether it is an object whose first member is an object about this document, as far as it was collected.
     func begins(with id: DocumentID) -> Bool {
         guard isGood else { return false }
         return [UInt8](body.readableBytesView.prefix(4_096)).withUnsafeBufferPointer { text in
@@ -43,8 +43,8 @@ extension PeerAnswer {
         }
     }
 
-    /// What is wrong with a document in it that is well formed, and that readers would understand in different ways or not at all: no fault of the
-    /// answer, and of no other document.
+    /// What is wrong with a well-formed document that readers would interpret differently or not at all: not an error of the answer, nor of any other
+    /// document.
     var flaw: JSONError? {
         do throws(JSONError) { _ = try JSONValue(parsing: [UInt8](body.readableBytesView)) } catch {
             switch error.kind {
@@ -73,7 +73,7 @@ extension PeerAnswer {
 }
 
 extension ReplicationError {
-    /// An answer that is no success, in the peer's own words.
+    /// A failed request, in the peer's own words.
     init(_ answer: PeerAnswer, to what: String) {
         let object = (try? JSONValue(parsing: [UInt8](answer.body.readableBytesView.prefix(4_096))))?.asObject
         let words = [object?["error"]?.asString, object?["reason"]?.asString].compactMap(\.self).joined(separator: ": ")
@@ -81,7 +81,7 @@ extension ReplicationError {
         retryAfterSeconds = RetryAfter.seconds(answer.header("retry-after"), date: answer.header("date"))
     }
 
-    /// What CouchDB says of one document.
+    /// CouchDB's error for one document.
     init(document id: DocumentID, error: String, reason: String) {
         let code =
             switch error {
@@ -103,7 +103,7 @@ extension ReplicationError {
         self = error as? ReplicationError ?? ReplicationError(store: error)
     }
 
-    /// The request was too much for the peer, or one of its documents was: in halves it may go.
+    /// The request was too much for the peer, or one of its documents was: in halves it may succeed.
     var mayBeOneDocument: Bool {
         switch domain {
         case .http: [400, 408, 413, 422, 500, 504].contains(code)
@@ -114,7 +114,7 @@ extension ReplicationError {
 }
 
 extension CouchDialect {
-    /// An answer of another shape than CouchDB's. What was asked about, or sent, counts as neither known there nor taken.
+    /// An answer whose shape differs from CouchDB's. The documents asked about count as unknown there, and those sent as not accepted.
     func unexpected(_ came: JSONValue, in what: String, wanted: String) -> ReplicationError {
         let shown = peer.withoutSecrets(came.text).prefix(100)
         return ReplicationError(

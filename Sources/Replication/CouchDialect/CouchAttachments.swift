@@ -6,27 +6,28 @@ import Interfaces
 import NIOCore
 import Synchronization
 
-/// An attachment as CouchDB names it. Its digest is of another kind than ours, so that one that came before is known by its name only.
+/// An attachment as CouchDB names it. Its digest is of a different kind than ours, so a previously received one is recognised only by its name.
 struct AttachmentName: Hashable, Sendable {
     var id: DocumentID
     var name: String
     var digest: String
 }
 
-/// Attachments are blobs here: what comes is stored under our digest, what goes is read from there.
+/// Attachments are blobs here: incoming ones are stored under our digest, outgoing ones are read from the blob store.
 extension CouchDialect {
-    /// `couch_inline_bytes`: attachments of a document that go inside of its JSON; more go as parts of a multipart body, piece by piece.
+    /// `couch_inline_bytes`: size of a document's attachments up to which they are sent inside its JSON; larger ones are sent as parts of a multipart
+    /// body, piece by piece.
     private static let inlineBytes: UInt64 = 1 << 20
-    /// `couch_known_attachments`: that are remembered of a connection.
+    /// `couch_known_attachments`: attachments that a connection remembers.
     private static let knownAttachments = 1_000
 
     // MARK: - Pull
 
-    /// The document with its attachments here, and named as blobs are.
+    /// Stores the document's attachments and names them as blobs.
     ///
     /// - Parameters:
-    ///   - ancestors: revisions of it that may be here: what they have need not come once more.
-    ///   - added: names of blobs that are none of the peer's.
+    ///   - ancestors: revisions of it that may be here: attachments they have in common are not fetched again.
+    ///   - added: blobs named by the filter, which are not the peer's.
     func withAttachments(_ document: FoundDocument, _ ancestors: [Version], butNot added: Set<BlobDigest> = []) async throws -> FoundDocument {
         guard document.attachments.count <= limits.maximumBlobsPerDocument else {
             throw ReplicationError(
@@ -55,7 +56,7 @@ extension CouchDialect {
                 state.attachments[known] = blob
             }
             (entry["digest"], entry["length"], entry["stub"], entry["data"]) = (.string(blob.digest.text), .int(blob.length ?? 0), true, .none)
-            // By the digest that its clients know: a revision has the same body here as there, where that is kept beside ours.
+            // By the digest known to its clients: keeping that beside ours makes the body of a revision the same here as there.
             entry["md5"] = md5.map { .string($0) }
             (entry["encoding"], entry["encoded_length"], entry["follows"]) = (.none, .none, .none)
             document.attachments[index].value = .object(entry)
@@ -63,15 +64,15 @@ extension CouchDialect {
         return document
     }
 
-    /// Why the attachments of one document do not come.
+    /// Why the attachments of one document cannot be obtained.
     ///
-    /// - Throws: what concerns the connection, or this side.
+    /// - Throws: errors that concern the connection, or this side.
     func failure(of error: any Error) throws -> ReplicationError {
         if case StoreError.blobTooLarge? = error as? StoreError { return ReplicationError(domain: .http, code: 413, message: "\(error)") }
         var failure = ReplicationError(couch: error)
-        // 500: the peer cannot read this one. It waits by itself, and other documents come.
+        // 500: the peer cannot read this attachment. Only this document waits, and others continue.
         guard failure.isNoRoom || failure.domain == .http && (failure.code == 500 || !failure.isTransient) else { throw error }
-        // What helps where the database answers so does not help here.
+        // The remedy for such an answer from the database does not apply here.
         if failure.kind == .needsAction { failure.kind = .permanent }
         return failure
     }
@@ -88,18 +89,18 @@ extension CouchDialect {
         return (try? JSONValue(stored: stored.1))?["_attachments"]?.asObject
     }
 
-    /// An attachment is named by the generation that it came with.
+    /// An attachment is identified by the generation in which it was added.
     private static func isSame(_ old: JSONObject, _ new: JSONObject) -> Bool {
         guard let revpos = new["revpos"]?.asUInt64, let length = new["length"]?.asUInt64 else { return false }
         return old["revpos"]?.asUInt64 == revpos && old["length"]?.asUInt64 == length
     }
 
-    /// Brings one attachment into the blob store.
+    /// Fetches one attachment into the blob store.
     private func take(_ known: AttachmentName, _ entry: JSONObject, _ document: FoundDocument) async throws -> BlobReference {
         let name = known.name
         let type = entry["content_type"]?.asString
         if let length = entry["length"]?.asUInt64, length > UInt64(limits.maximumBlobBytes) { throw tooLarge(name, length, document) }
-        // Packed or not, as many bytes are stored.
+        // Compressed or not, this many bytes are stored.
         let length = entry["length"]?.asUInt64
         if let data = entry["data"]?.asString {
             guard let bytes = Base64.decode(data) else {
@@ -127,7 +128,7 @@ extension CouchDialect {
         var download = AttachmentDownload(path: path, length: length, md5: md5, owed: owed, received: { self.counters.exchanged(sent: 0, received: $0) }) {
             let old = writers.withLock { $0 }
             let fresh = try await blobs.perform { blobs in
-                // Its room is needed.
+                // Free its space first.
                 old.cancel()
                 return try blobs.writer(length: length)
             }
@@ -145,7 +146,7 @@ extension CouchDialect {
             throw error
         }
         if let length = entry["length"]?.asUInt64, length != received {
-            // The answer was whole: another attempt would bring the same, and other documents are not to wait for it.
+            // The answer was complete: another attempt would yield the same, and other documents should not wait for it.
             throw ReplicationError(
                 domain: .http, code: 422, message: "the attachment \(name) of document \(document.id) has \(received) bytes instead of \(length)")
         }
@@ -154,7 +155,7 @@ extension CouchDialect {
         return BlobReference(digest: digest, length: received, contentType: type)
     }
 
-    /// That of the attachment's own bytes: of one that the peer has packed, it is that of the packed ones.
+    /// The MD5 of the attachment's own bytes; for one that the peer has compressed, it would be that of the compressed bytes.
     private static func md5(_ entry: JSONObject) -> [UInt8]? {
         guard entry["encoding"] == nil, let text = entry["digest"]?.asString, text.hasPrefix("md5-") else { return nil }
         return Base64.decode(String(text.dropFirst(4))).flatMap { $0.count == MD5.byteCount ? $0 : nil }
@@ -168,7 +169,7 @@ extension CouchDialect {
 
     // MARK: - Push
 
-    /// The document as JSON, with its attachments inside.
+    /// The document as JSON, including its attachments.
     func text(of document: OutgoingDocument) async throws -> [UInt8] {
         let content = document.body.isEmpty ? Array("{}".utf8) : document.body
         guard document.hasBlobs else { return try document.couchText(content, attachments: nil) }
@@ -185,7 +186,7 @@ extension CouchDialect {
         return try document.couchText(body, attachments: inline)
     }
 
-    /// Sends a document whose attachments are large in a request of its own. False where it may go with the others.
+    /// Sends a document with large attachments in a request of its own. False if it may be sent together with others.
     func writeAlone(_ document: OutgoingDocument) async throws -> Bool {
         let (body, attachments) = try attachments(of: document, document.body)
         var parts: [BlobPart] = []
@@ -195,7 +196,7 @@ extension CouchDialect {
             parts.append(BlobPart(name: member.key, entry: Self.couch(entry), reader: reader))
         }
         guard parts.reduce(0, { $0 + $1.reader.size }) > Self.inlineBytes else { return false }
-        // A request that has begun could only be broken off, with its connection.
+        // Checked first: once begun, a request could only be aborted along with its connection.
         for (_, digest) in attachments.compactMap(Self.entry) { try await database.blobs.check(digest, pieceBytes: limits.proofPieceBytes) }
         var follows = JSONObject()
         for part in parts {
@@ -229,13 +230,13 @@ extension CouchDialect {
         return true
     }
 
-    /// A 403 may be about one document or about us: who may not write gets it for no document at all, too.
+    /// A 403 may concern one document or us: without write access, even an empty request gets it.
     private func forbidsEverything() async throws -> Bool {
         let answer = try await ask(PeerRequest("POST", "/_bulk_docs", json: ["new_edits": false, "docs": []], atMost: AnswerBounds.small))
         return !answer.isGood && ReplicationError(answer, to: "POST _bulk_docs").forbidsWriting
     }
 
-    /// The body, and what is to stand under its `_attachments`: its own, and blobs that stand elsewhere in it.
+    /// The body, and the entries for its `_attachments`: its own, and blobs referenced elsewhere in it.
     private func attachments(of document: OutgoingDocument, _ content: [UInt8]) throws -> ([UInt8], [JSONObject.Member]) {
         let body = try LegacyAttachments.add(to: content, generation: document.version.generation)
         return (body, try JSONValue(stored: body)["_attachments"]?.asObject?.members ?? [])
@@ -246,7 +247,7 @@ extension CouchDialect {
         return (entry, digest)
     }
 
-    /// What CouchDB wants to hear of an attachment.
+    /// The entry of an attachment as CouchDB expects it.
     private static func couch(_ entry: JSONObject) -> JSONObject {
         var sent = JSONObject()
         sent["content_type"] = .string(entry["content_type"]?.asString ?? "application/octet-stream")
@@ -255,11 +256,11 @@ extension CouchDialect {
     }
 }
 
-/// What of an attachment is in the counters: one that travels anew, over another connection, counts once.
+/// How much of an attachment is included in the counters: when it is transferred again over another connection, it counts only once.
 final class CountedOnce: Sendable {
     private let count = Mutex<UInt64>(0)
 
-    /// How many of its first bytes were not counted yet.
+    /// How many of its first `total` bytes were not counted yet.
     func new(_ total: UInt64) -> Int {
         count.withLock { count in
             defer { count = max(count, total) }
@@ -268,14 +269,14 @@ final class CountedOnce: Sendable {
     }
 }
 
-/// An attachment that follows its document.
+/// An attachment sent after its document.
 struct BlobPart: Sendable {
     var name: String
     var entry: JSONObject
     var reader: BlobReader
 }
 
-/// A document and its attachments as one multipart/related body, of a length that is known before.
+/// A document and its attachments as one multipart/related body, whose length is known in advance.
 struct MultipartDocument: Sendable {
     var json: [UInt8]
     var parts: [BlobPart]
@@ -285,7 +286,7 @@ struct MultipartDocument: Sendable {
     private var tail: String { "\r\n--\(boundary)--" }
 
     private func head(_ part: BlobPart) -> String {
-        // The name stands in the document; parts come in its order.
+        // The name is in the document; the parts follow in the document's order.
         let type = part.entry["content_type"]?.asString ?? "application/octet-stream"
         let isSafe = type.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
         return "\r\n--\(boundary)\r\nContent-Type: \(isSafe ? type : "application/octet-stream")\r\nContent-Length: \(part.reader.size)\r\n\r\n"

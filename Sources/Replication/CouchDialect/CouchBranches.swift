@@ -3,14 +3,14 @@ import DocumentStore
 import Encodings
 import Interfaces
 
-/// Conflicts: the peer keeps every branch. Where one was given up here, it ends there as well, so that every peer comes to the same.
+/// Conflicts: the peer keeps every branch. A branch that lost here is ended there as well, so that all peers arrive at the same result.
 ///
-/// A branch ends only when the peer has what won and that is greater, as its own order of leaves has it. So of the leaves that nobody
-/// deleted the greatest stays, whatever several peers decide at the same time.
+/// A branch is ended only if the peer has the winner and the winner is greater by the peer's own order of leaves. So the greatest live leaf remains,
+/// whatever several peers decide at the same time.
 extension CouchDialect {
     func decided(_ slot: Int, _ outcomes: [ConflictDecider.Outcome]) {
         state.withLock { state in
-            // Of conflicts that waited since an earlier connection the peer's rows were seen then.
+            // For conflicts left over from an earlier connection, the peer's rows were seen then.
             for outcome in outcomes where state.branches[outcome.id] != nil || state.remembersMore {
                 for revision in outcome.branches where state.branches[outcome.id]?.leaves[revision] == nil {
                     state.branches[outcome.id, default: Branches()].leaves[revision] = .here
@@ -20,7 +20,7 @@ extension CouchDialect {
         endLosers(of: outcomes.map(\.id))
     }
 
-    /// Looks for branches that may end now.
+    /// Looks for branches that may be ended now.
     func endLosers(of ids: [DocumentID]) {
         let seen = state.withLock { state in
             state.branches.isEmpty ? [] : Set(ids).filter { state.branches[$0]?.leaves.values.contains { $0 == .here || $0 == .lost } ?? false }.sorted()
@@ -33,7 +33,7 @@ extension CouchDialect {
         } finally: { $0.writes -= 1 }
     }
 
-    /// These came and are stored.
+    /// These revisions arrived and are stored.
     func stored(_ revisions: [StorableRevision], _ outcomes: [StoreOutcome]) {
         state.withLock { state in
             guard !state.branches.isEmpty else { return }
@@ -43,12 +43,12 @@ extension CouchDialect {
         }
     }
 
-    /// It was given up here since it was asked for, or is from here.
+    /// Whether it lost here since it was requested, or was created here.
     func isOver(_ document: FoundDocument) -> Bool { state.withLock { $0.branches[document.id]?.isOver(document.revision) ?? false } }
 
     /// Whether a deleted leaf ends a branch that is here.
     ///
-    /// - Parameter livesOn: the peer has another leaf, so that the last one here is not ended.
+    /// - Parameter livesOn: the peer has another leaf, so the last one here is not ended.
     func endsBranch(_ document: FoundDocument, livesOn: Bool) async throws -> Bool {
         guard let collection = database.collection(collection), let tree = try await database.read({ try $0.tree(collection, document.id) }),
             let leaf = document.history.first(where: { tree.contains($0) }), tree.isLeaf(leaf), tree.isDeleted(leaf) == false
@@ -56,7 +56,7 @@ extension CouchDialect {
         return !livesOn || tree.leaves.contains { !$0.isDeleted && $0.revision != leaf }
     }
 
-    /// Notes which leaves of these documents are deleted, before any of them is taken: the winner is the greatest that is not, and it follows
+    /// Records which leaves of these documents are deleted, before any of them is processed: the winner is the greatest live one, and has to follow
     /// those that ended.
     func noteDeletions(_ found: [FoundRevision]) async throws {
         let several = state.withLock { state -> [(DocumentID, Set<RevisionID>)] in
@@ -80,7 +80,7 @@ extension CouchDialect {
         state.withLock { state in for (id, leaves) in deleted { state.branches[id]?.deleted.formUnion(leaves) } }
     }
 
-    /// What was given up of a document, and for what.
+    /// What was dropped of a document, and what won.
     private struct Decision: Sendable {
         var id: DocumentID
         var winner: RevisionTree.Leaf
@@ -92,12 +92,12 @@ extension CouchDialect {
         let trees = try await database.read { transaction in try ids.map { try transaction.tree(collection, $0) } }
         var decisions: [Decision] = []
         for case (let id, let tree?) in zip(ids, trees) {
-            // Not the end of a branch that lost: its parent would be taken for an ancestor of the winner, and live on at the peer.
+            // Not the end of a losing branch: its parent would be taken for an ancestor of the winner, and survive at the peer.
             guard let winner = tree.current else { continue }
             let given = state.withLock { state in
                 (state.branches[id]?.leaves ?? [:]).filter { leaf, standing in
                     guard standing == .here || standing == .lost, leaf != winner.revision, !tree.isAncestor(leaf, of: winner.revision) else { return false }
-                    // The turn of one that is still a branch here comes; one that is deleted has ended.
+                    // A leaf that is still a branch here will have its turn; a deleted one has already ended.
                     return !tree.isLeaf(leaf) && (winner.isDeleted || leaf < winner.revision)
                 }.keys.sorted()
             }
@@ -106,19 +106,19 @@ extension CouchDialect {
         return try await theirs(decisions)
     }
 
-    /// Those of which the peer has what won, with what it has of what was given up. The others' turn comes when what won is pushed: without it
-    /// the peer would be left with nothing.
+    /// Of these decisions, those whose winner the peer has, with the dropped branches that it has. The others have their turn when the winner is
+    /// pushed: without it, the peer would be left with nothing.
     private func theirs(_ decisions: [Decision]) async throws -> [Decision] {
         guard !decisions.isEmpty else { return [] }
         var question = JSONObject()
         question.members = decisions.map { decision in
             .init(key: decision.id.text, value: .array((decision.given + [decision.winner.revision]).map { .string($0.text) }))
         }
-        // The answer may have each of the names, and each leaf that is there besides.
+        // The answer may contain each of the names, and also every other leaf that exists there.
         let most = AnswerBounds.rows(decisions.count + decisions.reduce(Portions.leaves) { $0 + $1.given.count } / 100)
         let came = try await ask(PeerRequest("POST", "/_revs_diff", json: .object(question), atMost: most))
         if isTooMuch(came, isOne: decisions.count == 1) {
-            // So many that nobody looks through them.
+            // Too many leaves to process.
             guard decisions.count > 1 else { return [] }
             let half = decisions.count / 2
             return try await theirs(Array(decisions[..<half])) + theirs(Array(decisions[half...]))
@@ -137,12 +137,12 @@ extension CouchDialect {
         }
     }
 
-    /// There is no use any more in fetching what was given up.
+    /// Dropped branches need not be fetched any more.
     private func give(_ decision: Decision) {
         state.withLock { state in for leaf in decision.given { state.branches[decision.id]?.leaves[leaf] = .lost } }
     }
 
-    /// The greatest first, some at a time.
+    /// The greatest first, several at a time.
     private func endAllLosers(of decision: Decision) async throws {
         var (part, left) = (decision, decision.given[...])
         while !left.isEmpty {
@@ -152,7 +152,7 @@ extension CouchDialect {
         }
     }
 
-    /// - Returns: false where what won here was ended at the peer, or is not there: the others are nothing to end.
+    /// - Returns: false if the winner here was ended at the peer, or is not there: then there is nothing to end.
     private func endLosers(of decision: Decision) async throws -> Bool {
         let (id, winner, given) = (decision.id, decision.winner, decision.given)
         let open = PercentEncoding.encode(JSONValue.array((given + [winner.revision]).map { .string($0.text) }).text)
@@ -171,7 +171,7 @@ extension CouchDialect {
         }
         var found: [FoundDocument] = []
         try await reading(answer, "GET \(path)") { for case .document(let document) in ($0.asArray ?? []).map({ FoundRevision($0) }) { found.append(document) } }
-        // What grew on since is news, and no loser.
+        // A branch that has grown since is new, not a loser.
         let losers = found.filter { !$0.isDeleted && given.contains($0.revision) }
         let won = found.filter { $0.revision == winner.revision || $0.history.contains(winner.revision) }
         if !won.isEmpty, !won.contains(where: { $0.isDeleted == winner.isDeleted }) { return try await !takeUp(losers, insteadOf: winner.revision) }
@@ -181,9 +181,9 @@ extension CouchDialect {
         return true
     }
 
-    /// What won here was ended at the peer meanwhile, in favour of what was given up here: that comes once more.
+    /// The winner here has been ended at the peer in the meantime, in favour of branches dropped here: the greatest of these is taken up again.
     ///
-    /// - Returns: false where all of these have ended.
+    /// - Returns: false if all of these have ended.
     private func takeUp(_ losers: [FoundDocument], insteadOf winner: RevisionID) async throws -> Bool {
         guard let document = losers.max(by: { $0.revision < $1.revision }) else { return false }
         let row = OfferedRow(sequence: RemoteSequence(json: "0"), id: document.id, revision: document.revision)
@@ -199,14 +199,14 @@ extension CouchDialect {
         return true
     }
 
-    /// Ends a branch with the tombstone that anybody else would give it.
+    /// Ends a branch with the same tombstone that everybody else would create for it.
     private func end(_ document: FoundDocument) async throws {
         let tombstone = RevisionTree.end(of: document.revision)
         var outgoing = OutgoingDocument(sequence: 0, id: document.id, version: tombstone)
         outgoing.isDeleted = true
         outgoing.history = [document.revision] + document.history
         let docs = JSONValue.array([try JSONValue(parsing: outgoing.couchText(Array("{}".utf8), attachments: nil))])
-        // Before it is there: the peer's feed may be faster than its answer.
+        // Before the tombstone is there: the peer's feed may be faster than its answer.
         state.withLock { $0.branches[document.id]?.leaves[tombstone] = .end }
         tell([.pull(slot: 0, .pushed(document.id, tombstone))])
         let refused = try await askJSON("POST", "/_bulk_docs", ["new_edits": false, "docs": docs], rows: 1).asArray ?? []
@@ -217,6 +217,6 @@ extension CouchDialect {
 }
 
 extension FoundDocument {
-    /// A deletion, but not that of the document as the peer's row has it: one of several leaves, or one that came after the row.
+    /// A deletion that differs from the document's deletion in the peer's row: of one of several leaves, or made after the row.
     func endsOnlyBranch(_ row: OfferedRow) -> Bool { isDeleted && (!row.isDeletion || row.sequence.isOfBranch || revision != row.revision) }
 }

@@ -6,70 +6,70 @@ import Interfaces
 import NIOCore
 import Synchronization
 
-/// CouchDB's replication protocol, version 3, as its replicator speaks it: the engine's actions become requests to `_revs_diff`,
-/// `_bulk_docs`, `_changes`, `_bulk_get` and `_local`, and the answers become the engine's events. It decides nothing.
+/// CouchDB's replication protocol, version 3, as its replicator uses it: turns the engine's actions into requests to `_revs_diff`, `_bulk_docs`,
+/// `_changes`, `_bulk_get` and `_local`, and the answers into events for the engine. It decides nothing.
 ///
-/// Requests run in tasks; what a task finds out goes back to the session as events, in the session's own time.
+/// Requests run in tasks; the results go back to the session as events, to be processed in its turns.
 final class CouchDialect: RequestingDialect, Sendable {
-    /// What is asked of one peer at the same time, and in which portions.
+    /// How much is requested from one peer at a time, and in which portions.
     enum Portions {
         /// `couch_rows`: rows of `_changes` in one answer.
         static let rows = 500
-        /// `couch_lists`: such answers that wait for the store.
+        /// `couch_lists`: such answers that may wait for the store.
         static let lists = 3
         /// `couch_fetch`: revisions in one `_bulk_get`.
         static let fetch = 100
-        /// `couch_fetches`: such requests under way, and documents whose attachments are asked for by themselves.
+        /// `couch_fetches`: such requests in flight, and documents whose attachments are being fetched separately.
         static let fetches = 3
         /// `couch_docs`, `couch_doc_bytes`: documents and bytes in one `_bulk_docs`.
         static let documents = 200
         static let documentBytes = 1 << 20
-        /// `couch_writes`: such requests under way.
+        /// `couch_writes`: such requests in flight.
         static let writes = 3
-        /// `couch_heartbeat`: milliseconds between two signs of life of a feed that has no news.
+        /// `couch_heartbeat`: milliseconds between two heartbeats of an idle feed.
         static let heartbeat = 10_000
-        /// `couch_patience`: milliseconds without a byte after which a request is given up.
+        /// `couch_patience`: milliseconds without a byte after which a request is aborted.
         static let patience = 60_000
-        /// `couch_answer_bytes`: of one answer. A `_bulk_get` that has more is asked for in halves.
+        /// `couch_answer_bytes`: size of one answer. A `_bulk_get` that exceeds it is requested in halves.
         static let answerBytes = 48 << 20
-        /// `couch_branched`: documents with several leaves whose leaves are remembered.
+        /// `couch_branched`: documents with several leaves that are remembered.
         static let branched = 10_000
-        /// `couch_branched_leaves`: about so many leaves of such documents.
+        /// `couch_branched_leaves`: approximate number of leaves remembered of such documents.
         static let branchedLeaves = 100_000
-        /// `couch_leaves`: leaves of one document at the peer; one that has more is not taken. CouchDB has no limit, and a document that is in conflict
-        /// with itself for long has thousands, of which a store here keeps `StoreLimits.maxBranches` in any case.
+        /// `couch_leaves`: leaves of one document at the peer; a document with more is not accepted. CouchDB has no limit, and a document that has
+        /// been in conflict for long has thousands, of which a store here keeps `StoreLimits.maxBranches` in any case.
         static let leaves = 1_000
-        /// `couch_ended`: branches of one document that are looked at together when they lost here: their names stand in a request's path.
+        /// `couch_ended`: losing branches of one document that are processed together: their names are part of a request's path.
         static let ended = 50
-        /// `couch_attempts`: how often a request is sent that the peer puts off (429, 503).
+        /// `couch_attempts`: how often a request is sent if the peer is overloaded (429, 503).
         static let attempts = 5
-        /// `couch_pause`: the longest that a request waits for its next attempt, in seconds; a peer that wants more ends the connection.
+        /// `couch_pause`: the longest wait before the next attempt, in seconds; a peer that asks for more ends the connection.
         static let pause = 60
     }
 
-    /// How far a leaf of the peer's has come.
+    /// The state of one of the peer's leaves.
     enum Leaf {
         case announced
         case here
-        /// It lost here, and ends at the peer once the peer has what won.
+        /// It lost here, and is ended at the peer once the peer has the winner.
         case lost
-        /// A tombstone from here, which ends one that lost.
+        /// A tombstone from here that ends a loser.
         case end
     }
 
-    /// What is known of a document that has several leaves at the peer.
+    /// What is known about a document with several leaves at the peer.
     struct Branches {
         var leaves: [RevisionID: Leaf] = [:]
-        /// Those of the peer's last row.
+        /// The leaves in the peer's last row.
         var row: Set<RevisionID> = []
-        /// Leaves that others ended, and the tombstones that ended them.
+        /// Leaves ended by others, and the tombstones that ended them.
         var ended: Set<RevisionID> = []
         var deleted: Set<RevisionID> = []
 
-        /// It was given up here, or is from here: there is no use in fetching it.
+        /// It lost here, or was created here as a tombstone: it need not be fetched.
         func isOver(_ leaf: RevisionID) -> Bool { leaves[leaf] == .lost || leaves[leaf] == .end }
 
-        /// The peer has a greater leaf that is not deleted.
+        /// Whether the peer has a greater live leaf.
         func isLoser(_ leaf: RevisionID) -> Bool { row.contains { leaf < $0 && leaves[$0] != .end && !deleted.contains($0) } }
     }
 
@@ -87,24 +87,24 @@ final class CouchDialect: RequestingDialect, Sendable {
         var feedWaits: CheckedContinuation<Void, Never>?
         var wanted: [WantedRevision] = []
         var fetches = 0
-        /// Revisions whose attachments are to be asked for: of those that were held, and of all where a filter is asked first. And for how many of them
-        /// that is under way.
+        /// Revisions whose attachments have yet to be requested: held ones, and all of them if a filter is asked first. And how many of them are
+        /// being processed.
         var held: [HeldFetch] = []
         var brings = 0
         var atHand = AnswersAtHand()
-        /// The peer has no `_bulk_get`.
+        /// The peer does not support `_bulk_get`.
         var lacksBulkGet = false
-        /// The leaves of documents that have several at the peer: those that lose are to be ended.
+        /// Documents with several leaves at the peer: the losers have to be ended.
         var branches: [DocumentID: Branches] = [:]
-        /// How many leaves of the peer's were met in them.
+        /// Total number of the peer's leaves in these documents.
         var leaves = 0
         var log = ReplicationLog()
-        /// The peer's, as it was when the session began: it can be long, and is read beside the session.
+        /// The peer's copy, as it was when the session began: it can be long, and is kept outside the session.
         var peerLog = ReplicationLog()
-        /// Attachments that came, by what the peer calls them.
+        /// Attachments received, by the peer's name for them.
         var attachments: [AttachmentName: BlobReference] = [:]
 
-        /// There is room for the leaves of one document more.
+        /// Whether another document's leaves can be remembered.
         var remembersMore: Bool { branches.count < Portions.branched && leaves < Portions.branchedLeaves }
     }
 
@@ -115,21 +115,21 @@ final class CouchDialect: RequestingDialect, Sendable {
     let database: Database
     let memory: MemoryBudget
     let collection: CollectionName
-    /// The peer's branches come here and are decided here, so that ours wait for them.
+    /// The peer's branches are pulled and decided here, so ours wait for them.
     let pulls: Bool
     let pushes: Bool
-    /// A filter sees a document before its attachments are asked for.
+    /// A filter judges a document before its attachments are requested.
     let asksFirst: Bool
     let counters: ReplicationCounters
-    /// As which the peer's unfinished blobs are kept.
+    /// The owner under which the peer's unfinished blobs are kept.
     let blobOwner: String?
-    /// Told where the beginning of an attachment was here from an earlier connection.
+    /// Called when the beginning of an attachment was here from an earlier connection.
     let noteResumed: @Sendable (BlobDigest, _ offset: UInt64) -> Void
     let owed = OwedRequests()
     let state = Mutex(State())
     private let deliver = Mutex<@Sendable ([DialectEvent]) -> Void> { _ in }
 
-    /// Nil where the transport carries messages.
+    /// Nil if the transport carries messages instead of HTTP requests.
     init?(
         _ transport: any MessageTransport, _ role: SessionRole, _ environment: Environment, _ memory: MemoryBudget, _ wire: WireLog?,
         _ counters: ReplicationCounters, resumed: @escaping @Sendable (BlobDigest, UInt64) -> Void = { _, _ in }
@@ -158,9 +158,9 @@ final class CouchDialect: RequestingDialect, Sendable {
 
     // MARK: - Work
 
-    /// Runs a piece of work beside the session. What it fails with ends the connection.
+    /// Runs work outside the session. An error thrown by it ends the connection.
     ///
-    /// - Parameter finally: what is different when it is over; the session looks around then.
+    /// - Parameter finally: updates the state when the work has ended, after which the session reviews what to do.
     func run(_ work: @escaping @Sendable (CouchDialect) async throws -> Void, finally: @escaping @Sendable (inout State) -> Void = { _ in }) {
         state.withLock { state in
             guard !state.isOver else { return }
@@ -182,7 +182,7 @@ final class CouchDialect: RequestingDialect, Sendable {
     var isOver: Bool { state.withLock { $0.isOver } }
     var hasPendingOutput: Bool { state.withLock { !$0.outgoing.isEmpty || $0.writes > 0 } }
     var bufferedBytes: Int { state.withLock { $0.atHand.bytes } }
-    /// What is at hand is work of ours.
+    /// Answers being processed are our own work.
     var messageBytes: Int { 0 }
 
     func nextFrame(into events: inout [DialectEvent]) -> ByteBuffer? {
@@ -202,7 +202,7 @@ final class CouchDialect: RequestingDialect, Sendable {
         waits?.resume()
     }
 
-    /// Sends a request. One that the peer puts off (429, 503) is sent again when the peer said, a few times.
+    /// Sends a request. If the peer is overloaded (429, 503), it is sent again after the delay that the peer asked for, a few times.
     func ask(_ request: PeerRequest) async throws -> PeerAnswer {
         var request = request
         request.patience = max(request.patience, Portions.patience)
@@ -219,26 +219,26 @@ final class CouchDialect: RequestingDialect, Sendable {
         }
     }
 
-    /// Sends JSON and reads JSON; what is no 2xx is thrown.
+    /// Sends JSON and parses a JSON answer; throws unless the status is 2xx.
     ///
-    /// - Parameter rows: how many documents are asked about.
+    /// - Parameter rows: number of documents asked about.
     func askJSON(_ method: String, _ path: String, _ body: JSONValue? = .none, rows: Int) async throws -> JSONValue {
         let answer = try await ask(PeerRequest(method, path, json: body, atMost: AnswerBounds.rows(rows)))
         guard answer.isGood else { throw ReplicationError(answer, to: "\(method) \(path)") }
         return try await reading(answer, "\(method) \(path)") { $0 }
     }
 
-    // MARK: - What does not differ
+    // MARK: - Requirements with a trivial implementation
 
     func push(_ slot: Int, _ style: PushStyle, generation: Int) { state.withLock { $0.generation = generation } }
     func maximumHistory(_ slot: Int) -> Int { limits.maximumReceivedHistory }
 
-    /// There is no proof in this protocol: the blob itself is asked for.
+    /// This protocol has no proofs: the blob itself is requested.
     func requestProof(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, nonce: [UInt8]) {
         tell([.blob(.proofArrived(transfer, nil))])
     }
 
-    /// Attachments come with their documents; what is still asked for was named by a digest that the peer does not know.
+    /// Attachments come with their documents; a blob that is still requested was named by a digest that the peer does not know.
     func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool, offset: UInt64) {
         let error = ReplicationError(domain: .http, code: 404, message: "document \(document) names the blob \(transfer.digest), which is no attachment of it")
         tell([.blob(.failed(transfer, error))])

@@ -3,17 +3,17 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// One entry of what `_bulk_get` or `open_revs` answered.
+/// One entry in the answer to `_bulk_get` or `open_revs`.
 enum FoundRevision: Sendable {
     case document(FoundDocument)
-    /// What the peer says in place of a document.
+    /// The peer's error in place of a document.
     case missing(DocumentID, RevisionID?, error: String)
     /// A document that cannot be read.
     case bad(DocumentID, RevisionID?, String)
-    /// Nobody can say of which document it is.
+    /// It is unknown which document it belongs to.
     case unreadable(String)
 
-    /// - Parameter asked: the document that was asked for, where the answer says so around its entries.
+    /// - Parameter asked: the requested document, if the answer names it outside its entries.
     init(_ value: JSONValue, of asked: DocumentID? = nil) {
         if let document = value["ok"]?.asObject {
             do { self = .document(try FoundDocument(document)) } catch {
@@ -21,7 +21,7 @@ enum FoundRevision: Sendable {
                 if let id { self = .bad(id, Self.revision(document["_rev"]), error.message) } else { self = .unreadable(error.message) }
             }
         } else if let error = value["error"], let id = error["id"]?.asString.flatMap({ try? DocumentID($0) }) ?? asked {
-            // PouchDB's errors have the word in their name.
+            // PouchDB's errors have the code in their name.
             let word = error["error"]?.asString ?? error["name"]?.asString ?? error.asString
             self = .missing(id, Self.revision(error["rev"]), error: word ?? "unknown_error")
         } else if let asked, let missing = value["missing"] {
@@ -41,33 +41,33 @@ enum FoundRevision: Sendable {
         }
     }
 
-    /// The peer says that it does not have it.
+    /// The peer says that it does not have the document.
     var isGone: Bool {
         guard case .missing(_, _, let error) = self else { return false }
         return error == "not_found" || error == "missing"
     }
 
-    /// Whether it is this revision, or what was made from it.
+    /// Whether it is this revision, or a descendant of it.
     func brings(_ id: DocumentID, _ revision: RevisionID) -> Bool {
         guard case .document(let document) = self, document.id == id else { return false }
         return document.revision == revision || document.history.contains(revision)
     }
 }
 
-/// A document as CouchDB writes it, taken apart.
+/// A document in CouchDB's format, split into its parts.
 struct FoundDocument: Sendable {
     var id: DocumentID
     var revision: RevisionID
     /// Ancestors, newest first.
     var history: [RevisionID]
     var isDeleted: Bool
-    /// Without what belongs to the protocol.
+    /// Without protocol members.
     var content: JSONObject
-    /// The same of a large document, in place of ``content``.
+    /// The content of a large document, in place of ``content``.
     var text: ByteBuffer?
     var attachments: [JSONObject.Member]
 
-    /// What belongs to the protocol and says nothing of the content.
+    /// Members that belong to the protocol and not to the content.
     static let protocolKeys: Set<String> = [
         "_id", "_rev", "_revisions", "_deleted", "_attachments", "_conflicts", "_deleted_conflicts", "_revs_info", "_local_seq",
     ]
@@ -88,7 +88,7 @@ struct FoundDocument: Sendable {
                 history.append(ancestor)
             }
         }
-        // Another reader could take it for something else than we do.
+        // Another reader could interpret it differently.
         if let value = object["_deleted"] {
             guard let flag = value.asBool else { throw .bad("the _deleted of \(idText) must be true or false") }
             isDeleted = flag
@@ -105,10 +105,10 @@ struct FoundDocument: Sendable {
         content = JSONObject(object.members.filter { !Self.protocolKeys.contains($0.key) })
     }
 
-    /// One that is here, whose attachments are named as its peer names them.
+    /// A stored document whose attachments are named as its peer names them.
     init(held revision: CheckedRevision) throws {
         (id, self.revision, history, isDeleted) = (revision.id, revision.revision, Array(revision.history), revision.isDeleted)
-        // Its values would take much.
+        // Its parsed values would take too much memory.
         if revision.body.count > RevisionChecking.smallBody, let large = LargeDocument(held: revision.body) {
             (content, text) = (JSONObject(), large.content)
             attachments = (large.head["_attachments"]?.asObject?.members ?? []).filter { $0.value.asObject != nil }
@@ -119,13 +119,13 @@ struct FoundDocument: Sendable {
         content["_attachments"] = .none
     }
 
-    /// The bytes of attachments are in it, so that there is nothing to ask the peer for.
+    /// It contains the bytes of its attachments, so nothing has to be requested from the peer.
     var bringsAttachments: Bool { attachments.contains { $0.value["data"] != nil } }
 
-    /// As the document says.
+    /// According to the document.
     var largestAttachment: Int { min(Insertion.most, Int(clamping: attachments.compactMap { $0.value["length"]?.asUInt64 }.max() ?? 0)) }
 
-    /// What is stored of it.
+    /// The body to store.
     var body: ByteBuffer {
         let entries: JSONValue? = attachments.isEmpty ? Optional.none : .object(JSONObject(attachments))
         guard var text else {
@@ -134,7 +134,7 @@ struct FoundDocument: Sendable {
             return ByteBuffer(bytes: JSONValue.object(content).serialize())
         }
         guard let entries else { return text }
-        // In place of the brace that ends it.
+        // Replaces the closing brace.
         text.moveWriterIndex(to: text.writerIndex - 1)
         text.writeString((text.readableBytes > 1 ? "," : "") + "\"_attachments\":")
         text.writeBytes(entries.serialize())
@@ -142,7 +142,7 @@ struct FoundDocument: Sendable {
         return text
     }
 
-    /// The engine's event for it.
+    /// The engine's event for its arrival.
     func arrival(_ sequence: RemoteSequence, _ limits: ReplicationLimits) -> PullEvent {
         let body = body
         guard body.readableBytes <= limits.maximumDocumentBytes, history.count <= limits.maximumReceivedHistory else {
@@ -161,16 +161,16 @@ struct FoundDocument: Sendable {
 }
 
 extension OutgoingDocument {
-    /// The document as `_bulk_docs` takes it.
+    /// The document in the format of `_bulk_docs`.
     ///
     /// - Parameters:
     ///   - content: its body, a JSON object.
-    ///   - attachments: in place of the body's own.
+    ///   - attachments: replaces the body's own.
     func couchText(_ content: [UInt8], attachments: JSONObject?) throws -> [UInt8] {
         var ids: [JSONValue] = [.string(String(self.version.digest))]
         var generation = self.version.generation
         for ancestor in self.history {
-            // A history with a hole ends at the hole.
+            // A history with a gap is cut at the gap.
             guard ancestor.generation + 1 == generation else { break }
             generation = ancestor.generation
             ids.append(.string(String(ancestor.digest)))
@@ -187,7 +187,7 @@ extension OutgoingDocument {
             head.members += object.members
             return JSONValue.object(head).serialize()
         }
-        // The body goes on behind the head, byte for byte.
+        // The body follows the head, byte for byte.
         var text = JSONValue.object(head).serialize()
         let inner = content.drop { $0 != UInt8(ascii: "{") }.dropFirst()
         text.removeLast()

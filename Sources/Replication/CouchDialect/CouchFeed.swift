@@ -4,13 +4,13 @@ import Encodings
 import Interfaces
 import NIOCore
 
-/// Rows that the store looks at.
+/// Rows that the store is processing.
 struct CouchFeedPage: Sendable {
     var rows: [RowResult<OfferedRow>]
     var since: String
 }
 
-/// Pull: `_changes` becomes lists of changes.
+/// Pull: turns `_changes` into change lists.
 extension CouchDialect {
     func subscribe(_ slot: Int, _ subscription: PullSubscription) {
         run { try await $0.follow(subscription) }
@@ -24,7 +24,7 @@ extension CouchDialect {
             let (page, asked) = try await page(subscription, since: since, waits: isCaughtUp, rows)
             await offer(page, since: since)
             since = page.last
-            // A peer that does not wait must not be asked without a pause.
+            // A peer that ignores long polling must not be polled without a pause.
             if isCaughtUp, page.entries.isEmpty { try await environment.time.sleep(seconds: 1) }
             let isEnd = page.count == 0 || page.pending.map { $0 == 0 } ?? (page.count < asked)
             rows = min(asked * 2, Portions.rows)
@@ -38,8 +38,8 @@ extension CouchDialect {
         }
     }
 
-    /// The next page of the feed, and how many rows were asked for: fewer than may be where the documents have so many leaves that the answer is
-    /// more than may be held. A document that is more by itself fails alone.
+    /// The next page of the feed, and the number of rows requested: fewer than allowed if the documents have so many leaves that the answer would be
+    /// too large. A document that is too large on its own fails alone.
     private func page(
         _ subscription: PullSubscription, since: String, waits: Bool, _ rows: Int
     ) async throws -> (page: FeedAnswer, rows: Int) {
@@ -55,7 +55,7 @@ extension CouchDialect {
             }
             let short = changes(subscription, since: since, waits: waits, rows, style: "main_only")
             let winner = try await page(try await ask(short), to: short, since: since)
-            // Else what was too much may have been the row of a document that has moved on meanwhile.
+            // Asked twice: otherwise the oversized row may have belonged to a document that has changed in the meantime.
             if let suspect, winner.isSame(as: suspect) { return (winner.refused(), rows) }
             suspect = winner
         }
@@ -88,13 +88,13 @@ extension CouchDialect {
     }
 
     func page(_ answer: PeerAnswer, to request: PeerRequest, since: String) async throws -> FeedAnswer {
-        // The path may hold parameters that are secrets.
+        // The path may contain parameters that are secrets.
         let what = "\(request.method) _changes"
         guard answer.isGood else { throw ReplicationError(answer, to: what) }
         return try await reading(answer, what) { try FeedAnswer($0, since: since, limits: limits) }
     }
 
-    /// Hands a page to the engine, a list of rows at a time: those of one document together. What waits counts as held.
+    /// Passes a page to the engine, one list of rows at a time, with the rows of one document together. Waiting rows count as held memory.
     private func offer(_ page: FeedAnswer, since: String) async {
         let bytes = page.entries.reduce(0) { $0 + $1.bytes }
         state.withLock { $0.atHand.add(bytes) }
@@ -110,7 +110,7 @@ extension CouchDialect {
         if !rows.isEmpty { await offer(CouchFeedPage(rows: rows, since: since)) }
     }
 
-    /// Hands rows to the engine; returns when it has room for more.
+    /// Passes rows to the engine; returns when it has room for more.
     private func offer(_ page: CouchFeedPage) async {
         let rows = page.rows
         let number = state.withLock { state in
@@ -118,7 +118,7 @@ extension CouchDialect {
             state.lists[state.lastList] = page
             var before: DocumentID?
             for case .row(let row) in rows where state.branches[row.id] != nil || row.sequence.isOfBranch && state.remembersMore {
-                // Taken out, so that it is not copied for each of its leaves.
+                // Removed from the table, so that it is not copied for each leaf.
                 var known = state.branches.removeValue(forKey: row.id) ?? Branches()
                 if row.id != before { known.row = [] }
                 before = row.id
@@ -161,6 +161,6 @@ extension CouchDialect {
         waits?.resume()
     }
 
-    /// A list that cannot be looked at: the engine ends the connection.
+    /// A list that cannot be processed: the engine ends the connection.
     func refuse(_ handle: AnswerHandle?, _ error: MessageError) { answer(handle, changes: []) }
 }

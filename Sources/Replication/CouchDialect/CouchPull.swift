@@ -4,18 +4,18 @@ import Encodings
 import Interfaces
 import NIOCore
 
-/// A revision that the engine wants, of a row that the peer announced.
+/// A revision that the engine wants, from a row that the peer announced.
 struct WantedRevision: Sendable {
     var row: OfferedRow
-    /// What is here of it.
+    /// Its ancestors that are here.
     var ancestors: [Version]
-    /// Where the page of the feed began that has the row.
+    /// Where the feed page with the row starts.
     var since: String
 }
 
-/// Pull: what the engine wants of the peer's rows comes by `_bulk_get`.
+/// Pull: revisions that the engine wants are fetched by `_bulk_get`.
 extension CouchDialect {
-    /// Begins the requests that may go now.
+    /// Starts the requests that may be sent now.
     func fetch() {
         while let (wanted, over) = nextFetch() {
             if !over.isEmpty { tell(over.map { .pull(slot: 0, .withdrawn($0.row.sequence)) }) }
@@ -29,13 +29,13 @@ extension CouchDialect {
         }
     }
 
-    /// What is to be asked for now, and what need not be any more.
+    /// The revisions to request now, and those that need not be requested any more.
     private func nextFetch() -> (wanted: [WantedRevision], over: [WantedRevision])? {
         state.withLock { state in
             guard !state.isOver, !state.wanted.isEmpty, state.fetches < Portions.fetches else { return nil }
             var count = min(state.wanted.count, Portions.fetch)
             guard count == Portions.fetch || state.fetches == 0 else { return nil }
-            // The leaves of a document come together: what ended says how what won is to be taken.
+            // The leaves of a document are fetched together: how to treat the winner depends on those that ended.
             while count < state.wanted.count, state.wanted[count].row.id == state.wanted[count - 1].row.id { count += 1 }
             let next = state.wanted[..<count]
             let over = next.filter { state.branches[$0.row.id]?.isOver($0.row.revision) == true }
@@ -82,10 +82,10 @@ extension CouchDialect {
         }
     }
 
-    /// A document whose values would take much is taken by its bytes.
+    /// Takes a document whose parsed values would need too much memory directly from the answer's bytes.
     ///
-    /// - Parameter answer: its text goes as soon as the document is taken out of it.
-    /// - Returns: false where the answer is to be read as values.
+    /// - Parameter answer: its text is released as soon as the document is extracted.
+    /// - Returns: false if the answer has to be parsed into values.
     private func takeLarge(_ answer: inout PeerAnswer, _ wanted: WantedRevision) async throws -> Bool {
         let bytes = answer.body.readableBytes
         guard answer.isGood, !answer.isTooLarge, bytes > RevisionChecking.smallBody, !answer.hasTooManyValues else { return false }
@@ -98,7 +98,7 @@ extension CouchDialect {
         answer.body = ByteBuffer()
         document.text = large.content
         found = .document(document)
-        // What is handed on is counted where it goes; with attachments it stays until these are here.
+        // The document is accounted for where it goes; with attachments it stays here until they have been fetched.
         let left = document.attachments.isEmpty ? 0 : bytes
         giveBack(held - left)
         held = left
@@ -106,16 +106,16 @@ extension CouchDialect {
         return true
     }
 
-    /// Where one of them is not to be had: the others are.
+    /// One of them cannot be obtained, but the others may be.
     private func fetchHalves(of wanted: [WantedRevision], refusal: (WantedRevision) -> ReplicationError) async throws {
         if wanted.count == 1 { return refuse(wanted[0], refusal(wanted[0])) }
         try await fetch(Array(wanted[..<(wanted.count / 2)]))
-        // What came of the first half is stored meanwhile.
+        // In the meantime, the first half is stored.
         await peer.untilReading()
         try await fetch(Array(wanted[(wanted.count / 2)...]))
     }
 
-    /// As CouchDB 1.x and peers without `_bulk_get` have it.
+    /// For CouchDB 1.x and peers without `_bulk_get`.
     private func fetchOneByOne(_ wanted: [WantedRevision]) async throws {
         for each in wanted {
             let open = PercentEncoding.encode("[\"\(each.row.revision.text)\"]")
@@ -144,7 +144,7 @@ extension CouchDialect {
         return error
     }
 
-    /// - Parameter length: of the answer, if the peer said it.
+    /// - Parameter length: the length of the answer, if the peer sent it.
     private func tooLong(_ wanted: WantedRevision, _ length: Int?) -> ReplicationError {
         guard documentBytes < Portions.answerBytes, length ?? 0 <= Portions.answerBytes else { return tooLarge(wanted) }
         let needed = Self.memoryBytes(forDocument: length ?? limits.maximumDocumentBytes)
@@ -165,13 +165,13 @@ extension CouchDialect {
         tell([.pull(slot: 0, .arrivalRefused(wanted.row.sequence, wanted.row.id, error, isFinal: isFinal))])
     }
 
-    /// The engine's event for it, with the leaves that the peer has beside it.
+    /// The engine's event for its arrival, with the peer's other leaves.
     private func arrival(_ document: FoundDocument, _ wanted: WantedRevision) -> PullEvent {
         let event = document.arrival(wanted.row.sequence, limits)
         let known = state.withLock { $0.branches[document.id] }
         guard case .arrived(var received) = event else { return event }
         if let known {
-            // One set for all of them: each with a set of its own, a thousand would hold a million.
+            // One set shared by all: with a set each, a thousand leaves would take a million entries.
             let others = known.row.contains(where: known.isOver) ? known.row.filter { !known.isOver($0) } : known.row
             received.branches = PeerBranches(isLoser: known.isLoser(document.revision), others: others, ended: known.ended.isDisjoint(with: document.history) ? known.ended : known.ended.subtracting(document.history))
         }
@@ -183,7 +183,7 @@ extension CouchDialect {
         return .arrived(received)
     }
 
-    /// What becomes of a row of which the peer gives no document that can be taken.
+    /// The event for a row for which the peer sent no usable document.
     private func notGiven(_ wanted: WantedRevision, _ found: FoundRevision) -> PullEvent {
         let id = wanted.row.id
         switch found {
@@ -196,7 +196,7 @@ extension CouchDialect {
         }
     }
 
-    /// The peer says nothing of a row: it may only be late, so that it is asked again, and nothing passes it.
+    /// The peer does not answer about a row: it may only lag behind, so the row is requested again, and no checkpoint passes it.
     private func notAnswered(_ wanted: WantedRevision) -> PullEvent {
         let id = wanted.row.id
         let failure = ReplicationError(
@@ -204,8 +204,8 @@ extension CouchDialect {
         return .arrivalRefused(wanted.row.sequence, id, failure, isFinal: false)
     }
 
-    /// The peer says of revisions which it announced that it does not have them. What its feed does not name any more was replaced or purged, or is not
-    /// for us any more. What stands there still has not reached each node of a cluster: it is asked for again, and nothing passes it.
+    /// The peer does not have revisions that it announced. Those that its feed no longer names were replaced or purged, or are no longer accessible
+    /// to us. Those still named have not reached every node of its cluster: they are requested again, and no checkpoint passes them.
     private func giveUp(_ gone: [WantedRevision]) async throws {
         for (since, wanted) in Dictionary(grouping: gone, by: \.since) {
             let named = try await named(Set(wanted.map(\.row.id)), since: since)
@@ -219,7 +219,7 @@ extension CouchDialect {
         }
     }
 
-    /// The revisions of these documents that the peer's feed names behind this place, where the same nodes answer.
+    /// The revisions of these documents that the peer's feed names after this position, provided that the same nodes answer.
     private func named(_ ids: Set<DocumentID>, since: String) async throws -> [DocumentID: Set<RevisionID>] {
         let path = "/_changes?style=all_docs&since=\(PercentEncoding.encode(since))&filter=_doc_ids"
         let request = PeerRequest("POST", path, json: ["doc_ids": .array(ids.map { .string($0.text) })], atMost: answerBytes(isOne: ids.count == 1))
@@ -237,21 +237,21 @@ extension CouchDialect {
                 if let id = entry.id { named[id, default: []].formUnion(entry.leaves) }
             }
         } catch let error as ReplicationError where error.domain == .http && (400..<500).contains(error.code) && !error.isTransient {
-            // A peer that cannot be asked this is believed.
+            // If the peer cannot be asked this, its first answer is trusted.
             return [:]
         }
         return named
     }
 
-    /// Matches what came with what was asked for: the peer may have newer revisions by now, or nothing any more.
+    /// Matches the answers with the requests: the peer may have newer revisions by now, or none.
     private func take(_ found: [FoundRevision], for wanted: [WantedRevision]) async throws {
         try await noteDeletions(found)
         var open: [DocumentID: [WantedRevision]] = Dictionary(grouping: wanted, by: \.row.id)
         var events: [DialectEvent] = []
         var attached: [(FoundDocument, WantedRevision)] = []
-        // The generation of what came of a document and nobody asked for.
+        // The generation of documents that arrived without having been requested.
         var unasked: [DocumentID: UInt64] = [:]
-        // What names another revision than the one that was asked for is about what is left in the end.
+        // Errors that name a revision other than the requested one are matched with the remaining requests at the end.
         var late: [FoundRevision] = []
         var gone: [WantedRevision] = []
         func leaveOut(_ row: WantedRevision, _ found: FoundRevision) {
@@ -272,7 +272,7 @@ extension CouchDialect {
                 if isOver(document) {
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
                 } else if document.endsOnlyBranch(row.row), try await !endsBranch(document, livesOn: !row.row.isDeletion) {
-                    // Others ended a branch that is not here, or is the only one here: what won has, or gets, a row of its own.
+                    // Others ended a branch that is not here, or is the only one here: the winner has, or gets, a row of its own.
                     events.append(.pull(slot: 0, .withdrawn(row.row.sequence)))
                 } else if document.attachments.isEmpty {
                     events.append(.pull(slot: 0, arrival(document, row)))
@@ -302,16 +302,17 @@ extension CouchDialect {
         }
     }
 
-    /// The document as its peer has it: whether its attachments are asked for is for the filter to say.
+    /// The document as its peer has it: the filter decides whether its attachments are requested.
     private func arrivalBeforeAttachments(_ document: FoundDocument, _ wanted: WantedRevision) -> PullEvent {
         guard case .arrived(var received) = arrival(document, wanted) else { return arrival(document, wanted) }
         (received.attachments, received.hasShownBlobs) = (.due, false)
         return .arrived(received)
     }
 
-    /// Brings the attachments of a document.
+    /// Fetches the attachments of a document.
     ///
-    /// - Returns: the engine's event for it. Where they are not to be had or taken it is held for them, and the others come.
+    /// - Returns: the engine's event for its arrival. If the attachments cannot be obtained, the document is held because of them, and others
+    ///   continue.
     func bring(_ document: FoundDocument, _ wanted: WantedRevision) async throws -> PullEvent {
         do { return arrival(try await withAttachments(document, wanted.ancestors), wanted) } catch {
             let failure = try failure(of: error)

@@ -3,7 +3,7 @@ import DocumentStore
 import Interfaces
 import NIOCore
 
-/// Push: what is offered is asked of `_revs_diff`, what is wanted goes in `_bulk_docs`.
+/// Push: offers become `_revs_diff` requests, wanted documents are sent with `_bulk_docs`.
 extension CouchDialect {
     func offer(_ slot: Int, _ list: ListID, _ documents: [OutgoingDocument]) {
         run { dialect in
@@ -15,7 +15,7 @@ extension CouchDialect {
         }
     }
 
-    /// What of these the peer does not have. Of those that it has it says nothing, so that only an answer of that shape says it.
+    /// Which of these the peer does not have. It omits those that it has, so the answer must have exactly the expected shape.
     private func missing(_ documents: [OutgoingDocument]) async throws -> JSONObject {
         var question = JSONObject()
         question.members = documents.map { .init(key: $0.id.text, value: [.string($0.version.text)]) }
@@ -28,7 +28,7 @@ extension CouchDialect {
                 missing.members += try await self.missing(Array(documents[half...])).members
                 return missing
             }
-            // Of a document that it lacks it names every leaf as a possible ancestor, and those may be thousands. They are nothing that has to be known.
+            // For a document that it lacks, it lists every leaf as a possible ancestor, possibly thousands. They are not needed.
             if let document = documents.first, came.begins(with: document.id) {
                 return JSONObject([.init(key: document.id.text, value: ["missing": [.string(document.version.text)]])])
             }
@@ -54,7 +54,7 @@ extension CouchDialect {
             guard let id = try? DocumentID(member.key), !(member.value["missing"]?.asArray ?? []).isEmpty else { continue }
             wanted[id] = (member.value["possible_ancestors"]?.asArray ?? []).compactMap { $0.asString.flatMap { try? RevisionID($0) } }
         }
-        // A peer that takes every branch would take ours as well; where its branches come here, the decision is made here first.
+        // A peer that accepts every branch would accept ours as well; if its branches are pulled, the decision is made here first.
         let current = pulls ? try await winners(documents.filter { wanted[$0.id] != nil }) : [:]
         return documents.map { document in
             guard let known = wanted[document.id] else { return .has }
@@ -65,12 +65,12 @@ extension CouchDialect {
         }
     }
 
-    /// A branch that came here on this connection: what is offered is the decision about it.
+    /// Whether the branch arrived here on this connection: then the offer is the decision about it.
     private func hasMet(_ leaf: Version, of id: DocumentID) -> Bool {
         state.withLock { state in state.branches[id]?.leaves[leaf].map { $0 != .announced } ?? false }
     }
 
-    /// The peer's current revisions of these documents, where they are not deleted.
+    /// The peer's current revisions of these documents, unless they are deleted.
     private func winners(_ documents: [OutgoingDocument]) async throws -> [DocumentID: Version] {
         guard !documents.isEmpty else { return [:] }
         let keys = JSONValue.array(documents.map { .string($0.id.text) })
@@ -88,12 +88,12 @@ extension CouchDialect {
     func send(_ slot: Int, _ document: OutgoingDocument, delta: [UInt8]?) {
         state.withLock { state in
             state.outgoing.append(document)
-            // It may lose to a branch that still comes.
+            // It may lose to a branch that has yet to arrive.
             state.branches[document.id]?.leaves[document.version] = .here
         }
     }
 
-    /// Begins the requests that may go now.
+    /// Starts the requests that may be sent now.
     func write() {
         while let documents = nextWrite() {
             run { try await $0.write(documents) } finally: { $0.writes -= 1 }
@@ -109,7 +109,7 @@ extension CouchDialect {
                 bytes += state.outgoing[count].body.count
                 count += 1
             }
-            // What is alone waits for company while others are under way.
+            // An incomplete batch waits for more documents while other requests are in flight.
             let isFull = count == Portions.documents || bytes >= Portions.documentBytes
             guard isFull || state.writes == 0 else { return nil }
             defer { state.outgoing.removeFirst(count) }
@@ -135,7 +135,7 @@ extension CouchDialect {
         if !plain.isEmpty { try await write(plain[...], texts[...]) }
     }
 
-    /// Writes, in halves if the peer cannot take all of it, down to the document that it cannot take.
+    /// Writes the documents; if the peer cannot take all of them, in halves, down to the document that it cannot take.
     private func write(_ documents: ArraySlice<OutgoingDocument>, _ texts: ArraySlice<[UInt8]>) async throws {
         do {
             try await writeAtOnce(documents, texts)
@@ -165,7 +165,7 @@ extension CouchDialect {
         let what = "POST _bulk_docs"
         guard answer.isGood else { throw ReplicationError(answer, to: what) }
         let said = try await reading(answer, what) { $0 }
-        // CouchDB lists those that it did not take, and others list all: an array that is empty says that all were taken, and nothing else does.
+        // CouchDB lists those that it did not accept, other peers list all of them: only an empty array means that all were accepted.
         guard let rows = said.asArray else { throw unexpected(said, in: what, wanted: "an array of what became of the documents") }
         let sent = Set(documents.map(\.id))
         var errors: [DocumentID: ReplicationError] = [:]
@@ -182,7 +182,7 @@ extension CouchDialect {
     func answer(_ document: OutgoingDocument, _ error: ReplicationError?) { answered([(document.id, error)]) }
 
     private func answered(_ documents: [(id: DocumentID, error: ReplicationError?)]) {
-        // What won is there: what lost to it ends, be it that it lost while it was on its way itself.
+        // The winner is there: branches that lost to it are ended, even if it lost itself while it was in flight.
         endLosers(of: documents.filter { $0.error == nil }.map(\.id))
         let generation = state.withLock { $0.generation }
         tell(documents.map { .revisionAnswered(RevisionTrip(slot: 0, generation: generation, id: $0.id), $0.error) })

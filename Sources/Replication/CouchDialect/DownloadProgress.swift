@@ -3,24 +3,24 @@ import Interfaces
 import NIOCore
 import Synchronization
 
-/// How far an attachment came, over one answer or several; a class, since the pieces are taken by a closure.
+/// The progress of an attachment over one or several answers; a class, since a closure takes the pieces.
 final class DownloadProgress: Sendable {
-    /// The peer has another attachment there than the one whose beginning is here.
+    /// The peer's attachment is not the one whose beginning is here.
     struct Changed: Error {}
 
     private struct State {
-        /// Bytes that are here.
+        /// Number of bytes that are here.
         var count: UInt64 = 0
-        /// Where in the attachment the next piece of the present answer begins.
+        /// Offset in the attachment at which the next piece of the current answer starts.
         var position: UInt64 = 0
         var hasBegun = false
-        /// Answers of which something is here.
+        /// Number of answers that contributed data.
         var answers = 0
-        /// The first answer's, if it is a strong one.
+        /// The first answer's entity tag, if it is a strong one.
         var tag: String?
-        /// As the document says, or the first answer.
+        /// According to the document, or to the first answer.
         var total: UInt64?
-        /// Nothing but the end of the connection says where the present answer ends.
+        /// Only the end of the connection marks the end of the current answer.
         var endsWithConnection = false
         var hasher: MD5Hasher?
     }
@@ -37,9 +37,9 @@ final class DownloadProgress: Sendable {
     var count: UInt64 { state.withLock { $0.count } }
     var tag: String? { state.withLock { $0.tag } }
     var isWhole: Bool { state.withLock { $0.count == $0.total } }
-    /// It was put together of several answers.
+    /// Whether it was assembled from several answers.
     var isJoined: Bool { state.withLock { $0.answers > 1 } }
-    /// Only to be asked at the end.
+    /// May only be called at the end.
     var isDamaged: Bool {
         state.withLock { state in
             guard let md5, let hasher = state.hasher else { return false }
@@ -48,7 +48,7 @@ final class DownloadProgress: Sendable {
         }
     }
 
-    /// Why what came need not be all.
+    /// Why the data received may be incomplete.
     var shortness: ReplicationError? {
         state.withLock { state in
             if let total = state.total {
@@ -61,12 +61,12 @@ final class DownloadProgress: Sendable {
         }
     }
 
-    /// All of it anew.
+    /// Starts over.
     func begin() {
         state.withLock { $0 = State(total: length, hasher: md5 == nil ? nil : MD5Hasher()) }
     }
 
-    /// Another answer comes.
+    /// Another answer arrives.
     func open() {
         state.withLock { ($0.position, $0.hasBegun, $0.endsWithConnection) = (0, false, false) }
     }
@@ -75,10 +75,10 @@ final class DownloadProgress: Sendable {
         state.withLock { $0.total = count }
     }
 
-    /// Looks at the head of a good answer, once.
+    /// Examines the head of a successful answer, once.
     ///
-    /// - Returns: whether it begins anew, so that what came before is of no use.
-    /// - Throws: ``Changed`` where it is the rest of something else.
+    /// - Returns: whether it starts over, so that earlier data is useless.
+    /// - Throws: ``Changed`` if it is the rest of something else.
     func begins(_ head: PeerAnswer, asked: UInt64) throws -> Bool {
         try state.withLock { state in
             guard !state.hasBegun else { return false }
@@ -107,7 +107,7 @@ final class DownloadProgress: Sendable {
         }
     }
 
-    /// Where a partial answer begins, and what it is a part of: `Content-Range: bytes 100-199/200`.
+    /// The start of a partial answer, and the total length: `Content-Range: bytes 100-199/200`.
     private static func range(_ answer: PeerAnswer, _ expected: UInt64) throws -> (first: UInt64, total: UInt64?) {
         let field = answer.header("content-range") ?? ""
         let digits = field.utf8.dropFirst(6).prefix { $0 != UInt8(ascii: "-") }
@@ -118,7 +118,7 @@ final class DownloadProgress: Sendable {
         return (first, field.utf8.lastIndex(of: UInt8(ascii: "/")).flatMap { UInt64(field[field.utf8.index(after: $0)...]) })
     }
 
-    /// What of a piece is not here yet.
+    /// The part of a piece that is not here yet.
     func advance(_ piece: ByteBuffer) -> ByteBuffer? {
         state.withLock { state in
             let known = state.count - min(state.count, state.position)

@@ -2,24 +2,24 @@ import Documents
 import Encodings
 import Interfaces
 
-/// One document of an answer of `_changes`. Its rows are made when their turn comes: they are many times its leaves.
+/// One document in an answer of `_changes`. Its rows are created only when they are needed: they take many times the memory of its leaves.
 struct FeedEntry: Sendable {
-    /// Nil for one that cannot be stored here: it fails.
+    /// Nil for a document that cannot be stored here: it fails.
     var id: DocumentID?
     var sequence: RemoteSequence
-    /// Where the row before stands.
+    /// The sequence of the previous row.
     var before: String
-    /// The greatest first.
+    /// Greatest first.
     var leaves: [RevisionID] = []
     var isDeleted = false
-    /// Why it cannot be taken as it is.
+    /// Why it cannot be accepted as it is.
     var problem: String?
 
     var rows: [RowResult<OfferedRow>] {
         var rows: [RowResult<OfferedRow>] = []
         if let problem { rows.append(.bad(problem, sequence: leaves.isEmpty ? sequence : nil, id: id)) }
         guard let id else { return rows }
-        // Each leaf has a place of its own; the row is done with its last, and until then the feed goes on behind the row before.
+        // Each leaf has a sequence of its own; the row is complete with its last leaf, and until then the feed resumes after the previous row.
         for (index, leaf) in leaves.enumerated().reversed() {
             let place = index == 0 ? sequence : RemoteSequence(behind: before, index, in: sequence)
             rows.append(.row(OfferedRow(sequence: place, id: id, revision: leaf, isDeletion: isDeleted)))
@@ -27,7 +27,7 @@ struct FeedEntry: Sendable {
         return rows
     }
 
-    /// What it holds in memory.
+    /// Memory it holds, in bytes.
     var bytes: Int {
         MemoryLayout<Self>.stride + (id.map { HeldBytes.text($0.text) } ?? 0) + HeldBytes.text(sequence.json) + HeldBytes.text(before)
             + leaves.reduce(0) { $0 + MemoryLayout<RevisionID>.stride + HeldBytes.text($1.text) }
@@ -36,16 +36,16 @@ struct FeedEntry: Sendable {
 
 /// One answer of `_changes`.
 struct FeedAnswer: Sendable {
-    /// What cannot be stored here is one too, which fails by name.
+    /// Includes documents that cannot be stored here, which fail by name.
     var entries: [FeedEntry] = []
-    /// Rows as the peer counts them: one for a document.
+    /// Rows as counted by the peer: one per document.
     var count = 0
-    /// Where the feed goes on.
+    /// Where the feed continues.
     var last: String
-    /// How many rows are behind it, where the peer says so.
+    /// How many rows follow it, if the peer says so.
     var pending: Int64?
 
-    /// The same without its leaves: those are more than may be held.
+    /// The same without its leaves, which would take too much memory.
     func refused() -> Self {
         var answer = self
         for index in answer.entries.indices {
@@ -55,7 +55,7 @@ struct FeedAnswer: Sendable {
         return answer
     }
 
-    /// It has the same documents, with the same leaves. A cluster may name one place of its feed in several ways.
+    /// Whether it has the same documents with the same leaves. A cluster may have several names for one position of its feed.
     func isSame(as other: Self) -> Bool { entries.map(\.id) == other.entries.map(\.id) && entries.map(\.leaves) == other.entries.map(\.leaves) }
 
     private static func tooManyLeaves(_ id: DocumentID, _ what: String) -> String {
@@ -91,7 +91,7 @@ struct FeedAnswer: Sendable {
 
     private static func read(_ row: JSONValue, _ id: DocumentID, _ entry: inout FeedEntry) {
         let changes = row["changes"]?.asArray ?? []
-        // Then the winner is, and with it every leaf.
+        // The winner is deleted then, and therefore every leaf.
         entry.isDeleted = row["deleted"]?.asBool == true
         guard changes.count <= CouchDialect.Portions.leaves else {
             entry.problem = tooManyLeaves(id, Plural.count(changes.count, "leaf", "leaves"))
@@ -101,13 +101,13 @@ struct FeedAnswer: Sendable {
             do { entry.leaves.append(try RevisionID(change["rev"]?.asString ?? "")) } catch { entry.problem = "document \(id) cannot be stored here: \(error)" }
         }
         if entry.leaves.isEmpty, entry.problem == nil { entry.problem = "document \(id): its row of _changes names no revision" }
-        // In an order of our own: PouchDB has tombstones of a higher generation before the winner.
+        // In our own order: PouchDB lists tombstones of a higher generation before the winner.
         entry.leaves.sort(by: >)
     }
 }
 
 extension RemoteSequence {
-    /// A number, a text, or what BigCouch had: an array.
+    /// A number, a string, or an array as in BigCouch.
     init?(feed value: JSONValue) {
         switch value {
         case .number, .string: self.init(json: value.text)
@@ -122,15 +122,15 @@ extension RemoteSequence {
         }
     }
 
-    /// One leaf of several that share a row.
+    /// The sequence of one of several leaves that share a row.
     init(behind before: String, _ index: Int, in row: RemoteSequence) {
         self.init(json: JSONValue.string("\(before)~\(index)~\(row.feedText)").text)
     }
 
-    /// It is of one of several leaves, and not of the greatest.
+    /// It belongs to one of several leaves, and not to the greatest.
     var isOfBranch: Bool { json.utf8.contains(UInt8(ascii: "~")) }
 
-    /// As `since` has it.
+    /// The form used for `since`.
     var feedText: String {
         guard case .string(let text)? = try? JSONValue(parsing: json) else { return json }
         guard let end = text.utf8.firstIndex(of: UInt8(ascii: "~")) else { return text }

@@ -2,20 +2,20 @@ import Documents
 import Environment
 import Interfaces
 
-/// A revision whose attachments are to be asked for: it was held because they could not be had or taken, or the filter let it pass.
+/// A revision whose attachments have yet to be requested: it was held because they could not be obtained, or the filter let it pass.
 struct HeldFetch: Sendable {
     var fetch: FetchID
     var revision: CheckedRevision
 }
 
-/// Pull: attachments of documents that are here come a few documents at a time, beside what is new.
+/// Pull: attachments of documents that are already here are fetched a few documents at a time, alongside new changes.
 extension CouchDialect {
     func bring(_ fetch: FetchID, _ revision: CheckedRevision) {
         state.withLock { $0.held.append(HeldFetch(fetch: fetch, revision: revision)) }
         bringNext()
     }
 
-    /// Begins with the next ones, as many as may be under way.
+    /// Starts the next ones, as many as may be in progress.
     func bringNext() {
         while let next = nextHeld() {
             run { dialect in
@@ -35,11 +35,11 @@ extension CouchDialect {
         }
     }
 
-    /// - Returns: the body with our names of them, and how large the largest is where there is no room for them.
+    /// - Returns: the body with our names for them, and the size of the largest if there is no room for them.
     private func attachmentsBrought(_ revision: CheckedRevision) async throws -> (Result<[UInt8], ReplicationError>, bytes: Int) {
         var largest = 0
         do {
-            // Its values go while the attachments come, which may take long.
+            // Its values are released while the attachments are fetched, which may take long.
             let named = try await document(of: revision) { document in
                 (document.content, document.text) = (JSONObject(), nil)
                 return document
@@ -57,7 +57,7 @@ extension CouchDialect {
         }
     }
 
-    /// Something of the document, for which there is room as long as somebody looks at it.
+    /// Extracts something from the document, whose memory is accounted for while `look` runs.
     private func document<T>(of revision: CheckedRevision, _ look: (inout FoundDocument) throws -> T) async throws -> T {
         let bytes = revision.body.count
         let room = await memory.reserve(min(bytes > RevisionChecking.smallBody ? 2 * bytes : JSONTreeSize.bytes(of: revision.body), memory.workLimit))

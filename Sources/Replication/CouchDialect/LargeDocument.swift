@@ -2,15 +2,15 @@ import Documents
 import Encodings
 import NIOCore
 
-/// The document of an answer to a request for one, taken apart by its bytes: as values, and beside its text, a document of some megabytes would be
-/// more than `limits.memory` leaves for it.
+/// The document of a single-document answer, split by its bytes: parsed into values in addition to its text, a document of several megabytes would
+/// need more than `limits.memory` leaves for it.
 struct LargeDocument {
-    /// What belongs to the protocol.
+    /// The protocol members.
     private(set) var head = JSONObject()
-    /// The rest, an object.
+    /// All other members, as an object.
     private(set) var content = ByteBuffer()
 
-    /// Nil where the answer is not that of `_bulk_get` or `open_revs` with one document, or no JSON: it is to be read as values, and says so.
+    /// Nil if the answer is not one of `_bulk_get` or `open_revs` with one document, or not JSON: parsing it into values yields the proper error.
     init?(_ answer: ByteBuffer) {
         let isRead = answer.withUnsafeReadableBytes { raw -> Bool in
             guard (try? JSONScanner.checkValue(raw)) != nil else { return false }
@@ -19,7 +19,7 @@ struct LargeDocument {
         guard isRead else { return nil }
     }
 
-    /// The body of a document that is here. Nil where it is no object.
+    /// The body of a stored document. Nil if it is not an object.
     init?(held body: [UInt8]) {
         let isRead = body.withUnsafeBytes { raw -> Bool in
             guard (try? JSONScanner.checkValue(raw)) != nil else { return false }
@@ -57,7 +57,7 @@ struct LargeDocument {
     }
 }
 
-/// Text that was checked to be JSON; values are named by where they begin.
+/// Text known to be valid JSON; values are identified by their start.
 private struct JSONBytes {
     let text: UnsafeBufferPointer<UInt8>
 
@@ -65,7 +65,7 @@ private struct JSONBytes {
 
     func start(_ from: Int) -> Int { text.skippingJSONSpace(from) }
 
-    /// Behind the value that begins here.
+    /// The position after the value that starts here.
     func end(of start: Int) -> Int { text.endOfJSONValue(start) }
 
     func forEachMember(at object: Int, _ body: (_ key: Range<Int>, _ value: Range<Int>) -> Void) {
@@ -97,7 +97,7 @@ private struct JSONBytes {
         return first < next && next < text.count && text[next] == UInt8(ascii: "]") ? first : nil
     }
 
-    /// A key that begins with `_`, however it is spelled.
+    /// A key that starts with `_`, however it is escaped.
     func reservedKey(_ key: Range<Int>) -> String? {
         guard key.count > 2, [UInt8(ascii: "_"), UInt8(ascii: "\\")].contains(text[key.lowerBound + 1]) else { return nil }
         return (try? JSONValue(parsing: Array(text[key])))?.asString

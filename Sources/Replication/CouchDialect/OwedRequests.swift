@@ -2,21 +2,21 @@ import Environment
 import Interfaces
 import Synchronization
 
-/// Requests that the peer has not answered, and since when nothing of the answer has come. Not those of a feed that waits for news: silence is their
-/// answer.
+/// Requests that the peer has not answered, and since when each has made no progress. Requests of an idle feed are not included: their answer is
+/// silence.
 final class OwedRequests: Sendable {
     private struct Request {
         var since: Int64
-        /// That moved since then, either way.
+        /// Bytes transferred since then, in either direction.
         var bytes = 0
     }
 
     private let state = Mutex((next: 0, open: [Int: Request]()))
 
-    /// Of the one of which nothing has come for longest (seconds since 1970); nil while there is none.
+    /// The start of the longest period without progress, in seconds since 1970; nil if no request is open.
     var since: Int64? { state.withLock { $0.open.values.map(\.since).min() } }
 
-    /// Sends a request, and counts it as owed until it is over.
+    /// Sends a request, which counts as owed until it is over.
     func during<Answer>(
         _ request: PeerRequest, _ time: any TimeSource, _ send: (PeerRequest) async throws -> Answer
     ) async throws -> Answer {
@@ -37,7 +37,7 @@ final class OwedRequests: Sendable {
         state.withLock { state in
             guard var request = state.open[number] else { return }
             request.bytes += bytes
-            // Less may be a peer that only shows that it lives.
+            // Fewer bytes may come from a peer that only shows that it is alive.
             if request.bytes >= OwedAnswers.progressBytes { request = Request(since: time.wallSeconds()) }
             state.open[number] = request
         }

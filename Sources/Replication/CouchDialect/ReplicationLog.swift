@@ -2,20 +2,20 @@ import Documents
 import Encodings
 import Interfaces
 
-/// What both sides keep of a replication under `_local`: the history by which they find the last point that both have reached, as
-/// CouchDB's replication protocol describes it. Ours counts both directions.
+/// What both sides keep of a replication under `_local`: a history from which they find the last point that both have reached, as specified by
+/// CouchDB's replication protocol. Ours covers both directions.
 struct ReplicationLog: Equatable, Sendable {
     struct Entry: Equatable, Sendable {
         var session: String
         var body: CheckpointBody
     }
 
-    /// `couch_history`: entries that are kept. CouchDB's.
+    /// `couch_history`: number of entries kept, as in CouchDB.
     static let length = 50
 
-    /// The present session's.
+    /// The current session's id.
     var session = ""
-    /// Newest first, one for a session.
+    /// Newest first, one per session.
     var history: [Entry] = []
 
     init() {}
@@ -29,8 +29,8 @@ struct ReplicationLog: Equatable, Sendable {
         }
     }
 
-    /// How far both came together. A peer that went back to a backup is behind: then what was noted of its documents is not trusted, and it is
-    /// read from where it was.
+    /// How far both sides got together. A peer restored from a backup is behind: then the notes on its documents are not trusted, and it is read from
+    /// where it was.
     static func common(_ own: ReplicationLog, _ peer: ReplicationLog) -> CheckpointBody.Agreement {
         for (index, entry) in own.history.enumerated() {
             guard let other = peer.history.first(where: { $0.session == entry.session })?.body else { continue }
@@ -40,7 +40,7 @@ struct ReplicationLog: Equatable, Sendable {
             var remote = mine.remote
             if remote != other.remote {
                 switch (mine.remote?.place, other.remote?.place) {
-                // The peer's copy is saved first, so ours is what both have.
+                // The peer's copy is saved first, so both have reached ours.
                 case (let here?, let there?) where here < there: break
                 case (let here?, let there?): (remote, isBehind, isEarlier) = (other.remote, true, isEarlier || there < here)
                 default: remote = nil
@@ -53,7 +53,7 @@ struct ReplicationLog: Equatable, Sendable {
         return CheckpointBody.Agreement(local: 0, remote: nil, trustsKnownRevisions: false, loss: isLost ? .missing : nil)
     }
 
-    /// Adds how far this session came.
+    /// Records how far this session got.
     mutating func note(_ body: CheckpointBody) {
         history.removeAll { $0.session == session }
         history.insert(Entry(session: session, body: body), at: 0)
@@ -87,7 +87,7 @@ struct ReplicationLog: Equatable, Sendable {
 }
 
 extension CouchDialect {
-    /// Hears the checkpoint of a peer that is one database: the history of both copies says how far both got together.
+    /// Gets the checkpoint of a peer that is a single database: the histories of both copies show how far both sides got together.
     func open(_ opening: Opening) {
         guard opening.checkpointIDs.count == 1 else {
             return opening.fail(
@@ -108,17 +108,17 @@ extension CouchDialect {
         }
     }
 
-    /// The peer's copy, and its token; both empty where there is none.
+    /// The peer's copy and its token; both empty if there is none.
     func open(checkpoint id: String) async throws -> (body: [UInt8], token: String) {
         let path = Self.path(checkpoint: id)
         let answer = try await ask(PeerRequest("GET", path, json: nil, atMost: AnswerBounds.log))
-        // Who may only read may not even look whether there is one.
+        // A peer with read-only access may not even check whether there is one.
         if [403, 404, 405].contains(answer.status) { return ([], "") }
         guard answer.isGood else { throw ReplicationError(answer, to: "GET \(path)") }
         return ([UInt8](answer.body.readableBytesView), try answer.json("GET \(path)")["_rev"]?.asString ?? "")
     }
 
-    /// How far both sides came, by their copies.
+    /// How far both sides got, according to their copies.
     func agree(own text: [UInt8]?, _ peer: PeerCheckpoint) -> CheckpointBody.Agreement {
         let own = ReplicationLog(parsing: text ?? [])
         let theirs = state.withLock { state in
@@ -139,7 +139,7 @@ extension CouchDialect {
         run { dialect in
             guard case .object(var object) = try JSONValue(parsing: body) else { return }
             if !token.isEmpty { object["_rev"] = .string(token) }
-            // What the checkpoint claims is on the peer's disk first.
+            // Everything the checkpoint claims must first be on the peer's disk.
             let commit = try await dialect.ask(PeerRequest("POST", "/_ensure_full_commit", json: .object(JSONObject()), atMost: AnswerBounds.small))
             if let error = Self.doubt(commit) { return dialect.tell([.checkpoint(slot: slot, .peerIsUnsure(error))]) }
             let path = Self.path(checkpoint: id)
@@ -152,8 +152,8 @@ extension CouchDialect {
         }
     }
 
-    /// Why nobody can say that what the peer took is on its disk. One that knows no such request writes through; one that forbids it is told of the
-    /// checkpoint all the same, and says what becomes of that.
+    /// Why it is unknown whether accepted documents are on the peer's disk. A peer without this request writes through; a peer that forbids it is
+    /// sent the checkpoint nevertheless, and its answer decides.
     private static func doubt(_ commit: PeerAnswer) -> ReplicationError? {
         if commit.isGood || [403, 404, 405, 410, 501].contains(commit.status) { return nil }
         var error = ReplicationError(commit, to: "POST /_ensure_full_commit")
@@ -169,13 +169,13 @@ extension CouchDialect {
         }
     }
 
-    /// The id is base64; in a path it is spelled with the letters that need no escape.
+    /// The id is base64; in a path, it is spelled with characters that need no escaping.
     private static func path(checkpoint id: String) -> String {
         "/_local/" + id.with("+", replacedBy: "-").with("/", replacedBy: "_").with("=", replacedBy: "")
     }
 }
 
 extension RemoteSequence {
-    /// Where it stands among others of its peer: itself, or the number that CouchDB's begin with. Nil for what says nothing of that.
+    /// Its position among other sequences of its peer: the number itself, or the number at the start of CouchDB's. Nil if it has none.
     fileprivate var place: UInt64? { integer ?? UInt64(json.drop { $0 == "\"" }.prefix { $0.isASCII && $0.isNumber }) }
 }
