@@ -5,9 +5,9 @@ import Environment
 import Interfaces
 import Logging
 
-/// Assigns channels to the documents of one collection that did not come from a peer of the listener: edits made here, and what
-/// replicators pulled. The sync function is asked as the agent itself, so its `require_…` pass; what it refuses or cannot decide is
-/// in no channel, and is asked for anew when the function changes.
+/// Assigns channels to documents of one collection that did not come from a peer of the listener: local edits, and documents pulled by replicators.
+/// The sync function is asked on behalf of the agent itself, so its `require_…` checks pass. A document that it refuses or cannot decide about is in
+/// no channel, and is judged again when the function changes.
 public actor ChannelRouter {
     let database: Database
     let collection: Collection
@@ -16,9 +16,9 @@ public actor ChannelRouter {
     let logger: Logger
     private var environment: Environment { database.environment }
     private var tasks: [Task<Void, Never>] = []
-    /// How far assigning has come in this run; the stored place may lag behind, which costs a look at documents that are assigned.
+    /// How far assigning has come in this run; the stored position may lag behind, at the cost of examining documents that are already assigned.
     private var reached: SequenceNumber = 0
-    /// How often what could not be assigned was gone through, and who has it gone through again.
+    /// How often the unassigned documents were reviewed, and the trigger for another review.
     private var looks = 0
     private var again: AsyncStream<Void>.Continuation?
 
@@ -47,7 +47,7 @@ public actor ChannelRouter {
             environment.task { [weak self] in
                 for await _ in wakes { await self?.insist { await $0.retry() } }
             },
-            // The same version comes again when an operator asks for it, or the function answers again after it kept failing.
+            // The same version is reported again if an operator requests it, or if the function works again after repeated failures.
             environment.task { for await _ in versions { again.yield() } },
         ]
     }
@@ -63,7 +63,7 @@ public actor ChannelRouter {
 
     private static let placeKey = "channels/routed"
     static let batch = 200
-    /// Sequences that the stored place may lag behind, so that what peers push costs no writes here.
+    /// How far the stored position may lag behind, in sequences, so that peers' pushes cause no writes here.
     private static let lag: SequenceNumber = 10_000
 
     private struct Unrouted: Sendable {
@@ -73,10 +73,10 @@ public actor ChannelRouter {
         var isEnd: Bool
     }
 
-    /// `channel_retry_wait`: seconds between attempts while the disk refuses them, at most; the first is 1.
+    /// `channel_retry_wait`: the longest delay in seconds between attempts while the disk fails; the first is 1.
     private static let longestWait: UInt64 = 60
 
-    /// A disk that is full or fails for a moment must not leave documents out of their channels until somebody writes again.
+    /// A disk that is full or fails temporarily must not leave documents out of their channels until the next write.
     private func insist(_ attempt: @Sendable (isolated ChannelRouter) async -> Bool) async {
         var seconds: UInt64 = 1
         while await !attempt(self), !Task.isCancelled {
@@ -85,7 +85,7 @@ public actor ChannelRouter {
         }
     }
 
-    /// False where the store failed.
+    /// Returns false if the store failed.
     private func catchUp() async -> Bool {
         do {
             while !Task.isCancelled {
@@ -106,7 +106,7 @@ public actor ChannelRouter {
                 if !found.documents.isEmpty || found.through - found.stored > Self.lag {
                     let before = looks
                     let areAllAssigned = try await assign(found.documents, through: found.through)
-                    // What an earlier version could not decide was not on the list yet when a later one was asked about that.
+                    // Documents about which an earlier version could not decide were not on the list yet when a later version was asked.
                     if !areAllAssigned, looks != before { again?.yield() }
                 }
                 self.reached = max(self.reached, found.through)
@@ -119,8 +119,8 @@ public actor ChannelRouter {
         return true
     }
 
-    /// What could not be assigned is tried again; what succeeds now moves to a new sequence, because peers have passed the old one. False
-    /// where the store failed.
+    /// Retries unassigned documents. Those that succeed move to a new sequence, because peers have passed the old one. Returns false if the store
+    /// failed.
     private func retry() async -> Bool {
         looks += 1
         do {
@@ -146,8 +146,8 @@ public actor ChannelRouter {
         return true
     }
 
-    /// - Parameter again: what is stored of documents that could not be assigned before.
-    /// - Returns: whether each is assigned.
+    /// - Parameter again: the stored state of documents that could not be assigned before.
+    /// - Returns: whether all of them are assigned.
     @discardableResult
     private func assign(
         _ documents: [PolicyDocument], through: SequenceNumber?, again: [DocumentID: DocumentRoute] = [:]
@@ -163,7 +163,7 @@ public actor ChannelRouter {
                 // A newer revision is assigned in its own turn.
                 guard try transaction.document(collection, document.id)?.revision == document.revision else { continue }
                 if let known = again[document.id] {
-                    // Asking in vain writes nothing: that may happen each minute.
+                    // A repeated failure writes nothing: it may occur every minute.
                     if Self.isSameFailure(known, route) { continue }
                     if route.error.isEmpty { try transaction.touch(collection, document.id) }
                 }
@@ -176,13 +176,13 @@ public actor ChannelRouter {
         return routes.allSatisfy { $0.1.error.isEmpty }
     }
 
-    /// The stored text may have been cut, and that of a function that is not called counts its failures.
+    /// The stored text may have been cut, and the message of a disabled function contains a counter.
     private static func isSameFailure(_ known: DocumentRoute, _ new: DocumentRoute) -> Bool {
         let cause = known.error.place(of: " (not called: ").map { known.error[..<$0.lowerBound] } ?? known.error[...]
         return !new.error.isEmpty && known.plugin == new.plugin && known.version == new.version && new.error.utf8.starts(with: cause.utf8)
     }
 
-    /// How far assigning has come: documents up to here were looked at.
+    /// How far assigning has come: documents up to here were examined.
     private static func place(_ collection: Collection, _ transaction: ReadTransaction) throws -> SequenceNumber {
         guard let stored = try transaction.localDocument(collection, id: placeKey),
             case .object(let object)? = try? JSONValue(parsing: stored.body), case .number(let number)? = object["through"]

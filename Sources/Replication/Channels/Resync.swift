@@ -3,25 +3,25 @@ import DocumentStore
 import Interfaces
 import Logging
 
-/// What came of asking a sync function anew about what is stored.
+/// The result of judging stored documents again with a sync function.
 public struct ResyncFigures: Sendable, Equatable {
-    /// A document, and why it is told of.
+    /// A document, and why it is reported.
     public struct Finding: Sendable, Equatable {
         public var id: DocumentID
-        /// What the function said; empty where its channels or grants changed.
+        /// The function's message; empty if the document's channels or grants changed.
         public var error = ""
     }
 
-    /// `resync_shown`: documents of each list that a resync names; the others are counted.
+    /// `resync_shown`: documents named in each list; the others are counted.
     public static let shown = 20
 
-    /// Documents and tombstones that there were.
+    /// Documents and tombstones examined.
     public var total = 0
     public var looked = 0
     public var changed = 0
-    /// Rejected: in no channel now.
+    /// Rejected: in no channel any more.
     public var refused = 0
-    /// The function could not decide: they keep their channels.
+    /// The function could not decide: these keep their channels.
     public var failed = 0
     public var changedFirst: [Finding] = []
     public var refusedFirst: [Finding] = []
@@ -41,15 +41,15 @@ public struct ResyncFigures: Sendable, Equatable {
     }
 }
 
-/// Sync Gateway's `_resync`: a function that was mended is asked about documents that are stored.
+/// Like Sync Gateway's `_resync`: a corrected function judges the stored documents.
 extension ChannelRouter {
     public nonisolated var collectionName: CollectionName { collection.name }
     public nonisolated var databaseName: String { database.name }
     public nonisolated var plugin: (name: String, version: String) { (function.pluginName, function.version) }
 
-    /// A document in channels that another version of the function gave it; nil where there is none.
+    /// A document in channels assigned by another version of the function; nil if there is none.
     ///
-    /// - Parameter start: none is before it.
+    /// - Parameter start: where to start searching: no such document precedes it.
     public nonisolated func outdated(from start: DocumentID? = nil) async throws -> DocumentID? {
         let (collection, plugin) = (collection, plugin)
         var start = start
@@ -60,23 +60,23 @@ extension ChannelRouter {
         }
     }
 
-    /// Asks the function about the current revision of each document and tombstone, and moves those that it puts elsewhere than they are, some at
-    /// a time, so that other writes go on in between. What comes meanwhile is judged by the same version as it comes.
+    /// Asks the function about the current revision of each document and tombstone, and moves those whose assignment changes, a few at a time, so
+    /// that other writes can proceed in between. Documents that arrive in the meantime are judged by the same version on arrival.
     ///
-    /// What the function rejects is in no channel afterwards. What it cannot decide stays where it is: peers would purge what they hold because of
-    /// a slip.
+    /// Rejected documents are in no channel afterwards. Those about which the function cannot decide keep theirs: otherwise a slip in the function
+    /// would make peers purge what they hold.
     ///
     /// - Parameters:
     ///   - id: only this document.
-    ///   - isTrial: nothing is written.
-    ///   - tell: called with what has come of it so far.
-    /// - Returns: nil where another version took over: all is to be begun anew.
-    /// - Throws: `CancellationError` when its task is cancelled; what is done by then stays.
+    ///   - isTrial: write nothing.
+    ///   - tell: called with the figures so far.
+    /// - Returns: nil if another version took over: everything has to start over.
+    /// - Throws: `CancellationError` if its task is cancelled; what was done by then remains.
     public nonisolated func resync(
         only id: DocumentID? = nil, isTrial: Bool = false, _ tell: @Sendable (ResyncFigures) async -> Void = { _ in }
     ) async throws -> ResyncFigures? {
         let (collection, version) = (collection, function.version)
-        // Documents that are moved come behind the end.
+        // Moved documents get sequences after this one.
         let end = try await database.read { try $0.lastSequence(collection) }
         var figures = ResyncFigures()
         let stored = try await database.statistics().first { $0.name == collection.name }
@@ -93,7 +93,7 @@ extension ChannelRouter {
                 PolicyDocument(id: $0.id, revision: $0.revision, isDeleted: $0.isDeleted, body: $0.body ?? [])
             }
             let routes = await function.routes(of: documents, context)
-            // What a function says that is being stopped is no verdict.
+            // The answer of a function that is being stopped is not a verdict.
             try Task.checkCancellation()
             guard function.version == version else { return nil }
             for (document, route) in routes where route.isFailed && !isTrial {

@@ -3,7 +3,8 @@ import DocumentStore
 import Interfaces
 
 extension SyncFunction {
-    /// What the function assigns to revisions that are here, asked as the agent itself. What it refuses or cannot decide is in no channel.
+    /// The function's assignments for stored revisions, asked on behalf of the agent itself. Documents that it refuses or cannot decide about are in
+    /// no channel.
     func routes(of documents: [PolicyDocument], _ context: PolicyContext) async -> [(PolicyDocument, DocumentRoute)] {
         let (plugin, version) = (pluginName, version)
         let verdicts = await assign(documents.map { SyncRequest(document: $0, old: nil, caller: .admin) }, context)
@@ -20,13 +21,13 @@ extension SyncFunction {
 extension DocumentRoute {
     fileprivate static let rejected = "rejected: "
 
-    /// The function did not say no: it could not decide.
+    /// Whether the function could not decide, as opposed to rejecting the document.
     var isFailed: Bool { !error.isEmpty && !error.utf8.starts(with: Self.rejected.utf8) }
 }
 
 extension PeerWriting {
-    /// Where a deletion ended the current revision, the leaf that is current in its place gets its channels before the deletion is answered:
-    /// who may have it finds it at once.
+    /// If a deletion ended the current revision, the leaf that becomes current gets its channels before the deletion is answered: peers with access
+    /// find it at once.
     func routeSuccessors(_ writes: [Write], _ outcomes: [Outcome]) async throws {
         guard let function = peer.syncFunction else { return }
         var ended: [DocumentID: RevisionID] = [:]

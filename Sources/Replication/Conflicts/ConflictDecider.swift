@@ -3,22 +3,22 @@ import DocumentStore
 import Environment
 import Interfaces
 
-/// Decides the conflicts of one collection: asks the resolver outside of any transaction, commits its answer by comparing
-/// both leaves, and asks again, a bounded number of times, when the document changed meanwhile. What was decided is recorded
-/// in the transaction that commits it.
+/// Decides the conflicts of one collection: asks the resolver outside any transaction, commits its answer after checking that both leaves are
+/// unchanged, and asks again, a limited number of times, if the document changed in the meantime. Each decision is recorded in the transaction that
+/// commits it.
 public struct ConflictDecider: Sendable {
     public let database: Database
     public let collection: Collection
-    /// Nil for the default rule of Couchbase Lite: that of 4 between versions, else that of 3.
+    /// Nil for Couchbase Lite's default rule: that of version 4 between version vectors, otherwise that of version 3.
     public let resolver: (any ConflictResolver)?
-    /// Only watches.
+    /// Observes the decisions without influencing them.
     public let shadow: ShadowResolver?
     public let context: PolicyContext
-    /// Which pending conflicts are its own.
+    /// The pending conflicts for which this decider is responsible.
     public let scope: ConflictScope
     /// The peer keeps every branch: see `WriteTransaction.resolveConflict`.
     public var keepsGreater = false
-    /// How often one conflict is decided anew.
+    /// How often one conflict is decided again.
     public let attempts: Int
     var environment: Environment { database.environment }
     let observer: ConflictObserver
@@ -37,18 +37,18 @@ public struct ConflictDecider: Sendable {
         self.observer = observer
     }
 
-    /// What became of one conflict.
+    /// The outcome of one conflict.
     public struct Outcome: Sendable {
         public var id: DocumentID
-        /// Nil when the conflict is decided or gone; else why it stays pending.
+        /// Nil if the conflict is decided or gone; otherwise why it remains pending.
         public var failure: PolicyFailure?
-        /// The conflict was decided now.
+        /// Whether the conflict was decided by this call.
         public var isDecided: Bool
-        /// The revisions of both branches, where the peer keeps every branch.
+        /// The revisions of both branches, if the peer keeps every branch.
         public var branches: Set<RevisionID> = []
     }
 
-    /// A resolver's answer that is to be committed.
+    /// A resolver's answer, ready to be committed.
     struct Answer: Sendable {
         var conflict: Conflict
         var decision: ConflictDecision
@@ -58,17 +58,20 @@ public struct ConflictDecider: Sendable {
         var microseconds: Int64
     }
 
-    /// What one transaction did.
+    /// The result of one transaction.
     private struct Committed: Sendable {
         var done: [(answer: Answer, revision: RevisionID, number: Int64?)] = []
-        /// Further branches are left, which are decided next.
+        /// Documents with further branches, which are decided next.
         var unfinished: [DocumentID] = []
-        /// The document changed meanwhile.
+        /// Documents that changed in the meantime.
         var moved: [DocumentID] = []
         var failed: [(id: DocumentID, failure: PolicyFailure, isNews: Bool)] = []
     }
 
-    /// Decides a batch of conflicts: one read, one answer each, one transaction.
+    /// Decides a batch of conflicts: one read, one answer for each, one transaction.
+    ///
+    /// - Returns: one outcome for each document.
+    /// - Throws: ``StoreError``.
     public func decide(_ ids: [DocumentID]) async throws -> [Outcome] {
         var outcomes: [Outcome] = []
         var branches: [DocumentID: Set<RevisionID>] = [:]
@@ -103,14 +106,14 @@ public struct ConflictDecider: Sendable {
                 outcomes.append(Outcome(id: id, failure: failure, isDecided: false))
                 if isNews { tell(id, failure) }
             }
-            // Each round ends a branch of each unfinished one, or counts.
+            // Each round either ends a branch of every unfinished conflict, or counts as an attempt.
             open = committed.unfinished + (isLast ? [] : committed.moved)
             if !committed.moved.isEmpty { attempt += 1 }
         }
         return outcomes
     }
 
-    /// What stands between the fork and the ends of the two branches: the peer may have any of it.
+    /// The revisions from the fork to the ends of both branches: the peer may have any of them.
     private func revisions(_ conflicts: [Conflict]) async throws -> [(DocumentID, [RevisionID])] {
         try await database.read { transaction in
             try conflicts.compactMap { conflict in
@@ -122,11 +125,11 @@ public struct ConflictDecider: Sendable {
         }
     }
 
-    /// Asks the resolver, or the default rule.
+    /// Asks the resolver, or applies the default rule.
     func answer(_ conflict: Conflict) async -> Result<Answer, PolicyFailure> {
         let answer = await resolverAnswer(conflict)
         guard case .failure = answer, resolver?.yieldsToRule == true else { return answer }
-        // The history names nobody who decided, as without a resolver. What failed is in the log and the figures of the plugin.
+        // As without a resolver, the history names no plugin. The failure is in the plugin's log and counters.
         return Self.defaultAnswer(conflict).map(Result.success) ?? answer
     }
 
@@ -135,14 +138,14 @@ public struct ConflictDecider: Sendable {
         return decision.resolution.map { Answer(conflict: conflict, decision: decision, resolution: $0, plugin: "", version: "", microseconds: 0) }
     }
 
-    /// The resolver's answer, or that of the default rule where there is none.
+    /// The resolver's answer, or that of the default rule if there is no resolver.
     func resolverAnswer(_ conflict: Conflict) async -> Result<Answer, PolicyFailure> {
-        // Read before: were it replaced meanwhile, the earlier version most likely answered.
+        // Read first: if the resolver is replaced in between, the earlier version most likely answered.
         var version = resolver?.version ?? ""
         let start = environment.time.monotonicNanoseconds()
         let decision = await decision(conflict)
         let microseconds = Int64((environment.time.monotonicNanoseconds() - start) / 1_000)
-        // A resolver that is loaded by its first call has a version only then.
+        // A resolver that is loaded by its first call has a version only afterwards.
         if version.isEmpty, let resolver { version = resolver.version }
         guard let resolution = decision.resolution else {
             if case .failed(let failure) = decision { return .failure(failure) }
@@ -163,7 +166,8 @@ public struct ConflictDecider: Sendable {
                 microseconds: microseconds))
     }
 
-    /// One that a merged body names and that is nowhere: its document could be sent to nobody. What a side names already is no matter of the resolver.
+    /// A blob that a merged body names and that is nowhere: the document could not be sent to anybody. Blobs that a side already names are not the
+    /// resolver's fault.
     private func missingBlob(in body: [UInt8], _ conflict: Conflict) async throws -> BlobDigest? {
         let named = ((try? BlobReferences.find(in: body)) ?? []).map(\.digest)
         guard !named.isEmpty else { return nil }
@@ -176,12 +180,12 @@ public struct ConflictDecider: Sendable {
 
     private func decision(_ conflict: Conflict) async -> ConflictDecision {
         guard let resolver else { return Self.defaultWinner(conflict) == .local ? .local : .remote }
-        // Two deletions need no opinion.
+        // Two deletions need no resolver.
         if conflict.local.isDeleted, conflict.remote.isDeleted { return .remote }
         return await resolver.resolve(PolicyConflict(conflict), context)
     }
 
-    /// Each generation of peers decides conflicts in its own way: where the other side decides as well, both come to the same.
+    /// Each generation of peers has its own rule: if the other side decides as well, both come to the same result.
     static func defaultWinner(_ conflict: Conflict) -> ConflictWinner {
         let (local, remote) = (conflict.local, conflict.remote)
         if conflict.hasTimes, let mine = local.version, let theirs = remote.version {
@@ -230,7 +234,7 @@ public struct ConflictDecider: Sendable {
         return committed
     }
 
-    /// Adds the decision to the history.
+    /// Adds the decision to the history, and returns its number there.
     func record(_ answer: Answer, _ revision: RevisionID, _ transaction: WriteTransaction) throws(StoreError) -> Int64? {
         try transaction.recordDecision(
             collection,
@@ -239,7 +243,7 @@ public struct ConflictDecider: Sendable {
                 plugin: answer.plugin, version: answer.version, microseconds: answer.microseconds))
     }
 
-    /// After the commit: the shadow gets its turn, and the observer hears of it.
+    /// Called after the commit: passes the decision to the shadow and the observer.
     func tell(_ answer: Answer, _ revision: RevisionID, _ number: Int64?) {
         if let shadow, let number {
             shadow.ask(.init(conflict: PolicyConflict(answer.conflict), context: context, decision: answer.decision, version: answer.version, number: number))
@@ -254,20 +258,20 @@ public struct ConflictDecider: Sendable {
         observer(ConflictEvent(context, id, plugin: failure.plugin, version: failure.version, .pending(failure)))
     }
 
-    /// A page of the collection's pending conflicts.
+    /// One page of the collection's pending conflicts.
     public struct Page: Sendable {
-        /// Those in the decider's scope.
+        /// The conflicts in the decider's scope.
         public var ids: [DocumentID]
-        /// Continues the list; nil at its end.
+        /// The position at which the list continues; nil at its end.
         public var next: DocumentID?
     }
 
-    /// The documents that are in conflict, in pages.
+    /// The documents in conflict, one page at a time.
     public func conflicted(after: DocumentID?, limit: Int) async throws -> Page {
         try await database.read { try conflicted($0, after: after, limit: limit) }
     }
 
-    /// The same in a transaction.
+    /// The same within a transaction.
     func conflicted(_ transaction: ReadTransaction, after: DocumentID?, limit: Int) throws(StoreError) -> Page {
         let rows = try transaction.pendingConflicts(collection, after: after, limit: limit)
         return Page(

@@ -2,14 +2,14 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// The document that a decision leads to, to tell whether two resolvers agree.
+/// The document that results from a decision, to compare two resolvers.
 public struct ConflictResult: Sendable {
-    /// Nil where the document is deleted.
+    /// Nil if the document is deleted.
     public var body: [UInt8]?
 
     public init(body: [UInt8]?) { self.body = body }
 
-    /// Nil where nothing was decided.
+    /// Nil if nothing was decided.
     public init?(_ decision: ConflictDecision, of conflict: PolicyConflict) {
         switch decision {
         case .local: body = conflict.local?.body
@@ -20,7 +20,7 @@ public struct ConflictResult: Sendable {
         }
     }
 
-    /// Both deleted, or equal as JSON, whatever the order of members.
+    /// Whether both are deletions, or equal as JSON regardless of the order of members.
     public func isSame(as other: ConflictResult) -> Bool {
         guard let body, let otherBody = other.body else { return body == nil && other.body == nil }
         if body == otherBody { return true }
@@ -30,7 +30,7 @@ public struct ConflictResult: Sendable {
 }
 
 extension ConflictDecision {
-    /// Nil where nothing was decided.
+    /// Nil if nothing was decided.
     var resolution: Resolution? {
         switch self {
         case .local: .localWins
@@ -57,7 +57,7 @@ extension PolicyConflict {
 }
 
 extension ConflictDecider.Answer {
-    /// Where the answer deletes a document that both sides have.
+    /// Set if the answer deletes a document that exists on both sides.
     var deletedSides: ConflictEvent.DeletedSides? {
         guard resolution == .delete, !conflict.local.isDeleted, !conflict.remote.isDeleted else { return nil }
         return ConflictEvent.DeletedSides(local: conflict.local.revision, remote: conflict.remote.revision)
@@ -76,12 +76,12 @@ extension ConflictPlace {
     }
 }
 
-/// Something happened to a conflict.
+/// An event in the life of a conflict.
 public struct ConflictEvent: Sendable {
     public enum Kind: Sendable {
-        /// `number` is that of the history; nil where none is kept.
+        /// `number` is its number in the history; nil if no history is kept.
         case decided(DecisionKind, revision: RevisionID, number: Int64?)
-        /// A resolver failed, and it is not the same failure as before.
+        /// A resolver failed, and differently than the last time.
         case pending(PolicyFailure)
     }
 
@@ -93,7 +93,7 @@ public struct ConflictEvent: Sendable {
     public var plugin: String
     public var version: String
     public var kind: Kind
-    /// The sides of a document that both had and that the decision deletes; nil for every other event.
+    /// The sides of a document that existed on both and that the decision deletes; nil for every other event.
     public var deleted: DeletedSides?
 
     public struct DeletedSides: Sendable {
@@ -113,5 +113,5 @@ public struct ConflictEvent: Sendable {
     }
 }
 
-/// Told of decided and pending conflicts; must return at once.
+/// Receives decided and pending conflicts; must return immediately.
 public typealias ConflictObserver = @Sendable (ConflictEvent) -> Void

@@ -1,13 +1,13 @@
 import DocumentStore
 
-/// Which pending conflicts of a collection a decider looks after. Each has one, so that a replicator's resolver does not
-/// decide what another replicator pulled.
+/// The pending conflicts of a collection for which a decider is responsible. Every conflict has only one decider, so that a replicator's resolver
+/// does not decide what another replicator pulled.
 public enum ConflictScope: Sendable, Equatable {
-    /// What this remote brought, and branches that belong to nobody.
+    /// Conflicts brought by this remote, and branches without an owner.
     case remote(RemoteID)
-    /// What peers pushed, what these remotes did not bring, and branches that belong to nobody.
+    /// Conflicts pushed by peers or otherwise not brought by these remotes, and branches without an owner.
     case others(than: Set<RemoteID>)
-    /// What remotes brought that are no longer here. What peers pushed and branches that belong to nobody stay as they are.
+    /// Conflicts brought by remotes that no longer exist here. Those pushed by peers, and branches without an owner, are left alone.
     case gone(except: Set<RemoteID>)
     case all
 

@@ -3,14 +3,14 @@ import DocumentStore
 import Interfaces
 
 extension ConflictDecider {
-    /// Stands for the plugin in the history where a person decided: no plugin can have this name.
+    /// Takes the place of the plugin in the history if a person decided: no plugin can have this name.
     public static let byHand = "(by hand)"
 
-    /// Commits what a person decided, if the conflict still is between the two revisions that they saw. It is committed, recorded and told as
-    /// a resolver's decision is.
+    /// Commits a person's decision, if the conflict is still between the two revisions that the person saw. It is committed, recorded and reported
+    /// like a resolver's decision.
     ///
-    /// - Returns: what became current, and the number in the history; nil where none is kept.
-    /// - Throws: `StoreError.conflictMoved` with the present sides, none where no conflict waits; for a body also the errors of `save`.
+    /// - Returns: the revision that became current, and its number in the history; nil if no history is kept.
+    /// - Throws: `StoreError.conflictMoved` with the current sides, none if there is no conflict any more; with a body, also the errors of `save`.
     public func decide(
         _ id: DocumentID, local: RevisionID, remote: RevisionID, byHand decision: ConflictDecision
     ) async throws -> (saved: SavedRevision, number: Int64?) {

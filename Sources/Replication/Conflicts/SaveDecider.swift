@@ -2,19 +2,19 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Saves documents, and asks the resolver where the edit was based on a revision that is no longer the current one. The
-/// stored document is the local side, the edit the remote one.
+/// Saves documents, and asks the resolver if the edit is based on a revision that is no longer current. The stored document is the local side, the
+/// edit the remote one.
 ///
-/// Without `_rev`, or with one that the document never had, nothing is known of what the caller has seen: that is refused
-/// as it is without a resolver. So is an edit whose resolver fails: the caller still has it, and hears why.
+/// Without `_rev`, or with one that the document never had, it is unknown what the caller has seen: such an edit is refused, as it is without a
+/// resolver. So is an edit on which the resolver fails: the caller still has it, and learns why.
 public struct SaveDecider: Sendable {
     private let decider: ConflictDecider
 
     /// - Parameter decider: its context names neither a replicator nor a listener.
     public init(_ decider: ConflictDecider) { self.decider = decider }
 
-    /// - Parameter expiry: what the edit says of `_exp`. It is set in the transaction that saves: a moment later somebody else may have edited the
-    ///   document, and be told to keep it. An edit that loses to the stored document says nothing of it.
+    /// - Parameter expiry: the edit's `_exp`. It is set in the saving transaction: a moment later somebody else may have edited the document, and
+    ///   been told that it will be kept. An edit that loses to the stored document does not change the expiry.
     /// - Throws: `StoreError` as `WriteTransaction.save` does, or ``PolicyFailure``.
     public func save(id: DocumentID, body: [UInt8], deleted: Bool, parent: RevisionID?, expiry: DocumentExpiry? = nil) async throws -> SavedRevision {
         let collection = decider.collection
@@ -35,18 +35,18 @@ public struct SaveDecider: Sendable {
 
     private enum Step {
         case saved(SavedRevision)
-        /// The document changed meanwhile.
+        /// The document changed in the meantime.
         case moved
     }
 
-    /// Nil where there is nothing to be decided.
+    /// Nil if there is nothing to decide.
     private func decide(_ id: DocumentID, _ body: [UInt8], _ deleted: Bool, _ parent: RevisionID, _ expiry: DocumentExpiry?) async throws -> Step? {
         let collection = decider.collection
         let found = try await decider.database.read {
             try $0.saveConflict(collection, id: id, body: body.isEmpty ? Array("{}".utf8) : body, deleted: deleted, parent: parent)
         }
         guard let conflict = found else { return nil }
-        // Whoever saves is there and hears what failed: no rule takes the resolver's place.
+        // The caller is present and learns of the failure, so the default rule does not replace the resolver.
         let answer = try await decider.resolverAnswer(conflict).get()
         let decider = decider
         do {

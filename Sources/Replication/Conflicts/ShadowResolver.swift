@@ -3,10 +3,10 @@ import DocumentStore
 import Environment
 import Interfaces
 
-/// A resolver that only watches: it gets every conflict after the live one has decided it and the decision is durable, and
-/// what it would have done is added to the history. Nobody waits for it.
+/// A resolver that only observes: it is given every conflict after the live resolver has decided it and the decision is durable, and its own decision
+/// is added to the history. Nothing waits for it.
 ///
-/// Conflicts that come faster than it decides are passed over beyond `shadow_queue` and `shadow_queue_bytes`; the history says so.
+/// If conflicts arrive faster than it decides, those beyond `shadow_queue` and `shadow_queue_bytes` are skipped; the history says so.
 public final class ShadowResolver: Sendable {
     /// A conflict that the live resolver decided.
     struct Question: Sendable {

@@ -2,16 +2,16 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Finds the bodies that deltas start from, and none that the peer may not have: a delta tells of its base, and so does its refusal.
+/// Finds the bodies that deltas are based on, and only those that the peer may have: a delta reveals its base, and so does its refusal.
 struct BaseLookUp: Sendable {
-    /// What else than the revisions that were exchanged on this connection the peer may be taken to have.
+    /// What the peer may be assumed to have, besides the revisions exchanged on this connection.
     enum Access: Sendable {
         case everything
-        /// What the store knows of the remote.
+        /// What the store knows about the remote.
         case remote(RemoteID)
-        /// What the push filter lets pass.
+        /// What the push filter passes.
         case judged(any DocumentFilter, PolicyContext)
-        /// Current revisions that are in its channels, and that the push filter lets pass.
+        /// Current revisions in the peer's channels that the push filter passes.
         case visible(PeerView)
         case nothing
     }
@@ -19,9 +19,9 @@ struct BaseLookUp: Sendable {
     struct Question: Sendable {
         var id: DocumentID
         var base: Version
-        /// Its body went over this connection.
+        /// Its body was transferred on this connection.
         var isExchanged: Bool
-        /// Memory is reserved for a body of this size; a larger one is not read.
+        /// Memory is reserved for a body up to this size; a larger one is not read.
         var atMost = 0
     }
 
@@ -38,15 +38,15 @@ struct BaseLookUp: Sendable {
 
     struct Size: Sendable {
         var bytes: Int
-        /// In memory, where these were counted.
+        /// Memory of its parsed values in bytes, if counted.
         var values = 0
     }
 
-    /// How large the bases are.
+    /// The sizes of the bases.
     ///
     /// - Parameters:
-    ///   - countingValues: what they come to as values, too, for which each is read and let go of.
-    ///   - limit: larger ones are not.
+    ///   - countingValues: also determine the memory of their parsed values, for which each is read and released.
+    ///   - limit: larger bases are left out.
     func sizes(_ questions: [Question], countingValues: Bool, upTo limit: Int) async throws -> [Size?] {
         let collection = collection
         return try await database.read { transaction in

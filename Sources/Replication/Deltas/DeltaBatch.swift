@@ -2,13 +2,13 @@ import Documents
 import Environment
 import NIOCore
 
-/// Deltas that are made or applied together: so many of those that wait, and memory for them.
+/// Deltas that are computed or applied together: as many of the waiting ones as fit, with the memory reserved for them.
 struct DeltaBatch: Sendable {
-    /// What goes with a base.
+    /// The counterpart of a base.
     enum Other: Sendable {
-        /// Is applied to it.
+        /// A delta to apply to it.
         case delta(ByteBuffer)
-        /// Is what a delta is to make of it.
+        /// The body that the delta has to produce.
         case body([UInt8])
 
         var count: Int {
@@ -20,7 +20,7 @@ struct DeltaBatch: Sendable {
 
         var makesDelta: Bool { if case .body = self { true } else { false } }
 
-        /// Bytes that the work on it takes.
+        /// Memory needed to process it, in bytes.
         func memory(with base: BaseLookUp.Size, _ limits: ReplicationLimits) -> Int {
             switch self {
             case .delta(let delta):
@@ -32,10 +32,10 @@ struct DeltaBatch: Sendable {
     }
 
     var questions: [BaseLookUp.Question]
-    /// Held until what was made of them is counted. Nil: there is none, and whole bodies travel.
+    /// Kept until the results are accounted for. Nil if there was none, and whole bodies are sent.
     var memory: MemoryBudget.Reservation?
 
-    /// - Parameter others: what goes with each base.
+    /// - Parameter others: the counterpart of each base.
     init(_ questions: [BaseLookUp.Question], others: [Other], _ lookUp: BaseLookUp, _ memory: MemoryBudget, _ limits: ReplicationLimits) async throws {
         let sizes = try await lookUp.sizes(questions, countingValues: others.contains(where: \.makesDelta), upTo: limits.maximumDeltaBodyBytes)
         var batch: [BaseLookUp.Question] = []

@@ -1,25 +1,25 @@
-/// What became of changes as deltas, and where one could have travelled and did not, why.
+/// How many changes were transferred as deltas, and why others that could have been were not.
 public struct DeltaCounts: Sendable, Equatable {
-    /// Revisions that the peer wanted, and an ancestor of which it named, or was known to hold.
+    /// Revisions that the peer wanted, and of which it named, or was known to hold, an ancestor.
     public var requested: UInt64 = 0
     /// Revisions that were sent as deltas.
     public var sent: UInt64 = 0
     /// Revisions that came as deltas.
     public var received: UInt64 = 0
-    /// Those of them that became bodies.
+    /// Received deltas that were applied.
     public var applied: UInt64 = 0
-    /// Those of them that did not; the peer was asked for the whole body.
+    /// Received deltas that could not be applied; the peer was asked for the whole body.
     public var failed: UInt64 = 0
-    /// Bytes of bodies that did not have to travel, both ways.
+    /// Bytes of bodies that did not have to be transferred, in both directions.
     public var bytesSaved: UInt64 = 0
 
-    /// The base was not here any more.
+    /// The base no longer exists here.
     public var withoutBase: UInt64 = 0
     /// The peer is not known to hold the base, or may not have it.
     public var notOpen: UInt64 = 0
     /// The delta would not have been smaller than the body.
     public var notSmaller: UInt64 = 0
-    /// The body, or the base, is too large, holds what is encrypted, or names blobs that the peer expects in another form.
+    /// The body or the base is too large, contains encrypted values, or names blobs that the peer expects in another form.
     public var unfit: UInt64 = 0
     /// There was no memory for it within `limits.memory`.
     public var withoutMemory: UInt64 = 0
@@ -28,7 +28,7 @@ public struct DeltaCounts: Sendable, Equatable {
 
     public init() {}
 
-    /// Why whole bodies were sent: a name and a count each.
+    /// Why whole bodies were sent: pairs of a name and a count.
     public var reasons: [(name: String, count: UInt64)] {
         [
             ("without_base", withoutBase), ("not_open", notOpen), ("not_smaller", notSmaller), ("unfit", unfit), ("refused", refused),
@@ -53,7 +53,7 @@ public struct DeltaCounts: Sendable, Equatable {
         return sum
     }
 
-    /// What takes the same away when it is added, as unsigned numbers wrap around.
+    /// The counts that subtract these when added, as unsigned numbers wrap around.
     var negated: Self {
         var result = Self()
         result.requested = 0 &- requested

@@ -2,13 +2,13 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Changes as deltas: how the session sends and takes a body where both sides have the revision before. Machines do not know of it.
+/// Deltas: how the session sends and receives a body if both sides have an earlier revision. The machines do not know about them.
 struct DeltaDriver {
     let session: SessionDriver
 
-    /// What the peer may have of a collection beside what went over this connection.
+    /// What the peer may have of a collection, besides what was transferred on this connection.
     ///
-    /// - Parameter view: of a peer that is bound to channels, where the question is about current revisions.
+    /// - Parameter view: set for a peer limited to channels, if the question is about current revisions.
     private func access(_ link: CollectionLink, _ view: PeerView? = nil) -> BaseLookUp.Access {
         if let view { return .visible(view) }
         if session.channelPeer != nil { return .nothing }
@@ -25,7 +25,7 @@ struct DeltaDriver {
 
     // MARK: - Sending
 
-    /// Sends a revision, as a delta where that is shorter.
+    /// Sends a revision, as a delta if that is shorter.
     func send(_ document: OutgoingDocument, _ link: CollectionLink) {
         guard session.dialect.sendsDeltas(link.slot), !document.travelsWhole, document.base != nil, !document.isDeleted, document.news == .visible,
             document.body.count >= session.limits.minimumDeltaBytes
@@ -48,7 +48,7 @@ struct DeltaDriver {
         guard document.hasBlobs, delta == nil, session.couch == nil, document.body.count > RevisionChecking.smallBody else {
             return session.outgoing.append(.init(slot: link.slot, generation: link.generation, document: document, delta: delta))
         }
-        // The names of its blobs are put beside them, for which all of it is read: not where the connection runs.
+        // Adding the names of its blobs requires reading all of it, so it is not done on the event loop.
         let (slot, generation, memory, knowsBlobs) = (link.slot, link.generation, session.memory, session.dialect.knowsBlobs(link.slot))
         session.ask(atLength: true) { () async -> OutgoingDocument in
             let reservation = await memory.reserve(min(JSONTreeSize.bytes(of: document.body), memory.workLimit))
@@ -91,7 +91,7 @@ struct DeltaDriver {
             } catch { return .failure(error) }
         } then: { session, result in
             let link = session.links[slot]
-            // Then they are messages of the connection.
+            // From then on they are accounted for as messages of the connection.
             session.accounts.keepUntilCounted(batch.memory)
             if link.generation == generation, link.push != nil { session.deltas.made(result, documents, link) }
         }
@@ -110,8 +110,7 @@ struct DeltaDriver {
         makeDeltas(link)
     }
 
-    /// Finds out what is done at once, and has memory reserved for it. While that is waited for, nothing else is held than what the connection
-    /// holds anyway.
+    /// Determines what to do in one go, and has memory reserved for it. While waiting for that, no more is held than the connection holds anyway.
     private func prepare(
         _ questions: [BaseLookUp.Question], others: [DeltaBatch.Other], _ lookUp: BaseLookUp,
         then: @escaping @Sendable (SessionDriver, Result<DeltaBatch, any Error>) -> Void
@@ -138,7 +137,7 @@ struct DeltaDriver {
     }
 
     /// The peer answered a revision of ours.
-    /// - Returns: whether it could do nothing with a delta, and is sent the whole body.
+    /// - Returns: whether the peer could not use a delta, and is being sent the whole body.
     func sendsWholeAgain(_ id: DocumentID, _ error: ReplicationError?, _ link: CollectionLink) -> Bool {
         guard !link.deltaTrips.isEmpty, let saved = link.deltaTrips.removeValue(forKey: id) else { return false }
         session.touch(link)
@@ -146,7 +145,7 @@ struct DeltaDriver {
             link.deltas.bytesSaved += UInt64(max(0, saved))
             return false
         }
-        // Sync Gateway says 404 of a base that it lacks.
+        // Sync Gateway answers 404 for a base that it lacks.
         guard error.domain == .http, error.code == 422 || error.code == 404, case .sent(var document)? = link.push?.ledger.phase(of: id) else {
             return false
         }
@@ -158,14 +157,14 @@ struct DeltaDriver {
 
     // MARK: - Receiving
 
-    /// Takes a revision that came as a delta: it becomes a body, and then goes the way of all others.
+    /// Takes a revision that arrived as a delta: it is expanded to a body, and then treated like any other.
     func takeDelta(_ revision: ReceivedRevision, _ link: CollectionLink) {
         link.deltas.received += 1
         link.incomingDeltas.append(revision)
         session.touch(link)
     }
 
-    /// Goes on with what waits, once most of what it came to so far is stored.
+    /// Continues with waiting deltas, once most of the earlier results are stored.
     func applyDeltas(_ link: CollectionLink) {
         guard link.pull.bufferedBytes < session.limits.insertionBatchBytes, let revisions = link.incomingDeltas.begin(limit: session.limits.insertionBatchRows)
         else { return }
@@ -206,7 +205,7 @@ struct DeltaDriver {
                 return .success(zip(revisions, answers).map { AppliedDelta($0, $1, limits: limits) })
             } catch { return .failure(error) }
         } then: { session, result in
-            // Then they count as what the session has yet to store.
+            // From then on they are accounted for as what the session has yet to store.
             session.accounts.keepUntilCounted(batch.memory)
             session.deltas.accept(result, revisions, session.links[slot])
         }
@@ -239,19 +238,19 @@ struct DeltaDriver {
         }
     }
 
-    /// The whole body follows, so the row is not answered for yet; unless the peer does not want to hear of it.
+    /// The whole body follows, so the row is not settled yet; unless the peer wants no answer.
     private func refuse(_ revision: ReceivedRevision, _ error: MessageError, _ link: CollectionLink) {
         link.deltas.failed += 1
         if let handle = revision.replyTo { return session.dialect.refuse(handle, error) }
         session.tell(link, pull: .arrivalRefused(revision.sequence, revision.id, ReplicationError(error), isFinal: false))
     }
 
-    /// Revisions of the peer that are stored with the bodies that it sent.
+    /// Revisions from the peer that are stored with the bodies it sent.
     func noteExchanged(_ revisions: [StorableRevision], _ outcomes: [StoreOutcome], _ link: CollectionLink) {
         guard remembersExchanged(link) else { return }
         for (index, outcome) in zip(revisions.indices, outcomes) {
             switch outcome {
-            // Of one that was here before the peer may have known no more than the id.
+            // If the revision was here before, the peer may have known no more than its id.
             case .stored(.inserted), .stored(.insertedConflict):
                 link.exchanged.add(revisions[index].revision.id, revisions[index].revision.revision)
             case .stored, .failed, .moved: break

@@ -1,13 +1,14 @@
 import Documents
 
-/// Revisions whose bodies went over this connection, either way: the newest of each document, and of the newest documents only.
+/// Revisions whose bodies were transferred on this connection, in either direction: the newest of each document, and only for the most recent
+/// documents.
 ///
-/// Where a peer may not have everything, these are what it surely has. That it names a revision proves nothing: ids of revisions
-/// that were kept from it are in the histories of those that it got.
+/// If a peer may not have everything, these are the ones it certainly has. That it names a revision proves nothing: ids of revisions kept from it are
+/// in the histories of those it received.
 ///
-/// Most sessions note many and are asked for none, so a table is made of them when somebody asks.
+/// Most sessions record many and query none, so the table is built on the first query.
 struct ExchangedRevisions {
-    /// Revisions in the order in which they went, and the newest of each document in a table, as far as it was made.
+    /// Revisions in order of transfer, and a table of the newest of each document, as far as it has been built.
     private struct Part {
         var revisions: [(id: DocumentID, version: Version)] = []
         var table: [DocumentID: Version] = [:]

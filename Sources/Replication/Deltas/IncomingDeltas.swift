@@ -1,12 +1,12 @@
 import Documents
 import NIOCore
 
-/// Revisions that came as deltas and wait to become bodies, in order. A few that were short on the wire may come to much: those
-/// behind wait until these are stored.
+/// Revisions that arrived as deltas and wait to be expanded, in order. A few that are short on the wire may become large: the others wait until these
+/// are stored.
 struct IncomingDeltas {
     private var waiting: [ReceivedRevision] = []
     private var isWorking = false
-    /// What they hold while they wait.
+    /// Memory they hold while they wait, in bytes.
     private(set) var bytes = 0
 
     var isEmpty: Bool { waiting.isEmpty && !isWorking }
@@ -31,7 +31,7 @@ struct IncomingDeltas {
     }
 }
 
-/// What a revision that came as a delta became.
+/// The result of expanding a delta.
 enum AppliedDelta: Sendable {
     case whole(ReceivedRevision, saved: Int)
     /// The peer has to send the whole body.
@@ -53,7 +53,7 @@ enum AppliedDelta: Sendable {
         _ revision: ReceivedRevision, _ answer: BaseLookUp.Answer, _ limits: ReplicationLimits
     ) throws(MessageError) -> [UInt8] {
         if case .tooLarge = answer { throw tooLarge(revision, limits) }
-        // Whether the base is not here, or not for this peer, is not for it to know.
+        // The peer must not learn whether the base is missing, or just not accessible to it.
         guard case .base(let base) = answer, !revision.isDeleted else {
             throw MessageError(code: 422, message: "the delta's base is not here, send document \(revision.id) in full")
         }
@@ -62,7 +62,7 @@ enum AppliedDelta: Sendable {
         }
         let delta = [UInt8](revision.body.readableBytesView)
         do {
-            // The sender had them in the body, as one that does not know inline blobs has.
+            // The sender's body has them, as is usual for a peer that does not support inline blobs.
             let speaksOfAttachments = try JSONScanner.scanDocument(delta).hasReservedKeys
             let old = speaksOfAttachments
                 ? try LegacyAttachments.add(to: base, generation: revision.deltaSource?.generation ?? 0) : base

@@ -1,7 +1,7 @@
 import Documents
 import Encodings
 
-/// Revisions that wait to be sent as deltas, in order.
+/// Revisions that may be sent as deltas, waiting in order.
 struct OutgoingDeltas {
     private var waiting: [OutgoingDocument] = []
     private var isWorking = false
@@ -10,7 +10,7 @@ struct OutgoingDeltas {
 
     mutating func append(_ document: OutgoingDocument) { waiting.append(document) }
 
-    /// What is to be looked at now; nil while that is done for others.
+    /// The revisions to process now; nil while others are being processed.
     mutating func begin(limit: Int) -> [OutgoingDocument]? {
         guard !isWorking, !waiting.isEmpty else { return nil }
         isWorking = true
@@ -25,12 +25,12 @@ struct OutgoingDeltas {
     }
 }
 
-/// How a revision travels.
+/// How a revision is sent.
 enum DeltaOutcome: Sendable {
     case delta([UInt8])
     case withoutBase, notOpen, notSmaller, unfit, withoutMemory
 
-    /// - Parameter knowsBlobs: the peer has inline blobs, and bodies in the form that is stored here.
+    /// - Parameter knowsBlobs: the peer supports inline blobs, and has bodies in the form stored here.
     init(_ document: OutgoingDocument, _ answer: BaseLookUp.Answer, knowsBlobs: Bool, limits: ReplicationLimits) {
         switch answer {
         case .absent: self = .withoutBase
@@ -49,10 +49,10 @@ enum DeltaOutcome: Sendable {
         }
     }
 
-    /// Values that only applications can read have a new text each time.
+    /// Values that only applications can decrypt have a different text each time.
     private static func holdsEncrypted(_ body: [UInt8]) -> Bool { body.withUnsafeBytes { $0.holds("\"encrypted$") } }
 
-    /// Else the peer has `_attachments` in its body that are made on the way (see `LegacyAttachments`).
+    /// Otherwise the peer's body contains `_attachments` that are generated for sending (see `LegacyAttachments`).
     private static func travelsAsStored(_ body: [UInt8], knowsBlobs: Bool) -> Bool {
         guard let scan = try? JSONScanner.scanDocument(body) else { return false }
         return !scan.hasReservedKeys && (knowsBlobs || !scan.mayHoldBlobs)

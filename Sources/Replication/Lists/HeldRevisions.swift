@@ -2,20 +2,20 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// A pulled revision that was kept back, with everything that storing it later needs.
+/// A pulled revision that was kept back, with everything needed to store it later.
 struct HeldRevision: Sendable {
     enum Cause: Sendable {
-        /// The filter said no.
+        /// The filter rejected it.
         case rejected
         case failure(PolicyFailure)
-        /// No plugin's doing: a blob that it names cannot be taken.
+        /// Not caused by a plugin: a blob that it names cannot be obtained.
         case blob(ReplicationError)
-        /// Nor this: its body is larger than the database takes.
+        /// Not caused by a plugin either: its body is larger than the database accepts.
         case size(ReplicationError)
     }
 
     var revision: CheckedRevision
-    /// Empty where no plugin kept it back.
+    /// Empty if it was not kept back by a plugin.
     var plugin = ""
     var version = ""
     var cause: Cause
@@ -49,16 +49,16 @@ struct HeldRevision: Sendable {
     }
 }
 
-/// Pulled revisions that a filter kept back, that are too large, or whose blobs could not be taken. Their sequences are done, so the checkpoint goes on; the revisions wait here
-/// (as local documents beside an exclusion) until another version of the filter decides.
+/// Pulled revisions that a filter kept back, that are too large, or whose blobs could not be obtained. Their sequences are complete, so the
+/// checkpoint advances; the revisions are kept here (as local documents beside an exclusion) until another version of the filter decides.
 ///
-/// A revision is one line of JSON (its ids, whether its blobs were shown, whether its attachments are still to come) and then the body's bytes as they came, cut into parts of the size of a local
-/// document.
+/// A revision is stored as one line of JSON (its ids, whether its blobs were shown, whether its attachments are still missing), followed by the
+/// original bytes of the body, split into parts of the size of a local document.
 enum HeldRevisions {
     static func keep(
         _ held: [HeldRevision], _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
-        // There is one place for each document: the peer's winner has it before its other leaves.
+        // There is one entry for each document: the peer's winner takes precedence over its other leaves.
         var kept: [HeldRevision] = []
         kept.reserveCapacity(held.count)
         for each in held {
@@ -88,13 +88,13 @@ enum HeldRevisions {
         var revisions: [CheckedRevision]
         /// Where the next page begins; nil at the end.
         var next: DocumentID?
-        /// Something waits, even if nothing of this page is due.
+        /// Something is waiting, even if nothing on this page is due.
         var isAny: Bool
     }
 
-    /// A page of what waits, leaving out what the same version of the same filter said no to.
+    /// A page of waiting revisions, leaving out those that the same version of the same filter rejected.
     ///
-    /// - Parameter mayBeLostThere: the peer may have lost data since it gave them.
+    /// - Parameter mayBeLostThere: the peer may have lost data since it sent them.
     static func page(
         _ collection: Collection, _ remote: RemoteID, after: DocumentID?, unlessJudgedBy current: (String, String)?, mayBeLostThere: Bool = false,
         _ transaction: ReadTransaction
@@ -116,14 +116,14 @@ enum HeldRevisions {
             revisions: revisions, next: exclusions.count < size ? nil : exclusions.last?.id, isAny: !exclusions.isEmpty)
     }
 
-    /// The revision, or a later one of its document, is stored now: nothing earlier waits any more.
+    /// The revision, or a later one of its document, has been stored: earlier ones no longer wait.
     static func settle(
         _ revision: CheckedRevision, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
         guard let held = try transaction.exclusion(collection, remote: remote, direction: .pull, id: revision.id) else { return }
-        // Of versions the one that was stored is the later one.
+        // Between versions, the one stored is the later one.
         if let waiting = held.revision, waiting.kind == .tree, waiting.generation > revision.revision.generation, revision.vector == nil { return }
-        // Another leaf says nothing of what waits.
+        // Another leaf does not affect what is waiting.
         if revision.branches?.isLoser == true, held.revision != revision.revision { return }
         try transaction.unexclude(collection, remote: remote, direction: .pull, ids: [revision.id])
         try put(nil, remote, revision.id, collection, transaction)
@@ -138,15 +138,15 @@ enum HeldRevisions {
         try put(nil, remote, id, collection, transaction)
     }
 
-    /// The remote does not offer these documents any more: what waits of them for a blob will never be whole.
+    /// The remote no longer offers these documents: their blobs will never be complete.
     ///
-    /// - Returns: those that waited.
+    /// - Returns: those that were waiting.
     static func forgetWithdrawn(
         _ ids: [DocumentID], _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) -> [DocumentID] {
         var forgotten: [DocumentID] = []
         for id in ids {
-            // What a plugin keeps back is the plugin's to decide, and its blobs are asked for when it passes.
+            // A revision kept back by a plugin is up to the plugin, and its blobs are requested once it passes.
             guard let waiting = try transaction.exclusion(collection, remote: remote, direction: .pull, id: id), waiting.kind == .held,
                 waiting.plugin.isEmpty
             else { continue }
@@ -162,7 +162,7 @@ enum HeldRevisions {
         "held/\(remote.number)/\(part)/\(id.text)"
     }
 
-    /// Replaces what is stored; nil removes it.
+    /// Replaces the stored value; nil removes it.
     private static func put(
         _ bytes: [UInt8]?, _ remote: RemoteID, _ id: DocumentID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {
@@ -175,7 +175,7 @@ enum HeldRevisions {
             let stored = try transaction.localDocument(collection, id: key)
             if rest == nil, stored == nil { return }
             part += 1
-            // Each connection looks at what waits, and mostly leaves it there: megabytes are not written for that.
+            // Each connection examines what is waiting, and mostly leaves it there: that should not write megabytes.
             if let rest, stored?.body == rest { continue }
             _ = try transaction.putLocalDocument(collection, id: key, body: rest, expectedRevision: stored?.revision)
         }

@@ -3,15 +3,15 @@ import DocumentStore
 import Interfaces
 import Synchronization
 
-/// What the push filter of a listener has kept from its peers.
+/// Documents that the push filter of a listener has kept from its peers.
 ///
-/// A feed that has passed a document does not come back to it, and a listener knows nothing of its peers but what they ask. So what the filter
-/// keeps back is put on a list before anybody is told of what lies behind it. When another version of the filter is in force, the documents on
-/// the list move to new sequences (see ``review(_:in:isStart:)``): each peer meets them in its turn, and takes what is new to it.
+/// A feed that has passed a document does not return to it, and a listener knows nothing about its peers except what they ask. So a document that the
+/// filter keeps back is put on a list before anybody is told about later ones. When another version of the filter comes into force, the documents on
+/// the list move to new sequences (see ``review(_:in:isStart:)``): each peer encounters them there, and takes what is new to it.
 ///
-/// The list is of all peers together: a document is on it as soon as one of them was not given it. Who had it meanwhile answers that it has it.
+/// The list is shared by all peers: a document is on it as soon as it was kept from one of them. A peer that has it already answers so.
 public final class KeptFromPeers: Sendable {
-    /// `held_documents_named`: documents that are named for the operator; those beyond are on the list only.
+    /// `held_documents_named`: documents named for the operator; any others are only on the list.
     static let named = 1_000
 
     private struct Place: Hashable {
@@ -23,26 +23,26 @@ public final class KeptFromPeers: Sendable {
     private struct Held {
         var failure: PolicyFailure
         var revision: RevisionID
-        /// The filter may fail for one peer only.
+        /// The filter may fail for a single peer only.
         var context: PolicyContext
     }
 
     let listener: String
     private let onHeld: @Sendable (Standstill) -> Void
-    /// Those of the list that the filter failed on, since the listener was opened.
+    /// The listed documents on which the filter failed, since the listener was opened.
     private let held = Mutex<[Place: Held]>([:])
 
-    /// - Parameter onHeld: told of each document that the filter newly fails on.
+    /// - Parameter onHeld: called for each document on which the filter newly fails.
     public init(listener: String, onHeld: @escaping @Sendable (Standstill) -> Void = { _ in }) {
         self.listener = listener
         self.onHeld = onHeld
     }
 
-    /// No target of a replicator looks like that.
+    /// No target of a replicator can look like this.
     static func key(_ listener: String) -> String { keyPrefix + listener }
     static let keyPrefix = "listener "
 
-    /// Documents that the filter failed on and that were left out of feeds, by database.
+    /// Documents on which the filter failed and that were left out of feeds, by database.
     public var heldDocuments: [(database: String, standstill: Standstill)] {
         held.withLock { $0.map { ($0.key, $0.value.failure) } }
             .sorted { ($0.0.database, $0.0.collection, $0.0.id) < ($1.0.database, $1.0.collection, $1.0.id) }
@@ -56,9 +56,9 @@ public final class KeptFromPeers: Sendable {
 
     // MARK: - Asking
 
-    /// Asks a push filter about documents of a peer's feed. What it keeps back is on the list when this returns.
+    /// Asks a push filter about documents of a peer's feed. Documents that it keeps back are on the list when this returns.
     ///
-    /// - Parameter listsFailures: also what it fails on, for feeds that leave that out and go on.
+    /// - Parameter listsFailures: also list documents on which it fails, for feeds that skip these.
     /// - Throws: ``StoreError``.
     package func verdicts(
         of documents: [PolicyDocument], _ filter: any DocumentFilter, _ context: PolicyContext, _ database: Database, _ collection: Collection,
@@ -70,7 +70,7 @@ public final class KeptFromPeers: Sendable {
             forgetChanged(zip(documents, verdicts), database.name, collection.name)
             let judgedBy = JudgedBy(plugin: filter.pluginName, version: version)
             try await list(documents, verdicts, judgedBy, context, database, collection, listsFailures: listsFailures)
-            // A version that came into force meanwhile has looked through the list already, perhaps without these.
+            // A version that came into force in the meantime has already reviewed the list, possibly without these.
             if filter.version == version { return verdicts }
         }
     }
@@ -82,7 +82,7 @@ public final class KeptFromPeers: Sendable {
 
     private struct Kept: Sendable {
         var id: DocumentID
-        /// Of one that the filter failed on: a later revision is another matter.
+        /// Set if the filter failed on it: a later revision is judged separately.
         var revision: RevisionID?
         var failure: PolicyFailure?
     }
@@ -100,12 +100,12 @@ public final class KeptFromPeers: Sendable {
         }
         if kept.isEmpty { return }
         let (key, plugin, version) = (Self.key(listener), judgedBy.plugin, judgedBy.version)
-        // Most of it is on the list already, from another peer, and to look costs less than to write.
+        // Most of them are already on the list because of another peer, and looking is cheaper than writing.
         let news = try await database.read { transaction -> [Kept] in
             guard let remote = try transaction.existingRemote(for: key) else { return kept }
             return try kept.filter { each in
                 guard let known = try transaction.exclusion(collection, remote: remote, direction: .push, id: each.id) else { return true }
-                // What another version kept back is about to be looked at for its sake, which must not be forgotten.
+                // An entry of another version is about to be reviewed, and must not be overwritten.
                 guard known.plugin == plugin, known.version == version else { return false }
                 return each.failure != nil && (known.kind != .held || known.revision != each.revision)
             }
@@ -147,33 +147,34 @@ public final class KeptFromPeers: Sendable {
         }
     }
 
-    // MARK: - Looking through the list
+    // MARK: - Reviewing the list
 
     private static let pageSize = 200
 
     private struct Page: Sendable {
-        /// To be told of again.
+        /// Documents to announce again.
         var released: [DocumentID] = []
-        /// The version in force failed on them.
+        /// Documents on which the version in force failed.
         var asked: [PolicyDocument] = []
         /// Documents that have changed since the filter failed on them: the later revision is judged in its turn.
         var changed: [Exclusion] = []
         var next: DocumentID?
     }
 
-    /// Looks through the list: what another version kept back moves to a new sequence, and so does what the filter failed on and decides now.
+    /// Reviews the list: documents kept back by another version move to a new sequence, and so do those on which the filter failed and can decide
+    /// now.
     ///
     /// - Parameters:
-    ///   - filter: nil: there is none any more.
-    ///   - isStart: what the filter failed on is told of again in any case: for whom it failed is not known any more.
-    /// - Returns: how many documents peers are told of again.
+    ///   - filter: nil if there is no filter any more.
+    ///   - isStart: documents on which the filter failed are announced again in any case: it is no longer known for which peer it failed.
+    /// - Returns: the number of documents announced to peers again.
     /// - Throws: ``StoreError``.
     @discardableResult
     public func review(_ filter: (any DocumentFilter)?, in database: Database, isStart: Bool = false) async throws -> Int {
         try await review(in: database, isStart: isStart) { _ in filter }
     }
 
-    /// The same, where a collection may have a filter of its own.
+    /// The same for collections that may have their own filter.
     @discardableResult
     func review(in database: Database, isStart: Bool, by filterOf: (CollectionName) -> (any DocumentFilter)?) async throws -> Int {
         var count = 0
@@ -226,7 +227,7 @@ public final class KeptFromPeers: Sendable {
         }
     }
 
-    /// Those that the filter does not fail on any more, for the peer for which it did.
+    /// Those on which the filter no longer fails, for the peer for which it did.
     private func decided(
         _ documents: [PolicyDocument], _ filter: any DocumentFilter, _ database: String, _ collection: CollectionName
     ) async -> [DocumentID] {
@@ -248,7 +249,7 @@ public final class KeptFromPeers: Sendable {
         try await database.write { transaction in
             guard let remote = try transaction.existingRemote(for: key) else { return }
             for id in released { try transaction.touch(collection, id) }
-            // Unless the filter failed on the later revision meanwhile.
+            // Unless the filter has failed on the later revision in the meantime.
             let settled = try changed.filter {
                 try transaction.exclusion(collection, remote: remote, direction: .push, id: $0.id)?.revision == $0.revision
             }
@@ -259,9 +260,10 @@ public final class KeptFromPeers: Sendable {
         }
     }
 
-    /// Has peers told again of what listeners kept back that are gone, or do not serve the database any more: their peers may come another way.
+    /// Announces again the documents kept back by listeners that no longer exist or no longer serve the database: their peers may connect in another
+    /// way.
     ///
-    /// - Returns: how many documents.
+    /// - Returns: the number of documents.
     /// - Throws: ``StoreError``.
     @discardableResult
     public static func releaseRest(in database: Database, servedBy names: Set<String>) async throws -> Int {

@@ -4,16 +4,16 @@ import Environment
 import Interfaces
 import Logging
 
-/// Has the peers of a listener told again of what its push filter kept from them, when that filter is another one: at once while the agent runs,
-/// and else when the listener is opened.
+/// Has documents that a listener's push filter kept back announced to peers again when the filter changes: at once while the agent runs, otherwise
+/// when the listener is opened.
 package actor PushFilterReview {
     private let kept: KeptFromPeers
     private let database: Database
-    /// Of each collection.
+    /// The filter of each collection.
     private let filterOf: @Sendable (CollectionName) -> (any DocumentFilter)?
-    /// That of the default collection, whose changes are watched: a collection's own filter has one version.
+    /// The filter of the default collection, whose changes are observed; a collection's own filter has a fixed version.
     private var filter: (any DocumentFilter)? { filterOf(.default) }
-    /// Which listeners serve the database now.
+    /// The listeners that currently serve the database.
     private let servedBy: @Sendable () -> Set<String>
     private let environment: Environment
     private let logger: Logger
@@ -36,13 +36,13 @@ package actor PushFilterReview {
 
     package func start() {
         guard tasks.isEmpty, !isStopped else { return }
-        // Before the first look: a change that comes meanwhile waits in its stream.
+        // Subscribed before the first review: a change in the meantime waits in the stream.
         let changes = filter?.allVersionChanges() ?? []
         tasks = [environment.task { [weak self] in await self?.insist(isStart: true) }]
         for versions in changes {
             tasks.append(
                 environment.task { [weak self] in
-                    // The same version comes again when an operator asks for it, or the filter answers again after it kept failing.
+                    // The same version is reported again if an operator requests it, or if the filter works again after repeated failures.
                     for await _ in versions { await self?.insist(isStart: false) }
                 })
         }
@@ -56,7 +56,7 @@ package actor PushFilterReview {
         for task in running { await task.value }
     }
 
-    /// `push_filter_review_wait`: seconds between attempts while the disk refuses them, at most; the first is 1.
+    /// `push_filter_review_wait`: the longest delay in seconds between attempts while the disk fails; the first is 1.
     private static let longestWait: UInt64 = 60
 
     private func insist(isStart: Bool) async {
@@ -67,7 +67,7 @@ package actor PushFilterReview {
         }
     }
 
-    /// False where the store failed.
+    /// Returns false if the store failed.
     private func review(isStart: Bool) async -> Bool {
         do {
             var count = isStart ? try await KeptFromPeers.releaseRest(in: database, servedBy: servedBy()) : 0

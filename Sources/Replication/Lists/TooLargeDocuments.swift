@@ -8,9 +8,9 @@ enum TooLargeDocuments {
     /// `too_large_documents`: as many are remembered by name of a collection and a remote.
     static let most = 1_000
 
-    /// What settings allow.
+    /// The limits that the settings impose.
     struct Bounds: Sendable, Equatable {
-        /// `limits.memory`, of which a document may take a part.
+        /// `limits.memory`, of which a document may take a fraction.
         var memory: Int
         /// `max_document_bytes`.
         var document: Int
@@ -97,7 +97,7 @@ enum TooLargeDocuments {
         decode(try transaction.localDocument(collection, id: key(remote))?.body)
     }
 
-    /// Those that were noted where less was allowed.
+    /// Documents noted when less was allowed.
     static func due(
         _ bounds: Bounds, _ remote: RemoteID, _ collection: Collection, _ transaction: ReadTransaction
     ) throws(StoreError) -> Due {
@@ -108,7 +108,7 @@ enum TooLargeDocuments {
         return due
     }
 
-    /// They were asked for with these bounds. What was too large once more was noted anew, and stays.
+    /// They were requested with these limits. Those that were too large again were noted again, and stay.
     static func forget(
         _ ids: [DocumentID], askedWith bounds: Bounds, _ remote: RemoteID, _ collection: Collection, _ transaction: WriteTransaction
     ) throws(StoreError) {

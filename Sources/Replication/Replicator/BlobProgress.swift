@@ -2,18 +2,18 @@ import Documents
 import Interfaces
 import Synchronization
 
-/// A blob on its way to or from the peer.
+/// A blob being transferred to or from the peer.
 public struct BlobUnderWay: Sendable, Equatable {
     public var direction: Direction
-    /// The document that it goes with; nil where the peer did not say for which it asks.
+    /// The document that it belongs to; nil if the peer did not say for which one it asks.
     public var document: DocumentID?
     /// The digest, or the name of an attachment whose digest is not known yet.
     public var name: String
-    /// So much has come or gone.
+    /// Bytes transferred so far.
     public var bytes: UInt64 = 0
-    /// Nil where nobody said so.
+    /// Nil if unknown.
     public var size: UInt64?
-    /// 0 where the size is not known.
+    /// 0 if the size is unknown.
     public var bytesLeft: UInt64 { size.map { $0 > bytes ? $0 - bytes : 0 } ?? 0 }
 
     init(_ direction: Direction, _ document: DocumentID?, _ name: String, size: UInt64?) {
@@ -21,9 +21,9 @@ public struct BlobUnderWay: Sendable, Equatable {
     }
 }
 
-/// The blobs of a replicator that are under way, written by its session and read by anyone.
+/// The blob transfers of a replicator, written by its session and read by anyone.
 final class BlobProgress: Sendable {
-    /// What a blob is known by until it is there.
+    /// Identifies a transfer.
     struct Ticket: Hashable, Sendable { fileprivate var number: Int }
 
     private struct State {
@@ -44,7 +44,7 @@ final class BlobProgress: Sendable {
         }
     }
 
-    /// - Returns: which way it goes; nil if it is not under way any more.
+    /// - Returns: the direction of the transfer; nil if it is no longer in progress.
     func advance(_ ticket: Ticket, by bytes: Int) -> Direction? {
         state.withLock { state in
             state.underWay[ticket.number]?.bytes += UInt64(bytes)
@@ -52,7 +52,7 @@ final class BlobProgress: Sendable {
         }
     }
 
-    /// It is sent from its beginning after all.
+    /// It is sent from the beginning after all.
     func rewind(_ ticket: Ticket) { state.withLock { $0.underWay[ticket.number]?.bytes = 0 } }
 
     func end(_ ticket: Ticket) { state.withLock { $0.underWay[ticket.number] = nil } }

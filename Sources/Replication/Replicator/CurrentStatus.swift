@@ -1,12 +1,12 @@
 extension Replicator.Shared {
-    /// The status with the counts as they are now.
+    /// The status with current counts.
     var current: ReplicatorStatus {
         var status = status
         let (counts, beforeBurst) = counters.withBurst
         status.counts = counts
         status.wentBack = wentBack
         status.blobs = counters.blobs.underWay
-        // For display only: who checks the counts takes ``Replicator/rawCounts``.
+        // For display only: to check the counts, use ``Replicator/rawCounts``.
         status.counts.total = max(status.counts.total, status.counts.completed)
         let completed = status.counts.completed - min(status.counts.completed, beforeBurst.completed)
         status.burst = (completed, max(completed, status.counts.total - min(status.counts.total, beforeBurst.total)))

@@ -3,7 +3,7 @@ import Encodings
 import Logging
 
 extension Replicator {
-    /// A few lines a batch: a filter that fails for every document must not fill the disk with its log.
+    /// At most a few lines per batch: a filter that fails on every document must not fill the disk with its log.
     nonisolated func log(_ events: [DocumentEvent]) {
         let limit = configuration.limits.loggedDocumentsPerBatch
         var failures = 0
@@ -20,7 +20,7 @@ extension Replicator {
         }
         if let (first, last) = unnamed {
             let (more, name) = (Plural.count(failures - limit, "more document", "more documents"), configuration.name)
-            // Which: the next batch has a line like this one, with the same count.
+            // Names some of them: the next batch has a line like this one, with the same count.
             let which = first == last ? "\(first)" : "\(first) to \(last)"
             logger.warning("\(more) failed, \(which); \"nightjar replicator \(name) pending\", \"held\" and \"refused\" list them")
         }

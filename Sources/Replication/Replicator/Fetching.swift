@@ -3,10 +3,10 @@ import DocumentStore
 import Interfaces
 import Synchronization
 
-/// Connections beside the one that replicates.
+/// Additional connections besides the one that replicates.
 extension Replicator {
-    /// Asks once more, by name, for documents whose revision at the peer is not here although the pull is over. One attempt at a
-    /// time; false where nothing came of it that a push has to wait for.
+    /// Requests once more, by name, documents whose revision at the peer is not here although the pull is complete. Only one attempt at a time;
+    /// returns false if nothing came of it that a push has to wait for.
     @discardableResult
     func hasFetchedMissing() async -> Bool {
         if let fetcher { return await fetcher.value }
@@ -16,7 +16,7 @@ extension Replicator {
         fetcher = task
         let isDone = await task.value
         fetcher = nil
-        // More may have come to be asked for meanwhile.
+        // More documents may have become due in the meantime.
         let isMoreDone = await hasFetchedMissing()
         return isDone || isMoreDone
     }
@@ -46,7 +46,7 @@ extension Replicator {
         let end = await replicate(
             over: transport, active, counters, correlation: correlation, offered: { offered.note($0, $1) }, told: { owed.note($0) })
         shared.withLock { $0.counters.add(counters.snapshot) }
-        // Else nobody knows what would have been offered.
+        // Otherwise it is unknown what would have been offered.
         if end.error == nil, end.ending == .complete {
             await forgetWithdrawn(missing.held, offered, correlation)
             await forgetTooLarge(owed.settled(missing.tooLarge))
@@ -70,11 +70,11 @@ extension Replicator {
         func has(_ collection: CollectionName, _ id: DocumentID) -> Bool { ids.withLock { $0[collection]?.contains(id) == true } }
     }
 
-    /// What a connection could not have or store, although another one may.
+    /// The documents that a connection could not obtain or store, although another one may.
     private final class Owed: Sendable {
         private struct State {
             var documents: [CollectionName: Set<DocumentID>] = [:]
-            /// Then others were not even asked for.
+            /// Set if room ran out: then other documents were not even requested.
             var hadNoRoom = false
         }
 
@@ -104,7 +104,7 @@ extension Replicator {
         }
     }
 
-    /// Documents that waited here for a blob, and that the remote did not offer when it was asked for them by name.
+    /// Documents that waited here for a blob, and that the remote did not offer when they were requested by name.
     private func forgetWithdrawn(_ held: [CollectionName: [DocumentID]], _ offered: Offers, _ correlation: String?) async {
         let key = configuration.remoteKey
         for (name, ids) in held.sorted(by: { $0.key < $1.key }) {

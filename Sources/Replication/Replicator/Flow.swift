@@ -1,8 +1,8 @@
 import Encodings
 
-/// What a connection came to.
+/// Progress of a connection.
 extension Replicator {
-    /// The connection did what it is for.
+    /// The connection has done something useful.
     nonisolated func noteFlow() {
         let isFirst = shared.withLock { shared in
             defer { shared.hasFlowed = true }

@@ -1,7 +1,7 @@
 import Documents
 import DocumentStore
 
-/// What was too large for the settings here, and is not for those of now.
+/// Documents that were too large for earlier settings, and fit the current ones.
 extension Replicator {
     private var bounds: TooLargeDocuments.Bounds { TooLargeDocuments.Bounds(memory, configuration.limits) }
 
@@ -54,7 +54,7 @@ extension Replicator {
         }
     }
 
-    /// They were asked for, and another connection would bring no more: those that are not noted anew are here, or are not to be had.
+    /// They were requested, and another connection would get no more: those not noted again are here, or cannot be obtained.
     func forgetTooLarge(_ asked: [CollectionName: [DocumentID]]) async {
         let bounds = bounds
         for (name, ids) in asked.sorted(by: { $0.key < $1.key }) {

@@ -9,9 +9,9 @@ import Interfaces
 /// - those that were larger than the settings here allowed, and are not larger than those of now. Where there were too many of them to know their names,
 ///   the remote's changes are read again.
 struct MissingRevisions {
-    /// `missing_revisions`: documents that are remembered; those beyond are found again when they are next offered.
+    /// `missing_revisions`: number of documents remembered; any others are noticed again when they are next offered.
     static let limit = 10_000
-    /// Documents that are asked for in one go.
+    /// Documents requested in one go.
     static let batch = 1_000
 
     private struct Key: Hashable {
@@ -19,12 +19,12 @@ struct MissingRevisions {
         var id: DocumentID
     }
 
-    /// What is to be asked for.
+    /// The documents to request.
     struct Wanted {
         var documents: [CollectionName: [DocumentID]] = [:]
-        /// Those of them that wait here for a blob, and go where the peer does not offer them.
+        /// Those that wait here for a blob; they are dropped if the peer does not offer them.
         var held: [CollectionName: [DocumentID]] = [:]
-        /// Those of them that were too large.
+        /// Those that were too large.
         var tooLarge: [CollectionName: [DocumentID]] = [:]
         /// Collections whose changes are read again. Documents are not asked for with them: these may have changed before.
         var rereadings: [CollectionName: TooLargeDocuments.Rereading] = [:]
@@ -34,7 +34,7 @@ struct MissingRevisions {
         var isEmpty: Bool { documents.isEmpty && rereadings.isEmpty }
     }
 
-    /// How often each was to be had, and was not.
+    /// How often each document was requested in vain.
     private struct Tries {
         private var counts: [Key: UInt64] = [:]
         private(set) var due: Set<Key> = []
@@ -43,7 +43,7 @@ struct MissingRevisions {
             guard counts[key] != nil || counts.count < MissingRevisions.limit else { return }
             let count = counts[key, default: 0] + 1
             counts[key] = count
-            // Where it does not help, because the peer shows the document to others only, it is tried ever more seldom.
+            // If it does not help, because the peer shows the document only to others, it is tried at growing intervals.
             if count.nonzeroBitCount == 1 { due.insert(key) }
         }
 
@@ -85,7 +85,7 @@ struct MissingRevisions {
         }
     }
 
-    /// What is to be asked for now, by collection.
+    /// Takes the documents to request now, by collection.
     mutating func take() -> Wanted {
         var wanted = Wanted(documents: refused.take(Self.batch))
         wanted.held = held.take(Self.batch - wanted.documents.values.reduce(0) { $0 + $1.count })

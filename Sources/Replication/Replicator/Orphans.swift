@@ -2,8 +2,8 @@ import Documents
 import DocumentStore
 
 extension Replicator {
-    /// Documents that the remote took away and that stayed here, because the replicator does not purge or its pull filter keeps
-    /// them: nothing brings their changes, and what is pushed of them will be refused. All of them, some at a time.
+    /// Passes to `body`, page by page, all documents that the remote took away and that stayed here, because the replicator does not purge or its
+    /// pull filter keeps them. They receive no more changes, and edits pushed for them will be refused.
     public nonisolated func eachOrphaned(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
         let (database, key, limit) = (configuration.database, configuration.remoteKey, 1_000)
         guard let remote = try await database.read({ try $0.existingRemote(for: key) }) else { return }
@@ -14,7 +14,7 @@ extension Replicator {
                 let (rows, last) = try await database.read { transaction in
                     let rows = try transaction.exclusions(
                         collection, remote: remote, direction: .access, kind: .orphaned, after: start, limit: limit)
-                    // What is deleted did not stay.
+                    // A deleted document did not stay.
                     let here = try rows.filter { try transaction.document(collection, $0.id)?.isDeleted == false }
                     return (here, rows.last?.id)
                 }

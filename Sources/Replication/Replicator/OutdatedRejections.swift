@@ -1,14 +1,14 @@
 import Documents
 import DocumentStore
 
-/// Documents that the push filter rejected in a version, or with parameters, that are not in force any more. The checkpoint may be past them:
-/// they are looked at again while there is a connection, and are owed until then.
+/// Documents that the push filter rejected in a version, or with parameters, no longer in force. The checkpoint may be past them: they are judged
+/// again while there is a connection, and are owed until then.
 extension Replicator {
     private static let outdatedPage = 200
 
-    /// Those that the checkpoint is past; the others are newer than it, and are counted as such.
+    /// Passes to `body` those that the checkpoint is past; the others are newer than it, and are counted as such.
     ///
-    /// - Parameter body: says whether to go on.
+    /// - Parameter body: returns whether to continue.
     nonisolated func eachOutdated(
         _ wanted: CollectionReplication, _ collection: Collection, through checkpoint: SequenceNumber, includeBodies: Bool,
         _ body: ([ChangeRow]) async throws -> Bool
@@ -45,7 +45,7 @@ extension Replicator {
         }
     }
 
-    /// The row of a document if it was rejected like that, wherever the checkpoint is.
+    /// The row of a document rejected in this way, wherever the checkpoint is.
     nonisolated func outdated(_ id: DocumentID, _ wanted: CollectionReplication, _ collection: Collection) async throws -> ChangeRow? {
         let key = configuration.remoteKey
         return try await configuration.database.read { transaction -> ChangeRow? in
@@ -61,19 +61,19 @@ extension Replicator {
 }
 
 extension CollectionReplication {
-    /// Whose word about what may be pushed counts; nil where no version of the filter can be asked, so that the last word stands.
+    /// The filter version whose verdict about pushes counts; nil if no version of the filter can be asked, so the last verdict stands.
     var judge: (plugin: String, version: String)? {
         guard let pushFilter else { return ("", "") }
         let version = pushFilter.version
         return version.isEmpty ? nil : (pushFilter.pluginName, version)
     }
 
-    /// The remote is not known to have it, and it is no deletion that is left out.
+    /// Whether the remote is not known to have it, and it is not a deletion to be skipped.
     fileprivate func owes(_ row: ChangeRow) -> Bool {
         row.remoteRevision != row.revision && !(skipsDeletions && row.isDeleted && row.remoteRevision == nil)
     }
 
-    /// What was noted is the word of another version, or of a filter that is gone.
+    /// Whether the verdict on record comes from another version, or from a filter that no longer exists.
     func isOutdated(_ noted: Exclusion) -> Bool {
         guard let judge else { return false }
         return noted.plugin != judge.plugin || noted.version != judge.version

@@ -8,20 +8,20 @@ extension Replicator {
         public var collection: CollectionName
         public var id: DocumentID
         public var revision: RevisionID?
-        /// The peer's error: its domain, its number there, its words.
+        /// The peer's error: its domain, code and message.
         public var domain: String
         public var code: Int
         public var reason: String
         public var tries: Int
         /// Seconds since 1970.
         public var since: Int64
-        /// The peer refuses it because a version of it is ahead of the clock: it is offered again at this time, in seconds since 1970.
+        /// If the peer refused it because one of its versions is ahead of the clock: when it is offered again, in seconds since 1970.
         public var until: Int64?
     }
 
-    /// Documents that the peer refused and that have not changed since. All of them, some at a time.
+    /// Passes to `body`, page by page, all documents that the peer refused and that have not changed since.
     public nonisolated func eachRefused(_ body: ([Refusal]) async throws -> Void) async throws {
-        // What was refused before it became one that only pulls is nothing that it will offer.
+        // Documents refused before the replicator became pull-only will not be offered again.
         guard configuration.type.pushes else { return }
         let database = configuration.database
         let key = configuration.remoteKey
@@ -49,17 +49,17 @@ extension Replicator {
         }
     }
 
-    /// ``eachRefused(_:)`` at once.
+    /// The result of ``eachRefused(_:)`` as one array.
     public nonisolated func refusedDocuments() async throws -> [Refusal] {
         var refused: [Refusal] = []
         try await eachRefused { refused += $0 }
         return refused
     }
 
-    /// How many documents are on the list.
+    /// The number of documents on the list.
     public nonisolated func refusedCount() async throws -> Int { try await refused().count }
 
-    /// How many of them wait for a time, see ``Refusal/until``, and the last of these times.
+    /// How many of them wait for a time, see ``Refusal/until``, and the latest of these times.
     public nonisolated func refusedUntil() async throws -> (count: Int, last: Int64?) {
         var (count, last): (Int, Int64?) = (0, nil)
         try await eachRefused { page in
@@ -68,12 +68,12 @@ extension Replicator {
         return (count, last)
     }
 
-    /// How many documents are on the list, and since when the first of them.
+    /// The number of documents on the list, and the time of the oldest.
     public nonisolated func refused() async throws -> Listed { try await listed(.refused, configuration.type.pushes ? [.push] : []) }
 }
 
 extension Replicator {
-    /// Offers once more what the peer refused. False where there is no connection: the next one does it anyway.
+    /// Offers again what the peer refused. False if there is no connection: the next one does so anyway.
     public func retryRefused() async -> Bool {
         for session in sessions { await session.retryRefused() }
         return !sessions.isEmpty

@@ -1,17 +1,17 @@
 import Documents
 
-/// A remote that was found behind where it was: restored from a backup, or made anew.
+/// Notes that a remote was found in an older state: restored from a backup, or recreated.
 public struct RemoteWentBack: Sendable, Equatable {
-    /// `went_back_again`: seconds within which it is the same trouble, and no other accident.
+    /// `went_back_again`: seconds within which it counts as the same problem rather than a new incident.
     public static let againSeconds: Int64 = 24 * 3_600
-    /// `went_back_attention`: so often in a row, an operator has to see to it.
+    /// `went_back_attention`: after this many times in a row, an operator has to look into it.
     public static let attentionTimes = 3
 
-    /// When it was noticed (seconds since 1970).
+    /// When it was noticed, in seconds since 1970.
     public var time: Int64
-    /// What of it, and what follows, in words.
+    /// What was lost and what follows, as text.
     public var message: String
-    /// Both sides are still compared.
+    /// Whether both sides are still being compared.
     public var isComparing: Bool
     /// How often in a row, less than a day apart.
     public var times: Int
@@ -23,27 +23,27 @@ public struct RemoteWentBack: Sendable, Equatable {
         self.times = times
     }
 
-    /// It does so again and again, and each time all is exchanged anew.
+    /// Whether it happens over and over, so that everything is exchanged again each time.
     public func isHabit(now: Int64) -> Bool { times >= Self.attentionTimes && now - time < Self.againSeconds }
 }
 
-/// What a run has found out about a remote that goes back.
+/// What a run has found out about a remote in an older state.
 struct Setback {
-    /// How often in a row it has gone back, where the present connection, or the last one, found that; 0: it did not.
+    /// How often in a row the remote has gone back, if the current or last connection noticed it; 0 otherwise.
     var count = 0
-    /// Collections whose checkpoint it has lost, and has not got back.
+    /// Collections whose checkpoint the remote has lost, and has not got back.
     var lost: Set<CollectionName> = []
-    /// It has got one back since.
+    /// The remote has got one back since.
     var hasSaved = false
 }
 
 extension Replicator {
-    /// While the sides are compared, another connection finds the same again: that is no news. A remote that kept the new checkpoint, and has
-    /// lost that one as well, has gone back again.
+    /// While the sides are being compared, another connection notices the same again, which does not count. A remote that kept the new checkpoint and
+    /// then lost that one as well has gone back again.
     nonisolated func noteWentBack(_ message: String, _ collection: CollectionName) {
         let now = environment.time.wallSeconds()
         shared.withLock { shared in
-            // Several collections that are lost at a time are one loss.
+            // Several collections lost at the same time are one loss.
             guard shared.setback.lost.insert(collection).inserted, shared.setback.count == 0 else { return }
             let before = shared.wentBack
             if let before, before.isComparing, !shared.setback.hasSaved { return }
@@ -55,14 +55,14 @@ extension Replicator {
         update { _ in }
     }
 
-    /// Both sides have a checkpoint of it that is the same.
+    /// Both sides have the same checkpoint of the collection.
     nonisolated func noteSaved(_ collection: CollectionName) {
         shared.withLock { shared in
             if shared.setback.lost.remove(collection) != nil { shared.setback.hasSaved = true }
         }
     }
 
-    /// Everything is exchanged that can be.
+    /// Everything that can be exchanged has been.
     nonisolated func noteInStep() {
         brokenOff.withLock { $0 = nil }
         waiting.forgetUnmentioned()

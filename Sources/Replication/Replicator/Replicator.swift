@@ -7,9 +7,9 @@ import Logging
 import NIOCore
 import Synchronization
 
-/// A replicator: keeps a local database and a remote one in step, over as many connections as it takes.
+/// A replicator: keeps a local database and a remote one in sync, over as many connections as it takes.
 ///
-/// Its life is Couchbase Lite's: stopped → connecting → busy ⇄ idle (continuous only), offline between attempts.
+/// Its life cycle is Couchbase Lite's: stopped → connecting → busy ⇄ idle (continuous only), offline between attempts.
 public actor Replicator {
     public nonisolated let configuration: ReplicatorConfiguration
     let connector: any TransportConnector
@@ -18,7 +18,7 @@ public actor Replicator {
     nonisolated let logger: Logger
     nonisolated let shared: Mutex<Shared>
 
-    /// What status readers see, without waiting for the actor.
+    /// State that status readers can access without waiting for the actor.
     struct Shared {
         var status = ReplicatorStatus()
         var counters = ReplicationCounters()
@@ -26,13 +26,13 @@ public actor Replicator {
         var eventListeners: [Int: AsyncStream<[DocumentEvent]>.Continuation] = [:]
         var nextListener = 0
         var missing = MissingRevisions()
-        /// Where blobs went on last.
+        /// The offsets at which blob transfers were last resumed.
         var resumedBlobs: [BlobDigest: UInt64] = [:]
         /// Something was replicated on this connection, or there was nothing to replicate.
         var hasFlowed = false
-        /// Of this run (seconds since 1970).
+        /// Start of this run, in seconds since 1970.
         var startedAt: Int64 = 0
-        /// Of runs before the present start.
+        /// Counts of runs before the current start.
         var past = ReplicationCounts()
         var wentBack: RemoteWentBack?
         var setback = Setback()
@@ -40,29 +40,29 @@ public actor Replicator {
 
     var runner: Task<Void, Never>?
     var sessions: [ReplicationSession] = []
-    /// Fetches what the pull does not bring, over a connection of its own.
+    /// Fetches what the pull does not bring, over a separate connection.
     var fetcher: Task<Bool, Never>?
     var isStopping = false
-    /// An operator wants no connection for now; see ``suspend()``.
+    /// An operator wants no connection at the moment; see ``suspend()``.
     var isSuspended = false
-    /// It was suspended since the present run began: what ended that says nothing of the peer.
+    /// It was suspended since the current run began, so the end of the session says nothing about the peer.
     var wasSuspended = false
     /// Ends the wait of a suspended run.
     var resumption: AsyncStream<Void>.Continuation?
-    /// Started while it was stopping, perhaps with a reset.
+    /// Set if it was started while stopping; the value says whether with a reset.
     private var startsAgain: Bool?
     var speaksLegacy = false
     private var picksHere = false
-    /// Sessions, one after the other, that ended to ask once more for what the peer could not send.
+    /// Number of consecutive sessions that ended in order to request again what the peer could not send.
     private var comebacks = 0
     var retry: RetryMachine
     nonisolated let pause = RetryPause()
-    /// Documents that wait although the connection is up.
+    /// Documents that wait although there is a connection.
     public nonisolated let waiting = WaitingDocuments(notesPolicies: false)
-    /// When the run began whose counts are in ``status`` (seconds since 1970).
+    /// The start of the run to which the counts in ``status`` belong, in seconds since 1970.
     public nonisolated var startedAt: Int64 { shared.withLock { $0.startedAt } }
 
-    /// When the first of the attempts failed that have failed since data flowed (seconds since 1970).
+    /// The end of the first failed attempt since data last flowed, in seconds since 1970, and the number of failed attempts.
     nonisolated let failingSince = Mutex<(time: Int64, attempts: Int)?>(nil)
     nonisolated let brokenOff = Mutex<Interruptions?>(nil)
 
@@ -84,10 +84,10 @@ public actor Replicator {
 
     // MARK: - Control
 
-    /// Starts, or starts again once stopped; one that is still stopping as soon as it has. One that waits for its next attempt makes it
-    /// now. No effect otherwise.
+    /// Starts the replicator, or restarts it once stopped; if it is still stopping, as soon as it has stopped. If it is waiting for its next attempt,
+    /// it makes that attempt now. Otherwise there is no effect.
     ///
-    /// - Parameter reset: the saved checkpoint is ignored and every document is looked at again.
+    /// - Parameter reset: the saved checkpoint is ignored and every document is examined again.
     public func start(reset: Bool = false) {
         guard runner == nil else {
             if isStopping { startsAgain = .some(reset) } else if isSuspended { resume() } else { retryNow("it was started again") }
@@ -111,7 +111,7 @@ public actor Replicator {
         runner = environment.task { await self.run(reset: reset) }
     }
 
-    /// Has the next attempt made now: something changed that may help. No effect while connected or stopped.
+    /// Makes the next attempt now, because something changed that may help. No effect while connected or stopped.
     ///
     /// - Parameter reason: for the log.
     public nonisolated func retryNow(_ reason: String) {
@@ -125,18 +125,17 @@ public actor Replicator {
         pause.end()
     }
 
-    /// Stops and waits until stopped.
+    /// Stops, and waits until stopped. An earlier error is cleared: whoever stops a replicator knows of it, and a stopped replicator is not
+    /// unhealthy.
     ///
     /// - Parameter code: the WebSocket close code for the peer.
-    ///
-    /// An error from before is forgotten: who stops a replicator knows of it, and nothing of what stands still is ill.
     public func stop(code: UInt16 = 1000) async {
         let running = runner
         beginStop(code: code)
         await running?.value
     }
 
-    /// Stops without waiting until stopped: a start that comes afterwards comes after it.
+    /// Stops without waiting until stopped; a later start takes effect afterwards.
     ///
     /// - Parameter why: for the log: who wants it, and for how long.
     public func beginStop(code: UInt16 = 1000, why: String? = nil) {
@@ -152,7 +151,7 @@ public actor Replicator {
         environment.task { for session in sessions { await session.stop(code: code) } }
     }
 
-    /// Waits until the replicator has stopped by itself, and gives its last status.
+    /// Waits until the replicator has stopped by itself, and returns its last status.
     public func waitUntilStopped() async -> ReplicatorStatus {
         await runner?.value
         return status
@@ -160,27 +159,27 @@ public actor Replicator {
 
     // MARK: - Status
 
-    /// The status now.
+    /// The current status.
     public nonisolated var status: ReplicatorStatus {
         shared.withLock { $0.current }
     }
 
-    /// When the first of the attempts failed that have failed since data flowed (seconds since 1970); nil while all is well.
+    /// When the first attempt failed since data last flowed, in seconds since 1970; nil while all is well.
     public nonisolated var failing: Int64? { failingSince.withLock { $0?.time } }
 
-    /// Nil where the present connection has come to its end of the work, or none has broken before.
+    /// Nil if the current connection has completed its work, or no connection has broken before.
     public nonisolated var interruptions: Interruptions? { brokenOff.withLock { $0 } }
 
-    /// The counts of this run as the sessions made them, for those who check that they add up.
+    /// The counts of this run exactly as the sessions made them, to check that they add up.
     package nonisolated var rawCounts: ReplicationCounts { shared.withLock { $0.counters.snapshot } }
 
-    /// What the sessions of this run count.
+    /// The counters of this run's sessions.
     package nonisolated var counters: ReplicationCounters { shared.withLock { $0.counters } }
 
-    /// What was counted in all runs, those before a restart included.
+    /// The counts of all runs, including those before a restart.
     public nonisolated var lifetime: ReplicationCounts { shared.withLock { $0.past + $0.counters.snapshot } }
 
-    /// Goes on from what was counted before a restart.
+    /// Continues from the counts before a restart.
     public nonisolated func restore(_ counts: ReplicationCounts, lastSuccess: Int64?, wentBack: RemoteWentBack? = nil) {
         shared.withLock { ($0.past, $0.status.lastSuccess, $0.wentBack) = (counts, lastSuccess, wentBack) }
     }
@@ -217,7 +216,7 @@ public actor Replicator {
         }
         for listener in listeners { listener.yield(events) }
         if events.contains(where: { $0.error == nil }) { noteFlow() }
-        // The counts moved on.
+        // The counts have advanced.
         publish()
         if isAnyMissing { environment.task { await self.hasFetchedMissing() } }
     }
@@ -241,7 +240,7 @@ public actor Replicator {
             comebacks = end.comesBack ? comebacks + 1 : 0
             if end.ending == .wantsLegacy, !speaksLegacy {
                 logger.info("the peer wants no collections in messages; trying again without")
-                // What it refused may have been the collection, and not the choice of documents.
+                // The peer may have refused the collection rather than the selection of documents.
                 (speaksLegacy, picksHere) = (true, false)
                 continue
             }
@@ -258,15 +257,15 @@ public actor Replicator {
                     $0.error = nil
                     if $0.refusals.behind == nil { $0.lastSuccess = environment.time.wallSeconds() }
                 }
-                // What was fetched meanwhile may have been decided into something to push.
+                // Documents fetched in the meantime may have been decided into something to push.
                 guard await hasFetchedMissing() else { break }
                 resets = false
                 continue
             }
-            // A reset was meant for one run; what that run achieved is kept.
+            // A reset applies to one run; what that run achieved is kept.
             resets = false
             let (now, chance) = (environment.time.wallSeconds(), environment.random.next())
-            // The retries of the machine begin anew when something changed that may help; these go on until data flows.
+            // The machine's retries start over when something changed that may help; these continue until data flows.
             let attempt = failingSince.withLock { failing in
                 let attempts = (failing?.attempts ?? 0) + 1
                 failing = (failing?.time ?? now, attempts)
@@ -326,7 +325,7 @@ public actor Replicator {
         waiting.connected()
         let peerProtocol = transport.protocolName
         shared.withLock { ($0.hasFlowed, $0.status.correlationID, $0.status.peerProtocol) = (false, correlation, peerProtocol) }
-        // A peer that accepts and drops is no news each time.
+        // A peer that accepts and drops connections should not be logged each time.
         runLogger.log(
             level: retry.retries == 0 ? .info : .debug, "connected",
             metadata: ["peer": "\(transport.peerDescription)", "protocol": "\(peerProtocol)"])
@@ -356,12 +355,12 @@ public actor Replicator {
                 $0.behindSince.note(refusals, isInStep: $0.activity == .idle, now: environment.time.wallSeconds())
             }
         }
-        // What flowed without a checkpoint flows again, each time: that is no progress.
+        // Data that flowed without a checkpoint will flow again each time: that is no progress.
         if !end.savedNoCheckpoint, shared.withLock({ $0.hasFlowed }) { retry.flowed() }
         return end
     }
 
-    /// One session, from its start to its end.
+    /// Runs one session from start to end.
     func replicate(
         over transport: any MessageTransport, _ active: ActiveConfiguration, _ counters: ReplicationCounters, correlation: String?,
         watchesForSilence: Bool = false,
@@ -387,7 +386,7 @@ public actor Replicator {
         defer { watch?.cancel() }
         await session.start()
         if isStopping || isSuspended { await session.stop() }
-        // Not through the task's cancellation: the session ends in order, and says so.
+        // Not by cancelling the task: the session ends in an orderly way, and reports it.
         let end = await environment.task { [ends] in
             for await end in ends { return end }
             return SessionEnd(error: nil)

@@ -2,7 +2,7 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Which ways a replicator moves documents.
+/// The directions in which a replicator moves documents.
 public enum ReplicatorType: String, Sendable {
     case pushAndPull = "push_and_pull"
     case push
@@ -19,17 +19,17 @@ public struct CollectionReplication: Sendable {
     public var pullFilter: (any DocumentFilter)?
     /// Decides conflicts; nil for the default rule.
     public var resolver: (any ConflictResolver)?
-    /// Only watches what the resolver decides.
+    /// Observes the resolver's decisions without influencing them.
     public var shadow: ShadowResolver?
     /// Only these documents; nil for all.
     public var documentIDs: [DocumentID]?
     /// Sync Gateway channels to pull from; nil for all.
     public var channels: [String]?
-    /// What the source leaves out, where it is a database of CouchDB's protocol.
+    /// The filter for a source that is a database with CouchDB's protocol.
     public var sourceFilter: SourceFilter?
-    /// Deletions of documents that the other side never had stay where they are.
+    /// Deletions of documents that the other side never had are not transferred.
     public var skipsDeletions = false
-    /// Documents of collections with a higher one are pushed first.
+    /// Documents of collections with a higher priority are pushed first.
     public var priority = 0
 
     public init(
@@ -45,18 +45,18 @@ public struct CollectionReplication: Sendable {
     }
 }
 
-/// What a replicator does. The connector that reaches the peer is given beside it.
+/// What a replicator does. The connector that reaches the peer is passed separately.
 public struct ReplicatorConfiguration: Sendable {
     public var name: String
     public var database: Database
-    /// The remote database as the configuration has it; checkpoints go by it.
+    /// The remote database as configured; checkpoints are identified by it.
     public var target: String
-    /// The same as shown to people and told to plugins: without what only its operator may know. Default: the target.
+    /// The target as shown to people and plugins: without anything that only its operator may know. Default: the target.
     public var shownTarget: String
-    /// What the remote database is known by, whatever its address is; nil: its target.
+    /// Identifies the remote database, whatever its address is; nil: its target.
     public var remoteID: String?
-    /// As whom the remote is asked, in words that stay the same for the same login; nil: nobody says. Another login has checkpoints of its own
-    /// there, and may see other documents.
+    /// The login used at the remote, in a form that stays the same for the same login; nil if unknown. Another login has its own checkpoints there,
+    /// and may see other documents.
     public var login: String?
     public var type: ReplicatorType
     public var isContinuous: Bool
@@ -64,16 +64,16 @@ public struct ReplicatorConfiguration: Sendable {
     public var retry: RetryMachine.Settings
     /// Documents that the peer took away are purged here.
     public var autoPurge: Bool
-    /// Changes travel as deltas where the peer takes or sends them.
+    /// Whether changes are sent as deltas if the peer accepts or sends them.
     public var usesDeltas = true
-    /// Seconds between questions of an idle continuous pull whether the peer has something that it did not tell of; 0 for none.
+    /// Seconds between checks by an idle continuous pull whether the peer has something it did not announce; 0 for none.
     public var silenceIntervalSeconds = 0
     public var conflictObserver: ConflictObserver = { _ in }
-    /// Hears of documents that were purged because the peer took access to them away, when that is durable: their number, for each batch.
+    /// Called with the number of documents purged because the peer revoked access, for each batch, once the purge is durable.
     package var purgeObserver: @Sendable (CollectionName, Int) -> Void = { _, _ in }
-    /// Told of what crosses the wire.
+    /// Records what crosses the wire.
     public var wireLog: WireLog?
-    /// Over all connections: how many proofs of blobs the peer asked for.
+    /// The peer's use of blob proofs, over all connections.
     let proofs: ProofAccounts
     public var limits: ReplicationLimits
 
@@ -95,14 +95,14 @@ public struct ReplicatorConfiguration: Sendable {
         proofs = ProofAccounts(limits)
     }
 
-    /// Whatever is in the database goes to the remote.
+    /// Whether everything in the database is pushed to the remote.
     var pushesEverything: Bool {
         guard type.pushes, collections.allSatisfy({ $0.pushFilter == nil && $0.documentIDs == nil }) else { return false }
         let pushed = Set(collections.map(\.collection))
         return database.collections.allSatisfy { pushed.contains($0.name) }
     }
 
-    /// What identifies the remote in checkpoints, and under which the store keeps what it knows of the remote's documents. No prefix tells an id
-    /// from a target: the old target as id goes on from what was kept under it.
+    /// Identifies the remote in checkpoints, and in the store's notes on the remote's documents. Ids and targets are not distinguished by a prefix:
+    /// with the old target as id, a replicator continues from what was recorded under it.
     var remoteKey: String { remoteID ?? target }
 }

@@ -2,16 +2,16 @@ import DocumentStore
 import Documents
 import Interfaces
 
-/// What a replicator has still to do, and what it could not. Asked of the database, whether it runs or not.
+/// What a replicator still has to do, and what it could not do. Answered from the database, whether it runs or not.
 extension Replicator {
     /// How many documents wait to be pushed.
     public struct Pending: Sendable, Equatable {
         public var count = 0
-        /// Counting has ended there; there are more, or there may be.
+        /// Counting stopped there; there are, or may be, more.
         public var isCapped = false
-        /// Of the bodies of those that were counted, without blobs.
+        /// Size of the counted documents' bodies, without blobs, in bytes.
         public var bytes = 0
-        /// A time by which the oldest of them had been written (seconds since 1970); nil where nothing waits, or it has just come.
+        /// A time by which the oldest of them had been written, in seconds since 1970; nil if nothing is waiting, or it has just been written.
         public var oldest: Int64?
 
         public init(count: Int = 0, isCapped: Bool = false, bytes: Int = 0, oldest: Int64? = nil) {
@@ -32,18 +32,18 @@ extension Replicator {
     public struct PendingDocument: Sendable {
         public var collection: CollectionName
         public var id: DocumentID
-        /// A time by which it had been written (seconds since 1970); nil where it has just come.
+        /// A time by which it had been written, in seconds since 1970; nil if it has just been written.
         public var since: Int64?
     }
 
-    /// `pending_limit`: up to here the pending documents of a collection are counted, so that a look at the status stays cheap.
+    /// `pending_limit`: the pending documents of a collection are counted up to this number, so that querying the status stays cheap.
     static let pendingLimit = 10_000
-    /// `pending_rows`: so many rows are looked at for that, those that the remote is known to have included: after a reset these may be all.
+    /// `pending_rows`: the number of rows examined for that, including those that the remote is known to have: after a reset these may be all.
     static let pendingRows = 50_000
     private static let page = 1_000
 
-    /// Documents that wait to be pushed, tombstones included: newer than the checkpoint, or rejected by a version of the push filter that is not
-    /// in force any more, not known to be at the remote, and not rejected by the push filter. All of them, some at a time.
+    /// Passes to `body`, page by page, all documents that wait to be pushed, including tombstones: newer than the checkpoint, or rejected by a
+    /// version of the push filter no longer in force; not known to be at the remote; and not rejected by the push filter.
     public nonisolated func eachPending(_ body: ([PendingDocument]) async throws -> Void) async throws {
         guard configuration.type.pushes else { return }
         let database = configuration.database
@@ -83,13 +83,13 @@ extension Replicator {
         }
     }
 
-    /// A hundred thousand documents that are named are not looked up anew for each page.
+    /// A hundred thousand configured ids are not looked up again for each page.
     private static func parts(of ids: [DocumentID]?) -> [[DocumentID]?] {
         guard let ids, ids.count > page else { return [ids] }
         return stride(from: 0, to: ids.count, by: page).map { Array(ids[$0..<min($0 + page, ids.count)]) }
     }
 
-    /// Whether a document is one of those of ``eachPending(_:)``: a look-up, however many wait.
+    /// Whether a document is one of those of ``eachPending(_:)``. One look-up, however many are waiting.
     ///
     /// - Throws: ``StoreError``.
     public nonisolated func isPending(_ id: DocumentID, in name: CollectionName) async throws -> Bool {
@@ -110,8 +110,8 @@ extension Replicator {
         return await !stillToPush(row.map { [$0] } ?? [], wanted).isEmpty
     }
 
-    /// Those of rows newer than the checkpoint that are not known to be at the remote, unless the push filter rejects them. One that the
-    /// filter or the transform failed on is still to be pushed: nobody has said that it is to stay.
+    /// Of rows newer than the checkpoint, those that are not known to be at the remote, unless the push filter rejects them. A document on which the
+    /// filter or the transform failed is still to be pushed: nothing has decided that it should stay.
     private nonisolated func stillToPush(_ rows: [ChangeRow], _ wanted: CollectionReplication) async -> [ChangeRow] {
         let open = rows.filter { $0.remoteRevision != $0.revision }
         guard let filter = wanted.pushFilter, !open.isEmpty else { return open }
@@ -123,18 +123,18 @@ extension Replicator {
         return zip(open, verdicts).filter { $0.1 != .reject }.map(\.0)
     }
 
-    /// ``eachPending(_:)`` at once.
+    /// The result of ``eachPending(_:)`` as one array.
     public nonisolated func pendingDocumentIDs() async throws -> [(CollectionName, DocumentID)] {
         var pending: [(CollectionName, DocumentID)] = []
         try await eachPending { pending += $0.map { ($0.collection, $0.id) } }
         return pending
     }
 
-    /// How many sequences are newer than what has been pushed, or were rejected by a version of the filter that is not in force any more: cheap
-    /// enough for every look at the status. Counts tombstones, and documents that a filter will keep back.
+    /// How many sequences are newer than what has been pushed, or were rejected by a version of the filter no longer in force. Cheap enough for every
+    /// status query. Includes tombstones, and documents that a filter will keep back.
     public nonisolated func pendingEstimate() async throws -> Pending { try await pendingEstimate(rows: Self.pendingRows) }
 
-    /// - Parameter rows: of a collection, looked at.
+    /// - Parameter rows: maximum number of rows examined per collection.
     nonisolated func pendingEstimate(rows: Int) async throws -> Pending {
         var pending = Pending()
         guard configuration.type.pushes else { return pending }
@@ -149,7 +149,7 @@ extension Replicator {
         return pending
     }
 
-    /// Whether anything newer than the checkpoint may still have to be pushed, by a look at the first page: cheap enough for every few seconds.
+    /// Whether anything newer than the checkpoint may still have to be pushed, judging by the first page. Cheap enough to call every few seconds.
     package nonisolated func mayHavePending() async throws -> Bool {
         guard configuration.type.pushes else { return false }
         let database = configuration.database
@@ -193,7 +193,7 @@ extension Replicator {
         var looked = 0
         for ids in Self.parts(of: wanted.documentIDs) {
             var since = start
-            // A read for each page: whoever waits for a reader of the database waits for a page only.
+            // One read per page, so that others who need a reader of the database wait for one page only.
             while true {
                 let from = since
                 let page = try await database.read { transaction -> [ChangeRow] in
@@ -224,7 +224,8 @@ extension Replicator {
         return pending
     }
 
-    /// Documents that are held because a filter failed, they are too large, or a blob cannot be taken or given, both directions. All of them, some at a time.
+    /// Passes to `body`, page by page, all documents held in either direction because a filter failed, they are too large, or a blob cannot be
+    /// obtained or sent.
     public nonisolated func eachHeld(_ body: ([(CollectionName, Exclusion)]) async throws -> Void) async throws {
         let database = configuration.database
         let key = configuration.remoteKey
@@ -247,31 +248,31 @@ extension Replicator {
         }
     }
 
-    /// ``eachHeld(_:)`` at once.
+    /// The result of ``eachHeld(_:)`` as one array.
     public nonisolated func heldDocuments() async throws -> [(CollectionName, Exclusion)] {
         var held: [(CollectionName, Exclusion)] = []
         try await eachHeld { held += $0 }
         return held
     }
 
-    /// How many documents are held.
+    /// The number of held documents.
     public nonisolated func heldCount() async throws -> Int { try await held().count }
 
-    /// How many documents are held, and the first of them.
+    /// The number of held documents, and the oldest of them.
     ///
     /// - Parameters:
-    ///   - cause: only those that are held for it.
-    ///   - direction: only those of one way.
+    ///   - cause: only documents held for this cause.
+    ///   - direction: only documents held in this direction.
     public nonisolated func held(by cause: Exclusion.Cause? = nil, _ direction: Exclusion.Direction? = nil) async throws -> Listed {
         try await listed(.held, directions.filter { direction == nil || $0 == direction }, by: cause)
     }
 
-    /// Documents on a list.
+    /// A summary of the documents on a list.
     public struct Listed: Sendable, Equatable {
         public var count = 0
         /// Seconds since 1970.
         public var oldest: Int64?
-        /// The one that has been there for longest, with its error.
+        /// The one that has been on the list the longest, with its error.
         public var example: Example?
 
         public struct Example: Sendable, Equatable {
@@ -281,12 +282,12 @@ extension Replicator {
         }
     }
 
-    /// The ways that this replicator moves documents. What it noted of another one, before its type was changed, is not asked about.
+    /// The directions in which this replicator moves documents. Entries of other directions, from before its type was changed, are ignored.
     private nonisolated var directions: [Exclusion.Direction] {
         (configuration.type.pushes ? [.push] : []) + (configuration.type.pulls ? [.pull] : [])
     }
 
-    /// How many documents are on a list, over all collections.
+    /// The number of documents on a list, over all collections.
     nonisolated func listed(_ kind: Exclusion.Kind, _ directions: [Exclusion.Direction], by cause: Exclusion.Cause? = nil) async throws -> Listed {
         let key = configuration.remoteKey
         let names = configuration.collections.compactMap { configuration.database.collection($0.collection) }
@@ -297,7 +298,7 @@ extension Replicator {
                 let one = try transaction.exclusionAge(collection, remote: remote, kind: kind, directions: directions, by: cause)
                 var (count, oldest) = (one.count, one.oldest)
                 if count > 0, count <= Self.page {
-                    // As the list has it, which leaves out what is settled.
+                    // As listed, which leaves out settled ones.
                     let owed = try directions.flatMap {
                         try transaction.exclusions(collection, remote: remote, direction: $0, kind: kind, after: nil, limit: Self.page)
                     }.filter { try (cause ?? $0.cause) == $0.cause && transaction.isOwed($0, collection) }

@@ -1,11 +1,11 @@
 import Interfaces
 import Synchronization
 
-/// What a replicator tells those who listen.
+/// Streams for those who observe a replicator.
 extension Replicator {
-    /// The status after each change, beginning with the present one.
+    /// The status after each change, beginning with the current one.
     ///
-    /// - Parameter kept: as many as a slow reader still gets, the newest.
+    /// - Parameter kept: how many of the newest changes a slow reader still gets.
     public nonisolated func statusChanges(kept: Int = 16) -> AsyncStream<ReplicatorStatus> {
         AsyncStream(bufferingPolicy: .bufferingNewest(kept)) { continuation in
             let (key, now) = shared.withLock { shared in
@@ -20,7 +20,7 @@ extension Replicator {
         }
     }
 
-    /// What happens to documents, in batches. A slow reader loses the oldest batches.
+    /// Document events, in batches. A slow reader loses the oldest batches.
     public nonisolated func documentEvents() -> AsyncStream<[DocumentEvent]> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1_000)) { continuation in
             let key = shared.withLock { shared in

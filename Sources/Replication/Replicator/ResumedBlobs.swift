@@ -1,11 +1,11 @@
 import Documents
 
 extension Replicator {
-    /// `resumed_blobs`: of so many it is remembered where they went on.
+    /// `resumed_blobs`: number of blobs whose resume offset is remembered.
     private static let most = 100
 
-    /// A blob goes on behind what the connection before has moved of it: that was no failure of the line, if it came further than the one before
-    /// it. Where a blob breaks at the same place each time, the pauses grow, and a one-shot gives up.
+    /// A blob resumes after what the previous connection transferred of it: that connection does not count as a failure if it got further than the
+    /// one before. If a blob breaks at the same place each time, the pauses grow, and a one-shot replication gives up.
     nonisolated func noteResumed(_ digest: BlobDigest, _ offset: UInt64) {
         let isFurther = shared.withLock { shared in
             if shared.resumedBlobs.count >= Self.most { shared.resumedBlobs = [:] }

@@ -1,11 +1,11 @@
 import Environment
 import Synchronization
 
-/// The pause between two attempts. Whoever has reason to believe that the next one succeeds ends it.
+/// The pause between two attempts. Can be ended early by anyone with reason to believe that the next attempt succeeds.
 package final class RetryPause: Sendable {
     private struct State {
         var sleep: Task<Void, Never>?
-        /// It was ended before it began: while an attempt was under way that may not have seen what changed.
+        /// It was ended before it began, during an attempt that may not have seen the change.
         var isEndedEarly = false
         var wasEnded = false
     }
@@ -14,7 +14,7 @@ package final class RetryPause: Sendable {
 
     package init() {}
 
-    /// Returns when the time is over, the task is cancelled or somebody ended the pause; true in the last case.
+    /// Returns when the time is up, the task is cancelled or the pause was ended early; true in the last case.
     package func wait(milliseconds: Int, _ environment: Environment) async -> Bool {
         let sleep = state.withLock { state -> Task<Void, Never>? in
             guard !state.isEndedEarly else {
@@ -42,6 +42,6 @@ package final class RetryPause: Sendable {
         sleep?.cancel()
     }
 
-    /// What changed before now is known to the connection that was made.
+    /// The new connection has seen everything that changed so far.
     func forget() { state.withLock { $0.isEndedEarly = false } }
 }

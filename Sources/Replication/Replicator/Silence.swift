@@ -1,9 +1,9 @@
 import Interfaces
 
-/// A connection may be up, answer PING, and yet tell nothing of what is new at the peer: a load balancer that lost half of it, a feed that
-/// died. So an idle replicator asks now and then, over a connection of its own, whether the peer has something that is not here.
+/// A connection may be up and answer PING, and still not report changes at the peer: a load balancer lost half of it, or a feed died. So an idle
+/// replicator occasionally checks, over a separate connection, whether the peer has something that is not here.
 extension Replicator {
-    /// Watches a session until it is cancelled; nil where there is nothing to watch.
+    /// Watches a session until cancelled; nil if there is nothing to watch.
     func watchForSilence(_ session: ReplicationSession) -> Task<Void, Never>? {
         guard configuration.isContinuous, configuration.type.pulls, configuration.silenceIntervalSeconds > 0 else { return nil }
         return environment.task { [weak self, environment, interval = configuration.silenceIntervalSeconds] in
@@ -17,9 +17,9 @@ extension Replicator {
         }
     }
 
-    /// - Returns: seconds until the next look; nil once another connection is made.
+    /// - Returns: seconds until the next check; nil once the connection is being replaced.
     private func look(at session: ReplicationSession, _ canary: inout IdleCanary) async -> Int? {
-        // What waits for room is not there, and known not to be.
+        // Documents that wait for room are known to be missing.
         guard status.activity == .idle, status.refusals.room == nil else { return canary.forget() }
         let before = await session.pulledThrough
         guard let missing = await ask(since: before) else { return canary.forget() }
@@ -36,7 +36,7 @@ extension Replicator {
         }
     }
 
-    /// Asks what the peer has behind these sequences, takes nothing of it, and counts what is not here; nil where that could not be found out.
+    /// Counts what the peer has after these sequences that is not here, without accepting any of it; nil if that could not be determined.
     private func ask(since: [RemoteSequence?]) async -> UInt64? {
         guard let transport = try? await connector.connect() else { return nil }
         guard !isStopping, !isSuspended else {

@@ -1,8 +1,8 @@
 import Environment
 
-/// Notices that the machine was asleep: connections from before may be dead without anybody having said so.
+/// Detects that the machine was asleep: connections from before may be dead without any notification.
 package struct SleepDetector: Sendable {
-    /// `sleep_threshold`: shorter phases, and what the two clocks are read apart, do not count.
+    /// `sleep_threshold`: shorter periods, and the time between reading the two clocks, do not count.
     static let thresholdNanoseconds: UInt64 = 2_000_000_000
 
     private let time: any TimeSource
@@ -12,7 +12,7 @@ package struct SleepDetector: Sendable {
         (self.time, known) = (time, time.sleptNanoseconds())
     }
 
-    /// Seconds that the machine has slept since the last look; nil where it was awake.
+    /// Seconds that the machine has slept since the last check; nil if it was awake.
     package mutating func look() -> Int? {
         let now = time.sleptNanoseconds()
         guard now >= known + Self.thresholdNanoseconds else { return nil }

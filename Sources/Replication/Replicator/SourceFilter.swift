@@ -1,14 +1,14 @@
 import Documents
 import Encodings
 
-/// What a source of CouchDB's protocol is asked to leave out of its changes: it decides, not we.
+/// What a CouchDB-like source is asked to leave out of its changes; the source applies it.
 public enum SourceFilter: Sendable, Equatable {
-    /// A selector of CouchDB's query language (`filter=_selector`).
+    /// A selector in CouchDB's query language (`filter=_selector`).
     case selector(JSONValue)
-    /// A filter function of a design document, `DESIGN/NAME`, or a filter of what else speaks the protocol; with the query's parameters.
+    /// A filter function of a design document, `DESIGN/NAME`, or a filter of another implementation of the protocol; with the query's parameters.
     case named(String, parameters: [(name: String, value: String)])
 
-    /// The same for the same choice of documents: what is kept of a replication's progress is kept under it.
+    /// Equal for equal selections: the replication's progress is stored under it.
     var identity: String {
         switch self {
         case .selector(let selector): "selector " + selector.sorted.text
@@ -16,7 +16,7 @@ public enum SourceFilter: Sendable, Equatable {
         }
     }
 
-    /// As a query has it, beginning with the filter's name.
+    /// In the form of a query, beginning with the filter's name.
     static func query(_ name: String, _ parameters: [(name: String, value: String)]) -> String {
         ([("filter", name)] + parameters).map { "\(PercentEncoding.encode($0.0))=\(PercentEncoding.encode($0.1))" }.joined(separator: "&")
     }
@@ -25,7 +25,7 @@ public enum SourceFilter: Sendable, Equatable {
 }
 
 extension JSONValue {
-    /// With the members of every object in the order of their names.
+    /// With the members of every object sorted by name.
     fileprivate var sorted: JSONValue {
         switch self {
         case .array(let elements): .array(elements.map(\.sorted))

@@ -3,7 +3,7 @@ import Interfaces
 import NIOCore
 import Synchronization
 
-/// What a replicator is doing, in the field's terms.
+/// What a replicator is doing, in Couchbase Lite's terms.
 public enum ActivityLevel: String, Sendable {
     case stopped, offline, connecting, idle, busy
 }
@@ -15,13 +15,13 @@ public struct DocumentEvent: Sendable {
     public var direction: Direction
     public var isDeleted: Bool
     public var isAccessRemoved: Bool
-    /// Nil when the document was replicated.
+    /// Nil if the document was replicated.
     public var error: ReplicationError?
-    /// The peer took a document that we sent, and has not stored it.
+    /// The peer accepted a document that we sent without storing it.
     public var kept: KeptThere?
-    /// It waited here for a blob, which cannot be had this time either: the remote may not have the document any more.
+    /// It waited here for a blob, which could not be obtained this time either: the remote may no longer have the document.
     var isHeldAgain = false
-    /// When a replicator told of it (seconds since 1970), and what it and its peer call the connection in their logs.
+    /// When a replicator reported it, in seconds since 1970, and the id of the connection in its own and the peer's logs.
     public internal(set) var time: Int64?
     public internal(set) var correlationID: String?
 
@@ -38,37 +38,37 @@ public struct DocumentEvent: Sendable {
     }
 }
 
-/// Counts of one replicator or of one peer's session. They only grow during a run.
+/// Counts of one replicator or of one peer's session. They only increase during a run.
 public struct ReplicationCounts: Sendable, Equatable {
     /// Documents that the peer acknowledged.
     public var pushed: UInt64 = 0
-    /// Documents from the peer that are durable here.
+    /// Documents from the peer that are durably stored here.
     public var pulled: UInt64 = 0
     /// Documents that a filter kept back.
     public var rejected: UInt64 = 0
-    /// Documents that ended in an error.
+    /// Documents that failed with an error.
     public var failed: UInt64 = 0
-    /// Documents whose filter failed, that are too large, or with a blob that cannot be taken or given; they are held.
+    /// Documents that are held: their filter failed, they are too large, or a blob cannot be obtained or sent.
     public var held: UInt64 = 0
     /// Conflicts that were decided.
     public var resolved: UInt64 = 0
-    /// Documents that were purged here because the peer took access to them away.
+    /// Documents purged here because the peer revoked access.
     public var accessRemoved: UInt64 = 0
-    /// Documents dealt with, of ``total``.
+    /// Documents processed, out of ``total``.
     public var completed: UInt64 = 0
-    /// Documents known to need a look.
+    /// Documents known to need processing.
     public var total: UInt64 = 0
     public var deltas = DeltaCounts()
-    /// Of the protocol's frames, without WebSocket's and TLS'; with a database that is spoken to in requests, of their bodies.
+    /// Bytes of the protocol's frames, without WebSocket and TLS overhead; with a database reached by HTTP requests, of their bodies.
     public var bytesSent: UInt64 = 0
     public var bytesReceived: UInt64 = 0
-    /// Bytes of blobs, as they are stored, those of unfinished ones included.
+    /// Bytes of blobs as stored, including those of incomplete ones.
     public var blobBytesSent: UInt64 = 0
     public var blobBytesReceived: UInt64 = 0
 
     public init() {}
 
-    // Written out, not by key paths: this is done for every message.
+    // Written out instead of using key paths: this runs for every message.
     package static func + (a: Self, b: Self) -> Self {
         var sum = a
         sum.pushed &+= b.pushed
@@ -90,7 +90,7 @@ public struct ReplicationCounts: Sendable, Equatable {
 
     static func - (a: Self, b: Self) -> Self { a + b.negated }
 
-    /// What takes the same away when it is added, as unsigned numbers wrap around.
+    /// The counts that subtract these when added, as unsigned numbers wrap around.
     private var negated: Self {
         var result = Self()
         result.pushed = 0 &- pushed
@@ -111,7 +111,7 @@ public struct ReplicationCounts: Sendable, Equatable {
     }
 }
 
-/// A document that a peer that pulls does not get, because the push filter could not decide about it.
+/// A document that a pulling peer does not get because the push filter could not decide about it.
 public struct Standstill: Sendable, Equatable {
     public var collection: CollectionName
     public var id: DocumentID
@@ -124,7 +124,7 @@ public final class ReplicationCounters: Sendable {
         var counts = ReplicationCounts()
         var beforeBurst = ReplicationCounts()
         var isAtRest = false
-        /// Of the last connection's documents, those that the next one is offered again.
+        /// Documents of the last connection that are offered again on the next one.
         var offeredAgain: UInt64 = 0
     }
 
@@ -136,20 +136,20 @@ public final class ReplicationCounters: Sendable {
 
     public var snapshot: ReplicationCounts { state.withLock { $0.counts } }
 
-    /// The counts, and what they were before the first work since the replicator was last idle: of one moment.
+    /// The counts, and their values before the first work since the replicator was last idle, as of the same moment.
     var withBurst: (counts: ReplicationCounts, before: ReplicationCounts) { state.withLock { ($0.counts, $0.beforeBurst) } }
 
-    /// The replicator is idle: the next work that is counted begins a new burst. To be busy with something else, such as a checkpoint, begins none.
+    /// The replicator is idle: the next counted work starts a new burst. Other activity, such as saving a checkpoint, does not.
     func rest() { state.withLock { $0.isAtRest = true } }
 
-    /// Documents that are held for this peer, because the push filter could not decide about them; a few of each collection.
+    /// Documents held for this peer because the push filter could not decide about them; only a few per collection.
     public var standstills: [Standstill] { stalls.withLock { $0.sorted { $0.key < $1.key }.flatMap(\.value) } }
 
     func stand(_ slot: Int, at standstills: [Standstill]) {
         stalls.withLock { if $0[slot] ?? [] != standstills { $0[slot] = standstills } }
     }
 
-    /// Adds what happened since the last time.
+    /// Adds what happened since the last call.
     func add(_ difference: ReplicationCounts) {
         guard difference != ReplicationCounts() else { return }
         state.withLock { state in
@@ -159,7 +159,7 @@ public final class ReplicationCounters: Sendable {
     }
 
     #if DEBUG
-    /// Bytes of messages that came, after inflation, and bytes that were copied to put them together. For the simulation.
+    /// Bytes of received messages, after inflation, and bytes copied to assemble them. For the simulation.
     package var copying: (taken: Int, copied: Int) { copies.withLock { $0 } }
     private let copies = Mutex((taken: 0, copied: 0))
 
@@ -171,7 +171,7 @@ public final class ReplicationCounters: Sendable {
     }
     #endif
 
-    /// Counts the bytes, and passes the messages on.
+    /// Counts the bytes, and returns the messages.
     func sent(_ messages: [ByteBuffer], _ bytes: Int) -> [ByteBuffer] {
         update { $0.bytesSent += UInt64(bytes) }
         return messages
@@ -183,7 +183,7 @@ public final class ReplicationCounters: Sendable {
         return messages
     }
 
-    /// Of a request and its answer.
+    /// Counts a request and its answer.
     func exchanged(sent: Int, received: Int) {
         guard sent > 0 || received > 0 else { return }
         update { counts in
@@ -192,10 +192,10 @@ public final class ReplicationCounters: Sendable {
         }
     }
 
-    /// A connection ended before its time: what it dealt with behind something that is open comes again.
+    /// A connection ended prematurely: what it processed beyond something still open will be offered again.
     func note(offeredAgain count: UInt64) { state.withLock { $0.offeredAgain = count } }
 
-    /// The next connection counts it anew.
+    /// The next connection counts these documents again.
     func beginAnew() {
         state.withLock { state in
             state.counts.completed -= min(state.counts.completed, state.offeredAgain)
@@ -207,7 +207,7 @@ public final class ReplicationCounters: Sendable {
     func update(_ change: (inout ReplicationCounts) -> Void) { state.withLock { change(&$0.counts) } }
 }
 
-/// Of questions whether an idle connection misses something.
+/// Counts of checks whether an idle connection misses something.
 public struct SilenceCounts: Sendable, Equatable {
     public var checks: UInt64 = 0
     public var reconnects: UInt64 = 0
@@ -219,38 +219,38 @@ public struct SilenceCounts: Sendable, Equatable {
 public struct ReplicatorStatus: Sendable {
     public var activity: ActivityLevel
     public var counts: ReplicationCounts
-    /// Documents dealt with and known to need a look since the replicator was last idle: Couchbase Lite 1.x's completedChangesCount and
-    /// changesCount.
+    /// Documents processed and known to need processing since the replicator was last idle: the completedChangesCount and changesCount of Couchbase
+    /// Lite 1.x.
     public internal(set) var burst: (completed: UInt64, total: UInt64) = (0, 0)
     /// The last run's error; nil while all is well.
     public var error: ReplicationError?
-    /// Blobs that are on their way.
+    /// Blob transfers in progress.
     public var blobs: [BlobUnderWay] = []
-    /// What the peer does not let us do, as far as the present connection, or the last one, has shown.
+    /// What the peer does not let us do, as far as the current or last connection has shown.
     public var refusals = PeerRefusals()
-    /// Since when.
+    /// Since when this has been so.
     public internal(set) var behindSince = BehindTimes()
-    /// What both sides call the present connection, or the one that ended last, in their logs; nil where none was made, or the peer was not told.
+    /// The id that both sides use in their logs for the current or last connection; nil if there was none, or the peer was not told.
     public var correlationID: String?
-    /// What is spoken with the peer, or was over the last connection of this run: a subprotocol such as `BLIP_3+CBMobile_3`, or `CouchDB`; nil
-    /// where none was made.
+    /// What is spoken with the peer, or was on the last connection of this run: a subprotocol such as `BLIP_3+CBMobile_3`, or `CouchDB`; nil if there
+    /// was no connection.
     public var peerProtocol: String?
     /// An operator suspended it.
     public var isSuspended = false
-    /// How often it was asked, while idle, whether the peer is ahead, and how often that was so and led to another connection.
+    /// How often an idle connection was checked for whether the peer is ahead, and how often that led to a new connection.
     public var silence = SilenceCounts()
-    /// When the remote was last found behind where it was; nil where it never was.
+    /// When the remote was last found in an older state; nil if never.
     public internal(set) var wentBack: RemoteWentBack?
     /// Retries since the last connection.
     public var attempt: Int
     /// Seconds until the next attempt, while offline.
     public var retryInSeconds: Int?
-    /// When the activity became what it is (seconds since 1970).
+    /// When the current activity began, in seconds since 1970.
     public var since: Int64
-    /// Runs that ended well, or reached idle, at this time (seconds since 1970). A peer that takes nothing of us is no success.
+    /// When a run last ended well or reached idle, in seconds since 1970. A run in which the peer accepts nothing from us does not count.
     public var lastSuccess: Int64?
 
-    /// Seconds since both sides were last known to hold the same; nil where they never were.
+    /// Seconds since both sides were last known to be in sync; nil if they never were.
     public func lag(now: Int64) -> Int64? {
         activity == .idle && refusals.behind == nil ? 0 : lastSuccess.map { max(0, now - $0) }
     }
@@ -264,9 +264,9 @@ public struct ReplicatorStatus: Sendable {
     }
 }
 
-/// Attempts and connections of a replicator that ended with an error since both sides were last known to hold the same.
+/// Attempts and connections of a replicator that ended with an error since both sides were last known to be in sync.
 public struct Interruptions: Sendable, Equatable {
-    /// When the first of them ended (seconds since 1970).
+    /// When the first of them ended, in seconds since 1970.
     public var since: Int64
     public var count = 0
 }

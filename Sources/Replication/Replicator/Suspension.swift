@@ -1,11 +1,11 @@
 import Interfaces
 import Logging
 
-/// Phases without a connection that an operator, or the machine's sleep, brings about.
+/// Periods without a connection, caused by an operator or by the machine's sleep.
 extension Replicator {
-    /// Ends the connection, and makes none until ``resume()``; what is known and counted stays. Not kept over a restart of the agent.
+    /// Ends the connection, and makes none until ``resume()``; state and counts are kept. Not preserved over a restart of the agent.
     ///
-    /// - Returns: false where it is stopped.
+    /// - Returns: false if it is stopped.
     @discardableResult
     public func suspend() async -> Bool {
         guard runner != nil, !isStopping else { return false }
@@ -21,18 +21,18 @@ extension Replicator {
         return true
     }
 
-    /// Starts as one that was suspended at once: it makes no connection until ``resume()``. No effect on one that runs.
+    /// Starts in the suspended state: no connection is made until ``resume()``. No effect if it is running.
     public func startSuspended() {
         guard runner == nil else { return }
         start()
-        // The run that this began waits for its turn on the actor.
+        // The run started by this call has yet to get its turn on the actor.
         isSuspended = true
         update { ($0.activity, $0.isSuspended) = (.offline, true) }
     }
 
-    /// Goes on after ``suspend()``, at once and as if nothing had failed before. No effect otherwise.
+    /// Continues after ``suspend()``, at once and as if nothing had failed before. No effect otherwise.
     ///
-    /// - Returns: false where it is stopped.
+    /// - Returns: false if it is stopped.
     @discardableResult
     public func resume() -> Bool {
         guard runner != nil, !isStopping else { return false }
@@ -46,7 +46,7 @@ extension Replicator {
         return true
     }
 
-    /// Until ``resume()``, or the run is cancelled.
+    /// Returns after ``resume()``, or when the run is cancelled.
     func waitUntilResumed() async {
         let (resumed, continuation) = AsyncStream.makeStream(of: Void.self)
         resumption = continuation
@@ -55,20 +55,20 @@ extension Replicator {
         resumption = nil
     }
 
-    /// Makes another connection at once in place of the present one, or of the wait for the next: what is known of it is out of date.
+    /// Replaces the current connection, or the wait for the next one, with a new connection at once: what is known about it is out of date.
     public func reconnect(_ reason: String) async {
         guard runner != nil, !isStopping, !isSuspended else { return }
         let open = sessions
         guard !open.isEmpty else { return retryNow(reason) }
         runLogger.notice("connecting anew: \(reason)")
-        // Kept until the run of this connection has ended.
+        // Remembered until the run of this connection has ended.
         pause.end()
         for session in open {
             await session.stop(code: 1001, reason: reason, error: ReplicationError(domain: .websocket, code: 1006, message: reason))
         }
     }
 
-    /// With what the peer calls the connection, too.
+    /// With the peer's id of the connection as well.
     nonisolated func logger(_ correlation: String?) -> Logger {
         guard let correlation else { return logger }
         var logger = logger
@@ -76,6 +76,6 @@ extension Replicator {
         return logger
     }
 
-    /// For what happens on the present connection, or because of the last one.
+    /// For events on the current connection, or caused by the last one.
     nonisolated var runLogger: Logger { logger(shared.withLock { $0.status.correlationID }) }
 }

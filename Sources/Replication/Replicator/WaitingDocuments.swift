@@ -3,22 +3,22 @@ import Encodings
 import Interfaces
 import Synchronization
 
-/// A document that waits although the connection is up: the peer could not take or give it for the moment, or a policy failed on it.
+/// A document that waits although there is a connection: the peer could not accept or send it temporarily, or a policy failed on it.
 public struct WaitingDocument: Sendable {
     public var id: DocumentID
     public var collection: CollectionName
     public var direction: Direction
     public var error: ReplicationError
-    /// How often it was tried.
+    /// Number of attempts.
     public var tries: Int
-    /// When it was tried first and last (seconds since 1970).
+    /// The times of the first and the last attempt, in seconds since 1970.
     public var since: Int64
     public var last: Int64
 }
 
-/// The documents that wait, and those that came and were refused here, noted from what is reported of them.
+/// The waiting documents, and those that arrived and were refused here, collected from reported events.
 public final class WaitingDocuments: Sendable {
-    /// `waiting_documents`: as many are remembered; they stand for the others.
+    /// `waiting_documents`: number of documents remembered; they are representative of any others.
     public static let limit = 1_000
 
     private struct Key: Hashable {
@@ -29,14 +29,14 @@ public final class WaitingDocuments: Sendable {
 
     private struct State {
         var documents: [Key: WaitingDocument] = [:]
-        /// Those that were named since the present connection was made.
+        /// Documents mentioned since the current connection was made.
         var named: Set<Key> = []
-        /// They were given and could not be taken. Nothing else knows of them.
+        /// Documents that were received and could not be accepted. Recorded nowhere else.
         var refusedHere: [Key: WaitingDocument] = [:]
     }
 
     private let state = Mutex(State())
-    /// Whether failures of policies are noted as well; where the store has a list of those, it says more.
+    /// Whether failures of policies are noted as well; not needed if the store has a list of those, which is more complete.
     private let notesPolicies: Bool
 
     public init(notesPolicies: Bool) {
@@ -63,7 +63,7 @@ public final class WaitingDocuments: Sendable {
     }
 
     private static func note(_ event: DocumentEvent, _ key: Key, at now: Int64, _ refused: inout [Key: WaitingDocument]) {
-        // What a policy said has a list of its own.
+        // Policy verdicts have a list of their own.
         guard let error = event.error, !error.isTransient, error.domain != .plugin else {
             if !refused.isEmpty { refused[key] = nil }
             return
@@ -74,10 +74,10 @@ public final class WaitingDocuments: Sendable {
             id: event.id, collection: event.collection, direction: .pull, error: error, tries: (before?.tries ?? 0) + 1, since: before?.since ?? now, last: now)
     }
 
-    /// Another connection begins.
+    /// A new connection begins.
     public func connected() { state.withLock { $0.named = [] } }
 
-    /// Everything was looked at on this connection: what was not named on it does not wait any more.
+    /// Everything was examined on this connection: documents not mentioned on it are no longer waiting.
     public func forgetUnmentioned() {
         state.withLock { state in
             guard !state.documents.isEmpty else { return }
@@ -86,7 +86,7 @@ public final class WaitingDocuments: Sendable {
         }
     }
 
-    /// Takes out what somebody found not to wait any more.
+    /// Removes documents that were found not to be waiting any more.
     public func forget(where isOver: (WaitingDocument) -> Bool) {
         state.withLock { state in state.documents = state.documents.filter { !isOver($0.value) } }
     }
@@ -102,29 +102,30 @@ public final class WaitingDocuments: Sendable {
         state.withLock { $0.documents[Key(collection: collection, id: id, direction: direction)] }
     }
 
-    /// What the remote gave and was refused here, and did not come since. As many are remembered as of those that wait, until the program ends.
+    /// A document that the remote sent, that was refused here and that has not arrived since. The same number is remembered as of waiting ones, until
+    /// the program ends.
     public func refusedHere(_ collection: CollectionName, _ id: DocumentID) -> WaitingDocument? {
         state.withLock { $0.refusedHere[Key(collection: collection, id: id, direction: .pull)] }
     }
 
-    /// Documents of one kind of error.
+    /// Documents with the same kind of error.
     public struct Group: Sendable {
         public var text: String
-        /// The first of them (seconds since 1970).
+        /// The time of the first of them, in seconds since 1970.
         public var since: Int64
         public var count: Int
-        /// What is in the way is on this side: the store.
+        /// The obstacle is on this side: the store.
         public var isHere: Bool
-        /// It is a full disk, or a quota.
+        /// The obstacle is a full disk, or a quota.
         public var isNoRoom: Bool
         public var example: DocumentID
         /// When the last of them was tried.
         public var last: Int64
     }
 
-    /// A sentence for each kind of error, with how many documents it concerns and one of them.
+    /// A sentence for each kind of error, with the number of documents and one example.
     ///
-    /// - Parameter pulled: what is not done with those that come: a listener, which does not pull, takes them.
+    /// - Parameter pulled: the verb for incoming documents: a listener, which does not pull, takes them.
     public func summary(pulled: String = "pulled") -> [Group] {
         let documents = all
         let isCapped = documents.count >= Self.limit

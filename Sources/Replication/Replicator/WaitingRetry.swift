@@ -1,15 +1,15 @@
 import Interfaces
 
 extension Replicator {
-    /// How many documents wait, whether it is connected or not.
+    /// How many documents are waiting, whether there is a connection or not.
     public struct Backlog: Sendable, Equatable {
-        /// The peer could not take or give them for the moment.
+        /// Documents that the peer could not accept or send temporarily.
         public var waiting = 0
         /// There may be more of these, see ``WaitingDocuments/limit``.
         public var isCapped = false
-        /// A filter failed on them, or a blob of theirs cannot be taken.
+        /// Documents on which a filter failed, or with a blob that cannot be obtained.
         public var held = 0
-        /// The peer said no.
+        /// Documents that the peer refused.
         public var refused = 0
 
         public init() {}
@@ -17,7 +17,7 @@ extension Replicator {
         public var count: Int { waiting + held + refused }
     }
 
-    /// What ``retryWaiting()`` tries again.
+    /// What ``retryWaiting()`` would retry.
     public nonisolated func backlog() async throws -> Backlog {
         var backlog = Backlog()
         backlog.waiting = waiting.all.count
@@ -27,15 +27,15 @@ extension Replicator {
         return backlog
     }
 
-    /// Tries at once what waits for its time, is held or was refused. What the peer could not give it offers on another connection only.
+    /// Retries at once everything that waits for a timer, is held or was refused. What the peer could not send, it offers only on another connection.
     ///
-    /// - Returns: false where there is no connection: the next one does it anyway.
+    /// - Returns: false if there is no connection: the next one retries everything anyway.
     @discardableResult
     public func retryWaiting() async -> Bool {
         let open = sessions
         guard runner != nil, !isStopping, !isSuspended, configuration.isContinuous, !open.isEmpty else { return false }
         let comesBack = status.refusals.room != nil || waiting.all.contains { $0.direction == .pull }
-        // Kept until the run of this connection has ended.
+        // Remembered until the run of this connection has ended.
         if comesBack { pause.end() }
         for session in open {
             if comesBack {

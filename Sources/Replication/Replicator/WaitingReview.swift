@@ -3,7 +3,7 @@ import DocumentStore
 import Interfaces
 
 extension Replicator {
-    /// Looks whether documents that could not be pushed are still to be: they may have been purged, or a filter keeps them back now.
+    /// Checks whether documents that could not be pushed still have to be: they may have been purged, or a filter may keep them back.
     public nonisolated func reviewWaiting() async {
         for document in waiting.all.prefix(50) where document.direction == .push {
             guard let isPending = try? await isPending(document.id, in: document.collection), !isPending else { continue }

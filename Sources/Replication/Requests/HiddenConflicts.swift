@@ -1,29 +1,29 @@
 import Environment
 import Synchronization
 
-/// Keeps peers from guessing what stands in documents that they may not see.
+/// Keeps peers from guessing the content of documents that they may not see.
 ///
-/// A revision id is a digest of what stands in the revision: whoever sends one that was made of a guess is told whether it was right, because a
-/// peer that writes what it may not read, and lost the answer, has to be told that its write is stored. Such a peer is never wrong, so a
-/// login that is wrong often is answered as if it always were.
+/// A revision id is a digest of the revision's content: a peer that sends one made from a guess learns whether the guess was right, because a peer
+/// that writes what it may not read, and lost the answer, has to be told that its write is stored. Such a peer is never wrong, so a login that is
+/// wrong often gets the same answers as if it were always wrong.
 public final class HiddenConflicts: Sendable {
-    /// `hidden_conflicts`: writes to hidden documents, of one login, that name no revision which is there, within the time. Enough for devices that
-    /// share a login and edit what has left their channels; four digits take days.
+    /// `hidden_conflicts`: writes by one login to hidden documents that name a revision which does not exist, within the time below. Enough for
+    /// devices that share a login and edit documents that have left their channels; guessing four digits takes days.
     public static let limit = 100
-    /// `hidden_conflicts_time`: seconds in which they count, from the first on.
+    /// `hidden_conflicts_time`: the period in seconds over which they are counted, starting with the first.
     public static let seconds: UInt64 = 3_600
-    /// `hidden_conflict_accounts`: logins that are counted at once; those that began longest ago make room.
+    /// `hidden_conflict_accounts`: logins counted at the same time; the oldest ones are dropped to make room.
     static let accounts = 10_000
 
-    /// A login, or the address of peers without one.
+    /// A login, or the address of an anonymous peer.
     public struct Account: Sendable {
         let conflicts: HiddenConflicts
         let name: String
 
-        /// It has been wrong too often: nothing that it says of hidden documents is believed.
+        /// It has been wrong too often: nothing it says about hidden documents is believed.
         var isExhausted: Bool { conflicts.isExhausted(name) }
 
-        /// - Parameter wrong: what it may come to be wrong about now.
+        /// - Parameter wrong: how many wrong guesses the current request can contain.
         func mayRunOut(_ wrong: Int) -> Bool { conflicts.count(name) + wrong >= HiddenConflicts.limit }
 
         func note() { conflicts.note(name) }
@@ -31,7 +31,7 @@ public final class HiddenConflicts: Sendable {
 
     private struct Entry {
         var count = 0
-        /// Monotonic nanoseconds.
+        /// Monotonic time in nanoseconds.
         var began: UInt64
     }
 
@@ -39,12 +39,12 @@ public final class HiddenConflicts: Sendable {
     private let ranOut: @Sendable (String) -> Void
     private let entries = Mutex<[String: Entry]>([:])
 
-    /// - Parameter ranOut: told of each login that is not believed any more, when that begins.
+    /// - Parameter ranOut: called for each login when it stops being believed.
     public init(_ time: any TimeSource, ranOut: @escaping @Sendable (String) -> Void = { _ in }) {
         (self.time, self.ranOut) = (time, ranOut)
     }
 
-    /// Those that are not believed now, in order.
+    /// The logins that are currently not believed, in order.
     public var exhausted: [String] {
         let now = time.monotonicNanoseconds()
         return entries.withLock { entries in entries.filter { Self.isCurrent($0.value, now) && $0.value.count >= Self.limit }.map(\.key) }.sorted()
@@ -71,7 +71,7 @@ public final class HiddenConflicts: Sendable {
         if hasRunOut { ranOut(name) }
     }
 
-    /// Forgets a tenth at once, so that an attack from very many addresses does not cost a search each time.
+    /// Drops a tenth at once, so that an attack from very many addresses does not cost a search each time.
     private static func makeRoom(_ entries: inout [String: Entry], _ now: UInt64) {
         entries = entries.filter { isCurrent($0.value, now) }
         guard entries.count >= accounts else { return }
@@ -80,7 +80,7 @@ public final class HiddenConflicts: Sendable {
 }
 
 extension PassiveConfiguration {
-    /// Who is counted for what a peer at this address gets wrong of hidden documents.
+    /// The account charged for wrong guesses about hidden documents by a peer at this address.
     func hiddenAccount(_ remote: String) -> HiddenConflicts.Account {
         let host = remote[..<(remote.lastIndex(of: ":") ?? remote.endIndex)]
         return HiddenConflicts.Account(conflicts: hiddenConflicts, name: principal.name.map { "user \($0)" } ?? "address \(host)")

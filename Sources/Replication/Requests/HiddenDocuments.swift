@@ -1,13 +1,13 @@
-// For CouchDBServer: peers that speak in requests. A session of Couchbase Lite has Driver/Passive/PassiveService.
+// For CouchDBServer: peers that use HTTP requests. The counterpart for Couchbase Lite sessions is Driver/Passive/PassiveService.
 import DocumentStore
 import Documents
 import Interfaces
 
-/// What a peer is answered that writes a document which it may not see.
+/// The answers to a peer that writes documents which it may not see.
 ///
-/// The answer must not tell that there is one, so it is the one that a document gets which is not here: an edit of a revision is a conflict,
-/// whatever a filter or the sync function would say; a document that is to be new is refused where they refuse it as new. Where they would take it, that
-/// it cannot be made tells that the id is taken, and nothing else.
+/// The answer must not reveal that such a document exists, so it is the answer for a document that does not exist: an edit of a revision is a
+/// conflict, whatever a filter or the sync function would say; a new document is refused if they refuse it as new. If they would accept it, the
+/// failure reveals that the id is taken, and nothing else.
 extension PeerWriting {
     /// Edits of a revision that were refused.
     func hideRefusals(_ steps: [Step], _ outcomes: inout [Outcome]) async throws {
@@ -19,7 +19,7 @@ extension PeerWriting {
         for step in refused where hidden.contains(step.revision.id) { outcomes[step.index] = .conflict }
     }
 
-    /// Documents that were to be new, and whose ids are taken.
+    /// Documents that were to be created, and whose ids are taken.
     func hideConflicts(_ writes: [Write], _ outcomes: inout [Outcome]) async throws {
         let taken = writes.indices.filter { index in
             guard case .edit(nil) = writes[index].revision, case .conflict = outcomes[index] else { return false }
@@ -31,12 +31,12 @@ extension PeerWriting {
             guard let checked = check(writes[index], nil, [], &outcomes[index]) else { continue }
             steps.append(Step(index: index, revision: checked, parent: .some(nil)))
         }
-        // Those that pass stay conflicts.
+        // Those that pass remain conflicts.
         steps = await filter(steps, &outcomes)
         _ = try await judge(steps, nil, &outcomes, showsPresent: false)
     }
 
-    /// Branches that edits name and the peer may not see: it cannot have read here what it says it edits.
+    /// Branches that edits name and that the peer may not see: it cannot have read here what it claims to edit.
     func hiddenBranches(_ edits: [Write]) async throws -> Set<SenderView.Branch> {
         guard !edits.isEmpty, let view = try await view() else { return [] }
         let collection = collection
@@ -50,13 +50,13 @@ extension PeerWriting {
         return Set(named).subtracting(try await view.shown(named))
     }
 
-    /// Documents of which nothing is believed that the peer says, because it has named too many revisions that are not there.
+    /// Documents about which the peer is not believed any more, because it has named too many revisions that do not exist.
     func distrusted(_ edits: [Write]) async throws -> Set<DocumentID> {
         guard peer.hiddenAccount(remote).isExhausted else { return [] }
         return try await hidden(edits.map(\.id))
     }
 
-    /// Counts edits of revisions that hidden documents do not have. Revisions made elsewhere are counted where they are stored.
+    /// Counts edits that name a revision which a hidden document does not have. Revisions made elsewhere are counted when they are stored.
     func noteWrongNames(_ writes: [Write], _ outcomes: [Outcome]) async throws {
         let wrong = zip(writes, outcomes).compactMap { write, outcome -> DocumentID? in
             guard case .edit(.some) = write.revision, case .conflict = outcome else { return nil }
@@ -66,7 +66,7 @@ extension PeerWriting {
         for id in wrong where hidden.contains(id) { peer.hiddenAccount(remote).note() }
     }
 
-    /// Those of the documents that the peer may not see.
+    /// Of these documents, those that the peer may not see.
     private func hidden(_ ids: [DocumentID]) async throws -> Set<DocumentID> {
         guard !ids.isEmpty, let view = try await view() else { return [] }
         let visible = try await view.visible(ids)

@@ -1,13 +1,13 @@
-// For CouchDBServer: peers that speak in requests. A session of Couchbase Lite has Driver/Passive/PassiveService.
+// For CouchDBServer: peers that use HTTP requests. The counterpart for Couchbase Lite sessions is Driver/Passive/PassiveService.
 import DocumentStore
 import Documents
 import Interfaces
 import Synchronization
 
-/// What the authenticator said of users' channels, as it was last noted in the store. A session notes it once; requests come one by one, and
-/// a write for each would cost more than the request.
+/// The channels that the authenticator reported for users, as last recorded in the store. A session records them once; with individual requests, a
+/// write for each would cost more than the request.
 package final class PeerAccess: Sendable {
-    /// `noted_users`: beyond, all are noted anew.
+    /// `noted_users`: beyond this number, all are recorded again.
     private static let limit = 10_000
 
     private struct Key: Hashable {
@@ -25,7 +25,7 @@ package final class PeerAccess: Sendable {
 
     package init() {}
 
-    /// Notes what the authenticator said of a peer's channels in a collection, unless that is known.
+    /// Records the channels that the authenticator reported for a peer in a collection, unless they are already recorded.
     package func note(_ configuration: PassiveConfiguration, _ collection: Collection) async throws {
         guard let peer = configuration.channelPeer else { return }
         let key = Key(database: configuration.database.name, collection: collection.id, peer: peer)

@@ -1,27 +1,27 @@
-// For CouchDBServer: peers that speak in requests. A session of Couchbase Lite has Driver/Passive/PassiveService.
+// For CouchDBServer: peers that use HTTP requests. The counterpart for Couchbase Lite sessions is Driver/Passive/PassiveService.
 import DocumentStore
 import Documents
 import Environment
 import Interfaces
 
-/// Stores what a peer of a listener writes in requests, by the rules that hold for what peers push: read-only users, the pull filter, the sync
-/// function, the limits of documents, and the resolver of conflicts where there is one.
+/// Stores what a peer of a listener writes by HTTP requests, under the same rules as pushes: read-only users, the pull filter, the sync function, the
+/// limits of documents, and the conflict resolver if there is one.
 ///
-/// Unlike a session of Couchbase Lite, it keeps what is in conflict, as CouchDB does: all leaves stay, and the deterministic winner is read.
+/// Unlike a Couchbase Lite session, it keeps conflicts, as CouchDB does: all leaves stay, and the deterministic winner is read.
 package struct PeerWriting: Sendable {
-    /// One revision to be stored. Its blobs are here.
+    /// One revision to store. Its blobs are already here.
     package struct Write: Sendable {
         package enum Revision: Sendable {
-            /// A new revision on top of this leaf; nil: of a document that is not here, or is deleted.
+            /// A new revision on top of this leaf; nil for a document that does not exist, or is deleted.
             case edit(of: RevisionID?)
-            /// A revision made elsewhere; ancestors newest first.
+            /// A revision made elsewhere, with ancestors, newest first.
             case made(RevisionID, history: [RevisionID])
         }
 
         package var id: DocumentID
         package var revision: Revision
         package var isDeleted: Bool
-        /// Without reserved keys but for `_attachments`.
+        /// Without reserved keys except `_attachments`.
         package var body: [UInt8]
 
         package init(id: DocumentID, revision: Revision, isDeleted: Bool, body: [UInt8]) {
@@ -31,12 +31,12 @@ package struct PeerWriting: Sendable {
 
     package enum Outcome: Sendable {
         case stored(RevisionID)
-        /// The revision that was edited is no leaf.
+        /// The edited revision is not a leaf.
         case conflict
         case refused(ReplicationError)
     }
 
-    /// `revisions_per_write`: what one transaction takes, so that other writers get their turn.
+    /// `revisions_per_write`: revisions in one transaction, so that other writers get their turn.
     private static let revisionsPerWrite = 500
 
     let peer: PassiveConfiguration
@@ -45,9 +45,9 @@ package struct PeerWriting: Sendable {
     /// The peer's address.
     let remote: String
     let environment: Environment
-    /// Why the peer would not be let in any more; nil if it would. A request may have been long on its way.
+    /// Why the peer would no longer be admitted; nil if it would. A request may have been in transit for long.
     let refusal: @Sendable () async -> ReplicationError?
-    /// Blobs that the request has brought.
+    /// Blobs that arrived with the request.
     package var arrived: ArrivedBlobs?
 
     package init(
@@ -58,9 +58,9 @@ package struct PeerWriting: Sendable {
         self.refusal = refusal
     }
 
-    /// One outcome for each, in their order, when all that is stored is durable.
+    /// Returns one outcome for each write, in order, once everything stored is durable.
     ///
-    /// - Throws: ``ReplicationError`` 401 for a peer that would not be let in any more.
+    /// - Throws: ``ReplicationError`` 401 for a peer that would no longer be admitted.
     package func store(_ writes: [Write]) async throws -> [Outcome] {
         if let why = peer.whyNothingMayBePushed {
             let error = ReplicationError(domain: .http, code: 403, message: why)
@@ -70,7 +70,7 @@ package struct PeerWriting: Sendable {
         var outcomes = [Outcome](repeating: .conflict, count: writes.count)
         var rest = Array(writes.indices)
         while !rest.isEmpty {
-            // What is judged beside the revision that it replaces, or built on it, waits until that is stored.
+            // A write that is judged together with, or based on, a revision in this round waits until that is stored.
             var seen = Set<DocumentID>(minimumCapacity: min(rest.count, Self.revisionsPerWrite))
             var round: [Int] = []
             var later: [Int] = []
@@ -89,11 +89,11 @@ package struct PeerWriting: Sendable {
         return peer.syncFunction != nil
     }
 
-    /// A write, on its way.
+    /// A write in progress.
     struct Step: Sendable {
         var index: Int
         var revision: CheckedRevision
-        /// The leaf that an edit follows; the outer nil: it is no edit.
+        /// The leaf that an edit follows; the outer nil: it is not an edit.
         var parent: RevisionID??
         var route: DocumentRoute?
         var seen: RevisionID?
@@ -107,8 +107,8 @@ package struct PeerWriting: Sendable {
         while !open.isEmpty {
             attempt += 1
             if let refusal = await refusal() { throw refusal }
-            // Most edits follow what they name. Where nobody is asked about them and all may be seen that shows when they are written,
-            // and the others are looked up then.
+            // Most edits follow the leaf they name. If no policy is asked and everything is visible, this is verified when they are written, and the
+            // others are looked up then.
             let isAsked = peer.pullFilter != nil || peer.syncFunction != nil
             let looksUp = attempt > 1 || isAsked || peer.channelPeer != nil || peer.pushFilter != nil
             var steps = try await check(writes, open, looksUp: looksUp, &outcomes)
@@ -148,9 +148,9 @@ package struct PeerWriting: Sendable {
 
     // MARK: - Steps
 
-    /// Looks at the bodies, and finds the revisions that edits follow and become.
+    /// Checks the bodies, and determines the revisions that edits follow and become.
     ///
-    /// - Parameter looksUp: else each edit is taken to follow what it names.
+    /// - Parameter looksUp: if false, each edit is assumed to follow the revision it names.
     private func check(_ writes: [Write], _ open: [Int], looksUp: Bool, _ outcomes: inout [Outcome]) async throws -> [Step] {
         let collection = collection
         var heads: [Head] = []
@@ -158,7 +158,7 @@ package struct PeerWriting: Sendable {
         if !edits.isEmpty {
             heads = try await peer.database.read { transaction in try edits.map { try Self.head(writes[$0], collection, transaction) } }
         }
-        // Before anything is said of what was sent: the answer is that of a revision which is not here.
+        // First of all: such writes get the same answer as for a revision that does not exist.
         let hidden = try await hiddenBranches(edits.map { writes[$0] })
         let distrusted = try await distrusted(edits.map { writes[$0] })
         var next = heads.makeIterator()
@@ -189,7 +189,7 @@ package struct PeerWriting: Sendable {
         return steps
     }
 
-    /// - Parameter made: nil makes the revision, on top of the first of its history.
+    /// - Parameter made: nil to create the revision, on top of the first one of its history.
     func check(_ write: Write, _ made: RevisionID?, _ history: [RevisionID], _ outcome: inout Outcome) -> CheckedRevision? {
         let body: RevisionChecking.CheckedBody
         do { body = try RevisionChecking.check(write.body, of: write.id, isDeleted: write.isDeleted, peer.database.unusualKeys) } catch {
@@ -222,8 +222,8 @@ package struct PeerWriting: Sendable {
         return try row.revisionTree().isLeaf(parent) ? .follows(parent) : .conflict
     }
 
-    /// What a document names is looked for again, which keeps it from being collected while policies are asked: the revision that had it may go
-    /// meanwhile.
+    /// Looks up the blobs that the documents name again, which protects them from garbage collection while policies are asked: the revision that
+    /// referenced them may be removed in the meantime.
     private func keepBlobs(_ steps: [Step], _ outcomes: inout [Outcome]) async throws -> [Step] {
         let named = Set(steps.flatMap { $0.revision.blobs.map(\.digest) })
         guard !named.isEmpty else { return steps }
@@ -258,7 +258,7 @@ package struct PeerWriting: Sendable {
         return passed
     }
 
-    /// - Parameter showsPresent: whether the sync function is shown what is here of the document.
+    /// - Parameter showsPresent: whether the sync function is shown the stored document.
     func judge(_ steps: [Step], _ sender: SenderView?, _ outcomes: inout [Outcome], showsPresent: Bool = true) async throws -> [Step] {
         guard let function = peer.syncFunction, !steps.isEmpty else { return steps }
         let asking = SyncAsking(
@@ -289,14 +289,14 @@ package struct PeerWriting: Sendable {
     }
 
     private func write(_ steps: [Step], _ sender: SenderView?) async throws -> [StoreOutcome] {
-        // With a resolver what is here stays the readable side until it has decided; else the deterministic winner is read.
+        // With a resolver, the stored side remains the readable one until it has decided; without one, the deterministic winner is read.
         var storing = RevisionStoring(
             collection: collection, remote: nil, conflicts: peer.resolver == nil ? .store : .storePushed, settlesHeld: false, keepsLeaves: true)
         storing.sender = sender
         let collection = collection
         return try await peer.database.write { [storing] transaction in
             transaction.keepsSmallBases = true
-            // An edit stands alone in its round: whether it may be stored does not depend on the others.
+            // An edit is the only one of its document in a round: whether it may be stored does not depend on the others.
             var outcomes: [StoreOutcome] = []
             var storable: [StorableRevision] = []
             storable.reserveCapacity(steps.count)
@@ -314,13 +314,13 @@ package struct PeerWriting: Sendable {
         }
     }
 
-    /// What the peer may see of the documents that it changes; nil where it may see all of them.
+    /// What the peer may see of the documents it changes; nil if it may see all of them.
     private func sender(of steps: [Step]) async throws -> SenderView? {
         guard let view = try await view() else { return nil }
         return try await view.sender(of: steps.map(\.revision), peer, remote: remote)
     }
 
-    /// What the peer may have of the collection; nil: everything.
+    /// What the peer may see of the collection; nil: everything.
     func view() async throws -> PeerView? {
         guard peer.channelPeer != nil || peer.pushFilter != nil else { return nil }
         try await access.note(peer, collection)
@@ -329,7 +329,7 @@ package struct PeerWriting: Sendable {
             context: peer.policyContext(collection.name, .push, remote: remote))
     }
 
-    /// Whether the leaf that an edit follows is still one.
+    /// Whether the leaf that an edit follows is still a leaf.
     private static func isFree(
         _ id: DocumentID, _ parent: RevisionID?, _ collection: Collection, _ transaction: ReadTransaction
     ) throws(StoreError) -> Bool {
@@ -340,7 +340,7 @@ package struct PeerWriting: Sendable {
         return try row.revisionTree().isLeaf(parent)
     }
 
-    /// A resolver that fails leaves its conflicts pending.
+    /// If a resolver fails, its conflicts stay pending.
     private func decide(_ ids: [DocumentID]) async throws {
         guard let resolver = peer.resolver else { return peer.leavesConflicts() }
         let decider = ConflictDecider(

@@ -2,45 +2,46 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Where one document stands on its ways between a database and the remote of a replicator.
+/// The state of one document between a database and the remote of a replicator, in both directions.
 public struct DocumentStanding: Sendable {
-    /// The way to the remote.
+    /// The direction to the remote.
     public enum Push: Sendable {
         case onlyPulls
-        /// The replicator has no such collection.
+        /// The replicator does not replicate its collection.
         case otherCollection
-        /// It is none of `document_ids`.
+        /// It is not one of `document_ids`.
         case notChosen
         /// There is no such document here.
         case nothingHere
         /// The remote has the current revision.
         case there(RevisionID)
-        /// The remote had the current revision before it went back (seconds since 1970), and the two are still compared.
+        /// The remote had the current revision before it was found in an older state (at that time, in seconds since 1970), and the two are still
+        /// being compared.
         case thereBefore(RevisionID, wentBackAt: Int64)
         case rejected(Exclusion)
-        /// A version of the filter rejected it that is not in force any more; it is looked at again.
+        /// It was rejected by a version of the filter that is no longer in force, and will be judged again.
         case outdated(Exclusion)
         case held(Exclusion)
         case refused(Exclusion)
-        /// The peer could not take it for the moment.
+        /// The peer could not accept it temporarily.
         case waiting(WaitingDocument)
         case blobUnderWay(BlobUnderWay)
-        /// A deletion of what the remote never had, with `skip_deletions`.
+        /// A deletion of a document that the remote never had, with `skip_deletions`.
         case deletionSkipped
         /// It is in conflict, and waits for the decision.
         case inConflict(PendingConflict)
-        /// It names blobs that are not here, or whose bytes are others.
+        /// It names blobs that are missing here or damaged.
         case blobsLost(LostBlobs)
-        /// The filter, asked just now, will keep it back.
+        /// The filter, asked just now, would keep it back.
         case willBeRejected(plugin: String)
         case willBeHeld(PolicyFailure)
-        /// Newer than what has been looked at.
+        /// Newer than what has been processed.
         case pending
-        /// The checkpoint is past it, and what the remote has is not known.
+        /// The checkpoint is past it, and it is not known what the remote has.
         case lookedAt(checkpoint: SequenceNumber)
     }
 
-    /// The way from the remote.
+    /// The direction from the remote.
     public enum Pull: Sendable {
         case onlyPushes
         case otherCollection
@@ -49,20 +50,21 @@ public struct DocumentStanding: Sendable {
         case held(Exclusion)
         /// The remote took it away, and it stayed here.
         case orphaned(Exclusion)
-        /// The peer could not give it for the moment.
+        /// The peer could not send it temporarily.
         case waiting(WaitingDocument)
-        /// The peer gave it, and it cannot be taken; or it told of it, and says why it does not give it.
+        /// The peer sent it, and it cannot be accepted; or the peer announced it, and says why it does not send it.
         case refusedHere(WaitingDocument)
         case blobUnderWay(BlobUnderWay)
         case inConflict(PendingConflict)
         /// The revision that the remote is known to have.
         case known(RevisionID)
-        /// The same, of a remote that went back since or before (seconds since 1970): what is not pushed may be gone there.
+        /// The same, for a remote that was found in an older state since or before (at that time, in seconds since 1970): a document that is not
+        /// pushed may be gone there.
         case knownBefore(RevisionID, wentBackAt: Int64)
-        /// The remote has told of no such document.
+        /// The remote has not announced such a document.
         case untold
 
-        /// The remote told of the document, or gave it: its id is none that nobody knows.
+        /// Whether the remote has announced or sent the document, so its id is known to exist.
         public var namesDocument: Bool {
             switch self {
             case .onlyPushes, .otherCollection, .notChosen, .untold: false
@@ -76,7 +78,7 @@ public struct DocumentStanding: Sendable {
 }
 
 extension Replicator {
-    /// What the store has noted of one document and this replicator's remote.
+    /// The store's notes on one document and this replicator's remote.
     private struct Notes: Sendable {
         var row: ChangeRow?
         var push: Exclusion?
@@ -86,7 +88,7 @@ extension Replicator {
         var checkpoint: SequenceNumber = 0
     }
 
-    /// Where a document stands, by what is stored and under way, whether the replicator runs or not.
+    /// The state of a document according to what is stored and under way, whether the replicator runs or not.
     ///
     /// - Throws: ``StoreError``.
     public nonisolated func standing(of id: DocumentID, in name: CollectionName) async throws -> DocumentStanding {
@@ -103,7 +105,7 @@ extension Replicator {
         let push = type.pushes ? try await push(id, wanted, notes) : .onlyPulls
         var pull = type.pulls ? pull(id, name, notes) : .onlyPushes
         if case .known(let revision) = pull, let wentBack = status.wentBack {
-            // What is pushed was compared anew, and was there.
+            // A pushed document was compared again, and was there.
             if case .there = push {} else { pull = .knownBefore(revision, wentBackAt: wentBack.time) }
         }
         return DocumentStanding(push: push, pull: pull)
@@ -130,18 +132,18 @@ extension Replicator {
     private nonisolated func push(_ id: DocumentID, _ wanted: CollectionReplication, _ notes: Notes) async throws -> DocumentStanding.Push {
         guard let row = notes.row else { return .nothingHere }
         let isThere = row.remoteRevision == row.revision
-        // What was noted before the remote went back holds for what is pushed, once the two were compared.
+        // Notes from before the remote went back are valid again for pushed documents, once the two were compared.
         let wentBack = status.wentBack
         if isThere, wentBack == nil { return .there(row.revision) }
         if let blob = blobUnderWay(id, .push) { return .blobUnderWay(blob) }
         var outdated: Exclusion?
-        // What was noted of an earlier revision says nothing of one that is still to be looked at.
+        // Notes on an earlier revision do not apply to one that has yet to be processed.
         let lost = row.hasBlobs ? try await configuration.database.lostBlobs(of: row.body ?? []) : LostBlobs()
         if let noted = notes.push, noted.kind == .held || noted.revision.map({ $0 == row.revision }) ?? (row.sequence <= notes.checkpoint) {
             switch noted.kind {
             case .rejected where wanted.isOutdated(noted): outdated = noted
             case .rejected: return .rejected(noted)
-            // The peer refuses what it cannot have whole, and is not to blame.
+            // The peer refuses what it cannot have completely, and is not to blame.
             case .refused: return lost.isEmpty ? .refused(noted) : .blobsLost(lost)
             case .held where noted.plugin.isEmpty && !lost.isEmpty: return .blobsLost(lost)
             case .held, .orphaned: return .held(noted)

@@ -2,44 +2,44 @@ import Documents
 import DocumentStore
 import Interfaces
 
-/// Where one document stands for a peer that is connected to a listener.
+/// The state of one document for a peer that is connected to a listener.
 public enum PeerStanding: Sendable {
-    /// The peer has not asked for the collection.
+    /// The peer has not requested the collection.
     case otherCollection
-    /// It has not asked for documents: it only pushes.
+    /// The peer has not requested documents: it only pushes.
     case doesNotPull
-    /// It asked for other documents.
+    /// The peer requested other documents.
     case notChosen
     case nothingHere
-    /// The sync function did not put its current revision into channels; with its failure, where it has failed.
+    /// The sync function did not assign its current revision to channels; with its failure, if it failed.
     case unrouted(DocumentRoute?)
     case notInChannels(document: [String], peer: [String])
     case rejected(plugin: String)
     case held(PolicyFailure)
-    /// The peer wants no deletions of the time before its first visit.
+    /// The peer does not want deletions from before its first connection.
     case deletionSkipped
     /// It was offered or sent, and the peer has not answered.
     case underWay
-    /// The peer has acknowledged it on this connection, or gave it.
+    /// The peer has acknowledged it on this connection, or sent it.
     case taken
-    /// The peer took it, and has it on a list and not in its database.
+    /// The peer accepted it, and has it on a list instead of in its database.
     case kept(KeptThere)
-    /// The peer began behind it: it dealt with it on an earlier connection.
+    /// The peer started after it: it dealt with it on an earlier connection.
     case before
-    /// The peer was told of it and did not ask for it: it has it, does not want it, or has no room for it now.
+    /// The peer was told of it and did not request it: it has it, does not want it, or has no room for it.
     case declined
-    /// The peer was sent it and could not take it.
+    /// The peer was sent it and could not accept it.
     case refused(ReplicationError)
-    /// The peer was told of it on this connection; what it said of it is not remembered.
+    /// The peer was told of it on this connection; its answer is not remembered.
     case told
-    /// The peer's feed has not come to it.
+    /// The peer's feed has not reached it.
     case pending(at: SequenceNumber)
-    /// The peer has asked once, and that was answered before the document came.
+    /// The peer made a one-shot request, which was answered before the document arrived.
     case askedBefore
 }
 
 extension ReplicationSession {
-    /// Where a document stands for the peer, on the listening side.
+    /// The state of a document for the peer, on the listening side.
     ///
     /// - Throws: ``StoreError``.
     public func standing(of id: DocumentID, in name: CollectionName) async throws -> PeerStanding {
@@ -71,7 +71,7 @@ extension ReplicationSession {
             case .pass, .replace, nil: break
             }
         }
-        // The peer may have gone meanwhile.
+        // The peer's subscription may have ended in the meantime.
         guard let push = link.push else { return .doesNotPull }
         if push.ledger.phase(of: id) != nil { return .underWay }
         let position = push.feed.position.sequence
