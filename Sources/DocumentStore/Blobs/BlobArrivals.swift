@@ -1,8 +1,8 @@
 import Documents
 import Synchronization
 
-/// The blobs that one request of a peer, or its revisions on their way, have brought. They go with it if nothing stored names them at its end
-/// (`Database.settle`).
+/// The blobs that arrived with one request of a peer, or with its revisions on their way. They are removed at its end unless something stored names
+/// them (`Database.settle`).
 package final class ArrivedBlobs: Sendable {
     private struct State {
         var digests: Set<BlobDigest> = []
@@ -19,14 +19,14 @@ package final class ArrivedBlobs: Sendable {
         state.withLock { $0.isClosed ? false : $0.digests.insert(digest).inserted }
     }
 
-    /// Whether it was there.
+    /// Returns whether it was there.
     fileprivate func remove(_ digest: BlobDigest) -> Bool { state.withLock { $0.digests.remove(digest) != nil } }
 
     var all: [BlobDigest] {
         state.withLock { $0.digests }.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
     }
 
-    /// Takes some of them out, to be settled by themselves; nil where none is here.
+    /// Takes some of them out, to be settled separately; nil if none of them is here.
     package func take(_ digests: [BlobDigest]) -> ArrivedBlobs? {
         let taken = state.withLock { state in
             let taken = state.digests.intersection(digests)
@@ -36,14 +36,14 @@ package final class ArrivedBlobs: Sendable {
         return taken.isEmpty ? nil : ArrivedBlobs(taken)
     }
 
-    /// What still comes is not counted here: nobody would settle it.
+    /// Blobs that arrive afterwards are not recorded here, since nothing would settle them.
     package func close() { state.withLock { $0.isClosed = true } }
 }
 
-/// Blobs that nobody had before requests under way brought them. All others have their grace time.
+/// Blobs that did not exist before requests in progress brought them. All others have their grace period.
 final class BlobArrivals: Sendable {
     private struct Arrival {
-        /// Requests under way that brought it.
+        /// Number of requests in progress that brought it.
         var requests = 0
         /// Somebody else brought it too, or was told that it is here and is about to refer to it.
         var isKept = false
@@ -54,8 +54,8 @@ final class BlobArrivals: Sendable {
     /// The blob is about to get its file.
     ///
     /// - Parameters:
-    ///   - arrived: of the request that brings it; nil: whoever brings it has the grace time to refer to it.
-    ///   - wasHere: whether it has a file already.
+    ///   - arrived: the blobs of the request that brings it; nil if the sender has the grace period to refer to it.
+    ///   - wasHere: whether it already has a file.
     func comes(_ digest: BlobDigest, _ arrived: ArrivedBlobs?, wasHere: Bool) {
         state.withLock { arrivals in
             guard let arrived else {
@@ -67,10 +67,10 @@ final class BlobArrivals: Sendable {
         }
     }
 
-    /// Somebody is about to refer to it.
+    /// Somebody is about to refer to the blob.
     ///
-    /// - Parameter arrived: of the request that asks, with whose end it goes as with that of the one that brought it; nil: whoever asks has the
-    ///   grace time to refer to it.
+    /// - Parameter arrived: the blobs of the request that asks; the blob then also belongs to that request. Nil if the asker has the grace period to
+    ///   refer to it.
     func use(_ digest: BlobDigest, _ arrived: ArrivedBlobs?) {
         state.withLock { arrivals in
             guard arrivals[digest] != nil else { return }
@@ -82,9 +82,9 @@ final class BlobArrivals: Sendable {
         }
     }
 
-    /// A request that brought it is over.
+    /// A request that brought the blob has ended.
     ///
-    /// - Parameter remove: asked to remove the file if nobody else has to do with it; nobody is told meanwhile that it is here.
+    /// - Parameter remove: called to remove the file if nobody else uses it. While it runs, nobody is told that the blob is here.
     func end(_ digest: BlobDigest, _ arrived: ArrivedBlobs, remove: () -> Void) {
         state.withLock { arrivals in
             guard arrived.remove(digest), var arrival = arrivals[digest] else { return }
@@ -100,7 +100,7 @@ final class BlobArrivals: Sendable {
 }
 
 extension BlobStore {
-    /// Whoever brought these, or others, may come again with what names them: they have their grace time.
+    /// The sender may come back with documents that name these blobs: they have their grace period.
     package func leave(_ arrived: ArrivedBlobs) {
         for digest in arrived.all {
             arrivals.use(digest, nil)
@@ -110,16 +110,16 @@ extension BlobStore {
 }
 
 extension Database {
-    /// A request that brought blobs is over: those that nothing stored names are removed, unless others have to do with them.
+    /// A request that brought blobs has ended: those that nothing stored names are removed, unless others use them.
     package func settle(_ arrived: ArrivedBlobs) async {
         let blobs = blobs
         let digests = arrived.all
         for start in stride(from: 0, to: digests.count, by: 200) {
             let some = digests[start..<min(start + 200, digests.count)]
-            // Most are named, and nobody has to wait for the writer.
+            // Most are named, and that is found without waiting for the writer.
             let found: [BlobDigest]? = try? await read { transaction in try some.filter { try !transaction.isBlobReferenced($0) } }
             guard let strays = found, !strays.isEmpty else { continue }
-            // On the writer: no revision can begin to refer to a blob in the meantime.
+            // On the writer, so that no revision can begin to refer to a blob in between.
             _ = try? await write { transaction -> Void in
                 for digest in strays {
                     let isNamed = try transaction.isBlobReferenced(digest)
@@ -127,7 +127,7 @@ extension Database {
                 }
             }
         }
-        // What is left is named, or was not to be found out and has its grace time.
+        // The rest is named, or could not be examined and has its grace period.
         for digest in arrived.all { blobs.arrivals.end(digest, arrived) {} }
     }
 }

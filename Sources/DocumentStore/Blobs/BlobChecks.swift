@@ -3,11 +3,11 @@ import Environment
 import Synchronization
 
 extension BlobStore {
-    /// Reads a blob through before any of it is given out: a part alone can be compared with nothing, the whole only at its end, and what was sent by
-    /// then cannot be taken back. While its file stays as it was then it is not read again, and who asks at the same time waits for one and the same
-    /// look.
+    /// Verifies a blob by reading all of it, before any part of it is sent: a part alone cannot be compared with the digest, the whole only at its
+    /// end, and by then what was sent cannot be taken back. As long as the file is unchanged it is not read again, and concurrent callers share one
+    /// check.
     ///
-    /// - Parameter pieceBytes: how much one job reads: others get on in between, and the task may be cancelled.
+    /// - Parameter pieceBytes: how much one job reads: others get their turn in between, and the task may be cancelled.
     /// - Throws: `StoreError.blobAltered`, `.blobMissing`, `.tooManyOpenBlobs`; `CancellationError`.
     public func check(_ digest: BlobDigest, pieceBytes: Int) async throws {
         guard let check = try await perform({ try $0.beginCheck(digest, pieceBytes: pieceBytes) }) else { return }
@@ -18,19 +18,19 @@ extension BlobStore {
         }
     }
 
-    /// Begins to read a blob through, for callers that are no tasks; ``advance(_:bytes:)`` goes on. Blocks: call it inside ``perform(_:)``.
+    /// Starts to verify a blob, for callers that are not tasks; ``advance(_:bytes:)`` continues. Blocks: call it inside ``perform(_:)``.
     ///
-    /// - Returns: nil where the blob is known to be right, or one piece was all of it.
+    /// - Returns: nil if the blob is known to be intact, or fit into the first piece.
     /// - Throws: as ``check(_:pieceBytes:)``.
     package func beginCheck(_ digest: BlobDigest, pieceBytes: Int) throws(StoreError) -> BlobCheck? {
         guard let check = try begin(digest) else { return nil }
         return try advance(check, bytes: pieceBytes) ? nil : check
     }
 
-    /// - Returns: nil where the blob is known to be right.
+    /// - Returns: nil if the blob is known to be intact.
     private func begin(_ digest: BlobDigest) throws(StoreError) -> BlobCheck? {
         let facts: FileFacts
-        // Before it is opened: what is put in its place meanwhile has others.
+        // Before it is opened: a file that replaces it in the meantime has other facts.
         do throws(FileError) { facts = try files.facts(path(digest)) } catch {
             if error.isMissing {
                 noteMissed(digest)
@@ -51,14 +51,14 @@ extension BlobStore {
 
     /// Reads the next piece. Blocks.
     ///
-    /// - Returns: whether all was read, and is right.
+    /// - Returns: whether everything was read, and the blob is intact.
     package func advance(_ check: BlobCheck, bytes: Int) throws(StoreError) -> Bool {
         do throws(StoreError) {
             let isDone = try check.advance(bytes: bytes)
             if isDone { checks.withLock { $0.end(check, isRight: true) } }
             return isDone
         } catch {
-            // What else goes wrong says nothing of its bytes.
+            // Other errors say nothing about its bytes.
             let isAltered = if case .blobAltered = error { true } else { false }
             checks.withLock { $0.end(check, isRight: isAltered ? false : nil) }
             throw error
@@ -66,17 +66,17 @@ extension BlobStore {
     }
 }
 
-/// A blob that is read through, piece by piece, for all who wait for it.
+/// The verification of a blob, piece by piece, shared by everybody who waits for it.
 package final class BlobCheck: Sendable {
     private struct State {
-        /// Nil at the end: who waited for it opens the blob next, and there may be a place for one file only.
+        /// Nil at the end: the callers open the blob next, and there may be a place for one file only.
         var reader: BlobReader?
         var offset: UInt64 = 0
         var failure: StoreError?
     }
 
     let digest: BlobDigest
-    /// Of its file before it was opened.
+    /// Facts of its file before it was opened.
     let facts: FileFacts
     /// Seconds since 1970.
     let began: Int64
@@ -87,8 +87,8 @@ package final class BlobCheck: Sendable {
         state = Mutex(State(reader: reader))
     }
 
-    /// Reads the next piece, which the reader compares with the digest when it is the last.
-    /// - Returns: whether all was read, and is right.
+    /// Reads the next piece; the reader compares the digest after the last one.
+    /// - Returns: whether everything was read, and the blob is intact.
     func advance(bytes count: Int) throws(StoreError) -> Bool {
         let result: Result<Bool, StoreError> = state.withLock { state in
             if let failure = state.failure { return .failure(failure) }
@@ -108,7 +108,7 @@ package final class BlobCheck: Sendable {
     }
 }
 
-/// What is known of blobs that were read through, and those that are being read.
+/// Results of blob verifications, and those in progress.
 struct BlobChecks {
     private struct Verdict {
         var facts: FileFacts
@@ -116,20 +116,20 @@ struct BlobChecks {
     }
 
     private struct Running {
-        /// Held by those who wait for it.
+        /// Kept alive by the callers that wait for it.
         weak var check: BlobCheck?
     }
 
     private var verdicts: [BlobDigest: Verdict] = [:]
     private var running: [BlobDigest: Running] = [:]
 
-    /// Nil where its file was not read through as it is.
+    /// Nil if its file has not been verified in its current state.
     func isRight(_ digest: BlobDigest, _ facts: FileFacts) -> Bool? {
         guard let verdict = verdicts[digest], verdict.facts == facts else { return nil }
         return verdict.isRight
     }
 
-    /// Its bytes were found to be others.
+    /// Its bytes were found to be altered.
     mutating func forget(_ digest: BlobDigest) { verdicts[digest] = nil }
 
     func running(_ digest: BlobDigest, _ facts: FileFacts) -> BlobCheck? {
@@ -137,19 +137,19 @@ struct BlobChecks {
         return check
     }
 
-    /// - Returns: the one that is to go on: another may have begun meanwhile.
+    /// - Returns: the check to continue with: another one may have begun in the meantime.
     mutating func begin(_ check: BlobCheck) -> BlobCheck {
         if let other = running(check.digest, check.facts) { return other }
-        // Those of tasks that were cancelled are still named.
+        // Checks of cancelled tasks are still listed.
         if running.count >= StoreLimits.checkedBlobs { running = running.filter { $0.value.check != nil } }
         running[check.digest] = Running(check: check)
         return check
     }
 
-    /// - Parameter isRight: nil where that is not known.
+    /// - Parameter isRight: nil if unknown.
     mutating func end(_ check: BlobCheck, isRight: Bool?) {
         if running[check.digest]?.check === check { running[check.digest] = nil }
-        // A file that was changed about when the look began may be changed again without another time.
+        // A file changed at about the time of the check may be changed again without getting a different timestamp.
         guard let isRight, (check.facts.modified &- check.began).magnitude > 1 else { return }
         if verdicts.count >= StoreLimits.checkedBlobs { verdicts = [:] }
         verdicts[check.digest] = Verdict(facts: check.facts, isRight: isRight)

@@ -2,15 +2,15 @@ import Documents
 import Environment
 import Synchronization
 
-/// What the blobs of a database come to, for `StoreUsage.blobBytes`: those that come and go are counted as they do, those that were there when it was
-/// opened one after the other, also while it is at work.
+/// Sums up the blobs of a database for `StoreUsage.blobBytes`: blobs that come and go are counted immediately, and those that existed when it was
+/// opened are counted one after another while it is in use.
 final class BlobCount: Sendable {
     private struct State {
-        /// Blobs up to this name are counted, in the order of names; nil while nobody counts.
+        /// Blobs up to this name are counted, in order of name; nil while no count is in progress.
         var last: String?
-        /// Those behind it that came or went meanwhile, with the bytes that they had before. The change itself is counted.
+        /// Later ones that came or went in the meantime, with their previous sizes. The change itself is counted.
         var moved: [BlobDigest: Int] = [:]
-        /// Found so far.
+        /// Bytes counted so far.
         var bytes = 0
     }
 
@@ -19,10 +19,10 @@ final class BlobCount: Sendable {
 
     init(_ usage: StoreUsage) { self.usage = usage }
 
-    /// Gives or takes a blob its file, and counts what this makes of it.
+    /// Creates or removes a blob's file, and counts the difference.
     ///
-    /// - Parameter change: returns what the file has then.
-    /// - Returns: what it had before.
+    /// - Parameter change: returns the size of the file afterwards.
+    /// - Returns: its size before.
     @discardableResult
     func changing(
         _ digest: BlobDigest, from size: () -> UInt64?, _ change: () throws(FileError) -> UInt64?
@@ -37,7 +37,7 @@ final class BlobCount: Sendable {
         return try result.get()
     }
 
-    /// Before a look at which blobs there are. What was counted until now is among them.
+    /// Called before the blobs are listed. Blobs counted so far are included in the list.
     func begin() {
         state.withLock { state in
             state = State(last: "")
@@ -45,7 +45,7 @@ final class BlobCount: Sendable {
         }
     }
 
-    /// The next ones, in the order of names.
+    /// The next blobs, in order of name.
     func add(_ digests: ArraySlice<BlobDigest>, size: (BlobDigest) -> UInt64?) {
         state.withLock { state in
             for digest in digests { state.bytes += state.moved.removeValue(forKey: digest) ?? Int(clamping: size(digest) ?? 0) }
@@ -53,10 +53,10 @@ final class BlobCount: Sendable {
         }
     }
 
-    /// They cannot be counted.
+    /// The blobs cannot be counted.
     func giveUp() { state.withLock { $0 = State() } }
 
-    /// There are no more.
+    /// All blobs are counted.
     func end() {
         state.withLock { state in
             usage.countedBlobs(state.bytes)
@@ -66,7 +66,7 @@ final class BlobCount: Sendable {
 }
 
 extension BlobStore {
-    /// Blobs whose sizes are asked for while those that come and go wait.
+    /// Blobs whose sizes are determined at a time, while changes wait.
     private static let countedAtOnce = 64
 
     /// Counts the bytes of all blobs, for `StoreUsage.blobBytes`. Blocks.
@@ -76,7 +76,7 @@ extension BlobStore {
         tally.end()
     }
 
-    /// The same while others work with blobs; until it has ended, `StoreUsage.areBlobsKnown` is false. Nothing is done where it is true already.
+    /// The same while the blobs are in use; until it has finished, `StoreUsage.areBlobsKnown` is false. Does nothing if that is true already.
     public func countMeanwhile() async throws {
         guard !usage.areBlobsKnown else { return }
         do {

@@ -1,12 +1,12 @@
 import Documents
 import Synchronization
 
-/// Tells whoever waits for blobs that were not to be had when one of them is right again.
+/// Notifies observers when a blob that was missing or damaged is intact again.
 final class BlobMends: Sendable {
     typealias Handler = @Sendable (BlobDigest) -> Void
 
     private struct State {
-        /// In the order of their coming: the simulation needs the same order each time.
+        /// In order of registration: the simulation needs a deterministic order.
         var observers: [(number: Int, handler: Handler)] = []
         var nextNumber = 0
     }

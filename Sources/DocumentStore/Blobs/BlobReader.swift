@@ -3,24 +3,23 @@ import Documents
 import Environment
 import Synchronization
 
-/// An open blob. What is read from the beginning to the end in order is checked against the digest: the disk, or a person,
-/// may have altered the file. Who gives it to others has it read through before (`BlobStore.check`).
+/// An open blob. If it is read in order from beginning to end, it is checked against the digest: the disk, or a person, may have altered the file.
+/// Before it is sent to others, it should be verified (`BlobStore.check`).
 ///
-/// Unchecked: `hasher` and `hashed` are touched only while `lock` is held. (A hasher is not Sendable, so it cannot lie
-/// inside the Mutex.)
+/// Unchecked: `hasher` and `hashed` are accessed only while `lock` is held. (A hasher is not Sendable, so it cannot be stored in the Mutex.)
 public final class BlobReader: BlobUser, @unchecked Sendable {
     /// Size in bytes.
     public let size: UInt64
-    /// Nil once it gave way, with what is said then.
+    /// Nil once it gave way to another blob; also holds what the error then says.
     private let file: Mutex<(open: (any OpenFile)?, place: OpenBlobs.Place?, limit: Int)>
     private let time: any TimeSource
     private let path: String
     private let digest: BlobDigest
-    /// Told what is known of the file when it was read: that it was altered, or nil when it is right.
+    /// Receives the result of reading the file: an error if it was altered, nil if it is intact.
     private let judged: @Sendable (StoreError?) -> Void
     private let lock = Mutex(())
     private let hasher = SHA1Hasher()
-    /// Bytes that went into the hasher: all before this offset.
+    /// Number of bytes hashed: everything before this offset.
     private var hashed: UInt64 = 0
 
     init(
@@ -45,8 +44,8 @@ public final class BlobReader: BlobUser, @unchecked Sendable {
     func giveWay() { file.withLock { ($0.open, $0.place) = (nil, nil) } }
 
     /// Up to `count` bytes from `offset`; fewer only at the end, none beyond it.
-    /// - Throws: `StoreError.blobAltered` with the last bytes, when all were read in order and are not those of the digest, and
-    ///   when the file has become shorter; `.tooManyOpenBlobs` where nothing was read for a while and others needed the descriptor.
+    /// - Throws: `StoreError.blobAltered` with the last bytes, if all were read in order and do not match the digest, and if the file has become
+    ///   shorter; `.tooManyOpenBlobs` if nothing was read for a while and others needed the descriptor.
     public func read(offset: UInt64, count: Int) throws(StoreError) -> [UInt8] {
         guard offset < size, count > 0 else {
             if size == 0 { try check([], at: 0) }

@@ -4,7 +4,7 @@ import Encodings
 import Environment
 import Synchronization
 
-/// Blobs as files named by their digest. Methods that are not `async` and have no completion block: call them inside `perform`.
+/// Blobs as files named by their digest. Methods that are neither `async` nor have a completion closure must be called inside `perform`.
 public final class BlobStore: Sendable {
     let folder: String
     let files: any FileSystem
@@ -18,28 +18,28 @@ public final class BlobStore: Sendable {
     let usage: StoreUsage
     let tally: BlobCount
     private let queue = JobQueue<Job<BlobStore>>()
-    /// How many were started.
+    /// Number of workers started.
     private let workers = Mutex(0)
-    /// What is in the folder may be gone after a power failure until the folder was synced: also what an earlier process has left there.
+    /// Until the folder is synced, new names in it may be lost in a power failure; this includes those left by an earlier process.
     private let names = Mutex(FolderNames())
-    /// Beginnings of blobs whose connections broke.
+    /// Partly received blobs whose connections broke.
     let unfinished = Mutex(UnfinishedBlobs())
-    /// Of what is given out in parts.
+    /// Results of verifications.
     let checks = Mutex(BlobChecks())
     let arrivals = BlobArrivals()
 
-    /// Which names of the folder are known to be durable.
+    /// Tracks which names in the folder are known to be durable.
     private struct FolderNames {
-        /// Files that are being renamed into the folder.
+        /// Number of files being renamed into the folder.
         var underWay = 0
-        /// Counts what was renamed, and up to where the folder was synced since.
+        /// Counts the renames, and up to which one the folder has been synced.
         var changes: UInt64 = 1
         var synced: UInt64 = 0
 
         var isBehind: Bool { underWay > 0 || synced < changes }
     }
 
-    /// Workers for blob files: two, so that one slow sync does not stop all reading.
+    /// Workers for blob files: two, so that one slow sync does not block all reading.
     private static let workerCount = 2
     private static let temporaryPrefix = "incoming-"
 
@@ -57,14 +57,14 @@ public final class BlobStore: Sendable {
         try StoreError.ofFiles { () throws(FileError) in
             try files.makeDurableFolder(folder)
             for name in try files.names(in: folder) {
-                // What an earlier process left unfinished.
+                // Left unfinished by an earlier process.
                 if name.hasPrefix(Self.temporaryPrefix) { try? files.remove(folder + "/" + name) } else { isEmpty = false }
             }
         }
         usage.areBlobsKnown = isEmpty
     }
 
-    /// Bytes of the largest blob that is taken. A change holds for blobs on their way too.
+    /// Size of the largest blob accepted, in bytes. A change also applies to blobs being received.
     public var maxBytes: UInt64 {
         get { limit.load(ordering: .relaxed) }
         set { limit.store(newValue, ordering: .relaxed) }
@@ -77,8 +77,8 @@ public final class BlobStore: Sendable {
         }
     }
 
-    /// The same for callers that are no tasks. The completion runs on a blob worker, or here if the store is closed; it must not
-    /// block. There are several workers: what must follow another job is given when that one has completed.
+    /// The same for callers that are not tasks. The completion runs on a blob worker, or here if the store is closed; it must not block. There are
+    /// several workers, so a job that must follow another has to be submitted when that one has completed.
     package func perform<T: Sendable>(
         _ body: @escaping @Sendable (BlobStore) throws -> T, completion: @escaping @Sendable (Result<T, any Error>) -> Void
     ) {
@@ -91,13 +91,13 @@ public final class BlobStore: Sendable {
         if !queue.push(job) { job.refuse(.closed(database: database)) }
     }
 
-    /// Starts the workers when they are first needed: many databases have no blobs.
+    /// Starts the workers when they are first needed, since many databases have no blobs.
     private func startWorkers() throws(ThreadError) {
         let failure: ThreadError? = workers.withLock { count in
             while count < Self.workerCount, !queue.isClosed {
                 do throws(ThreadError) {
                     let number = count
-                    // The store stops its workers before it goes; a worker must not keep it.
+                    // The store stops its workers before it is released; a worker must not keep it alive.
                     queue.add(try environment.workers.start(name: "blobs") { [weak self, queue] in
                         while let job = queue.next(worker: number) {
                             if let self { job.run(self) }
@@ -115,7 +115,7 @@ public final class BlobStore: Sendable {
 
     func close() { queue.close() }
 
-    /// Lets go what waits, when the workers have died.
+    /// Drops the queued jobs, when the workers have died.
     func drop() { queue.drop() }
 
     // MARK: reading
@@ -125,15 +125,15 @@ public final class BlobStore: Sendable {
 
     func path(_ digest: BlobDigest) -> String { folder + "/" + digest.hex }
 
-    /// Whether the blob is stored, durably: who asks is about to refer to it. Asking renews its grace time.
+    /// Whether the blob is durably stored. The caller is assumed to be about to refer to it: asking renews its grace period.
     public func contains(_ digest: BlobDigest) -> Bool { contains(digest, arrived: nil) }
 
-    /// - Parameter arrived: what the request has brought that asks. What others are bringing just now belongs to it from then on as well.
+    /// - Parameter arrived: the blobs of the request that asks. A blob that another request is bringing then belongs to this one as well.
     package func contains(_ digest: BlobDigest, arrived: ArrivedBlobs?) -> Bool {
         arrivals.use(digest, arrived)
         let path = path(digest)
         guard let facts = try? files.facts(path) else { return false }
-        // It was seen before this sync, which thus holds for it.
+        // The file was seen before this sync, which therefore covers it.
         if names.withLock({ $0.isBehind }), (try? syncNames()) == nil { return false }
         if environment.time.wallSeconds() - facts.modified > graceSeconds / 2 { try? files.touch(path) }
         return true
@@ -150,19 +150,19 @@ public final class BlobStore: Sendable {
         return try reader.read(offset: 0, count: Int(reader.size))
     }
 
-    /// All blobs in the order of their names: 20 bytes in memory for each.
+    /// All blobs in order of name; each takes 20 bytes of memory.
     public func digests() throws(StoreError) -> [BlobDigest] {
         let names = try StoreError.ofFiles { () throws(FileError) in try files.names(in: folder) }
         return names.filter { $0.utf8.count == 40 }.sorted().compactMap { Hex.decode($0).flatMap { BlobDigest(bytes: $0) } }
     }
 
-    /// Opens the blob for reading in pieces; it stays readable even if it is removed meanwhile.
+    /// Opens the blob for reading in pieces; it stays readable even if it is removed in the meantime.
     /// - Throws: `StoreError.blobMissing`; `.tooManyOpenBlobs`, also later when nothing was read for a while.
     public func reader(_ digest: BlobDigest) throws(StoreError) -> BlobReader {
         try reader(digest, try openBlobs.take(at: environment.time.monotonicNanoseconds()))
     }
 
-    /// For one that the agent reads for itself, whatever peers have open.
+    /// For blobs that the agent reads for itself, regardless of what peers have open.
     func ownReader(_ digest: BlobDigest) throws(StoreError) -> BlobReader { try reader(digest, nil) }
 
     private func reader(_ digest: BlobDigest, _ place: OpenBlobs.Place?) throws(StoreError) -> BlobReader {
@@ -174,28 +174,28 @@ public final class BlobStore: Sendable {
         }
     }
 
-    /// The blob was written anew, or read.
+    /// The blob was written again, or read successfully.
     func noteRight(_ digest: BlobDigest) { note(digest, nil) }
 
-    /// Who read the blob has found other bytes.
+    /// A reader of the blob found altered bytes.
     func noteAltered(_ digest: BlobDigest) { note(digest, .blobAltered(digest: digest.text, path: path(digest))) }
 
-    /// Who looked for the blob has not found it. Whether a document needs it is seen later.
+    /// A blob was looked up and not found. Whether a document needs it is determined later.
     func noteMissed(_ digest: BlobDigest) { problems.noteMissed(digest) }
 
     private func note(_ digest: BlobDigest, _ error: StoreError?) {
-        // A disk may give others without the file having changed: what was found before says nothing any more.
+        // A disk may return other bytes without a change of the file: earlier results are void.
         if error != nil { checks.withLock { $0.forget(digest) } }
         problems.note(digest, error)
     }
 
     // MARK: writing
 
-    /// Begins a blob whose bytes come in pieces.
+    /// Starts a blob whose bytes arrive in pieces.
     ///
-    /// - Parameter length: how many there will be, as far as that is known. What cannot fit is refused at once; room is taken, and looked for
-    ///   again, as they come.
-    /// - Throws: `StoreError.diskFull` also where the database's options refuse it; `.tooManyOpenBlobs`, also later when nothing came for a while.
+    /// - Parameter length: its total size, if known. A blob that cannot fit is refused at once; space is checked and accounted for again as the bytes
+    ///   arrive.
+    /// - Throws: `StoreError.diskFull`, also if the database's options refuse it; `.tooManyOpenBlobs`, also later if nothing arrives for a while.
     public func writer(_ write: StoreWrite = .peers, length: UInt64? = nil) throws(StoreError) -> BlobWriter {
         try admit(write, length ?? 0)
         let place = try openBlobs.take(at: environment.time.monotonicNanoseconds())
@@ -203,7 +203,7 @@ public final class BlobStore: Sendable {
         return try BlobWriter(store: self, path: folder + "/" + name, place, write, StoreUsage.Incoming(usage))
     }
 
-    /// Sees whether a blob of so many bytes fits, and keeps nothing for it.
+    /// Checks whether a blob of this size fits, without reserving space.
     private func admit(_ write: StoreWrite, _ length: UInt64) throws(StoreError) {
         guard length <= maxBytes else { throw .blobTooLarge(limit: maxBytes) }
         try checkRoom(write, Int(clamping: length))
@@ -222,14 +222,14 @@ public final class BlobStore: Sendable {
         return try writer.finish(expecting: expecting)
     }
 
-    /// Stores a whole blob that came with a request.
+    /// Stores a whole blob that arrived with a request.
     package func install(_ bytes: [UInt8], arrived: ArrivedBlobs) throws(StoreError) -> BlobDigest {
         let writer = try writer(length: UInt64(bytes.count))
         try writer.append(bytes)
         return try writer.finish(arrived: arrived)
     }
 
-    /// Gives a complete and synced file its place. Throws also where the file has its place, and a power failure may take it away again.
+    /// Moves a complete and synced file to its final name. May also throw after the move, if a power failure could still undo it.
     func place(_ temporary: String, as digest: BlobDigest, _ arrived: ArrivedBlobs?) throws(FileError) {
         names.withLock { $0.underWay += 1 }
         do throws(FileError) {
@@ -255,14 +255,14 @@ public final class BlobStore: Sendable {
         names.withLock { $0.synced = max($0.synced, changes) }
     }
 
-    /// Removes what a writer left that was dropped: on a worker, since its owner may be an event loop.
+    /// Removes the file of a writer that was dropped: on a worker, since its owner may be an event loop.
     func discard(_ path: String) {
         perform({ _ = try? $0.files.remove(path) }, completion: { _ in })
     }
 
     // MARK: compaction
 
-    /// Blobs older than the grace time, and the others with the time from which they are.
+    /// Blobs older than the grace period, and the others with the time at which theirs ends.
     func byAge() throws(StoreError) -> (old: [BlobDigest], young: [(digest: BlobDigest, until: Int64)]) {
         expireUnfinished()
         let now = environment.time.wallSeconds()
@@ -281,7 +281,7 @@ public final class BlobStore: Sendable {
         return now - facts.modified
     }
 
-    /// Removes the blob unless somebody has asked for it since. Returns its size if it went.
+    /// Removes the blob unless it has been asked for since. Returns its size if it was removed.
     func removeIfStillOld(_ digest: BlobDigest) -> UInt64? {
         guard age(digest, environment.time.wallSeconds()) >= graceSeconds else { return nil }
         do throws(FileError) {
@@ -289,20 +289,20 @@ public final class BlobStore: Sendable {
                 try files.remove(path(digest))
                 return 0
             }
-            // Nobody misses it, whatever its bytes were.
+            // It is no longer needed, whatever its bytes were.
             note(digest, nil)
             return freed
         } catch { return nil }
     }
 
-    /// A request that brought the blob is over, and nothing stored names it. On the writer.
+    /// A request that brought the blob has ended, and nothing stored names it. Runs on the writer.
     func removeArrived(_ digest: BlobDigest, _ arrived: ArrivedBlobs) {
-        // Files come and go under the same lock: none comes between the last look and the removal.
+        // Files are created and removed under the same lock, so none appears between the last check and the removal.
         _ = try? tally.changing(digest, from: { size(digest) }) { () throws(FileError) in
             arrivals.end(digest, arrived) { _ = try? files.remove(path(digest)) }
             return size(digest)
         }
-        // Nobody misses it, whatever its bytes were.
+        // It is no longer needed, whatever its bytes were.
         if size(digest) == nil { note(digest, nil) }
     }
 }

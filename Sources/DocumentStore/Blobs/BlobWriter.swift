@@ -3,12 +3,11 @@ import Documents
 import Environment
 import Synchronization
 
-/// A blob on its way in: gathered in a temporary file, installed under its digest only when complete,
-/// verified and synced. Dropped without `finish`, it leaves nothing. Methods block: call them inside `BlobStore.perform`, each
-/// when the one before has completed. It may be dropped anywhere.
+/// A blob being received: collected in a temporary file, and installed under its digest only when complete, verified and synced. If it is dropped
+/// without `finish`, nothing remains. Methods block: call them inside `BlobStore.perform`, one at a time. It may be dropped anywhere.
 ///
-/// Unchecked: `file`, `place`, `gaveWay`, `hasher`, `count` and `incoming` are touched only while `lock` is held. (A hasher is not
-/// Sendable, so it cannot lie inside the Mutex.)
+/// Unchecked: `file`, `place`, `gaveWay`, `hasher`, `count` and `incoming` are accessed only while `lock` is held. (A hasher is not Sendable, so it
+/// cannot be stored in the Mutex.)
 public final class BlobWriter: BlobUser, @unchecked Sendable {
     private let store: BlobStore
     private let path: String
@@ -17,12 +16,12 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
     private var file: (any OpenFile)?
     private let hasher: SHA1Hasher
     private var place: OpenBlobs.Place?
-    /// What is said to who goes on with it.
+    /// The error for later calls, once it gave way to another blob.
     private var gaveWay: StoreError?
     private var count: UInt64 = 0
     private var noted: (any Sendable)?
     private let write: StoreWrite
-    /// The room that it takes, until it is installed or given up.
+    /// The space it takes, until it is installed or given up.
     private var incoming: StoreUsage.Incoming?
 
     init(store: BlobStore, path: String, _ place: OpenBlobs.Place, _ write: StoreWrite, _ incoming: StoreUsage.Incoming) throws(StoreError) {
@@ -35,7 +34,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
         place.belongs(to: self)
     }
 
-    /// Goes on behind what another writer has written.
+    /// Continues after what another writer has written.
     init(store: BlobStore, resuming part: UnfinishedBlob, _ opened: UnfinishedBlob.Opened) {
         (write, incoming) = (.peers, part.incoming)
         self.store = store
@@ -44,16 +43,16 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
         place?.belongs(to: self)
     }
 
-    /// Bytes that are written.
+    /// Number of bytes written.
     public var size: UInt64 { lock.withLock { _ in count } }
 
-    /// What its user knows of the beginning, for who goes on with it.
+    /// What its user knows about the beginning, for a later continuation.
     package var note: (any Sendable)? {
         get { lock.withLock { _ in noted } }
         set { lock.withLock { _ in noted = newValue } }
     }
 
-    /// Gives away what is written, if it is worth that: nothing is written here afterwards, whoever still tries.
+    /// Hands over what is written, if that is enough to be useful: afterwards nothing can be written here any more.
     func handOver(leastBytes: UInt64) -> UnfinishedBlob? {
         lock.withLock { _ in
             guard let file, let incoming, count >= leastBytes else { return nil }
@@ -72,15 +71,15 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
         }.get()
     }
 
-    /// - Throws: `StoreError.blobTooLarge`, `.diskFull`; the writer is of no use afterwards.
+    /// - Throws: `StoreError.blobTooLarge`, `.diskFull`; the writer is unusable afterwards.
     public func append(_ bytes: UnsafeRawBufferPointer) throws(StoreError) {
-        // Inside, an Optional instead of a throw: what Mutex rethrows is not typed.
+        // Returned as an Optional instead of thrown, since Mutex does not rethrow typed errors.
         let failure: StoreError? = lock.withLock { _ in
             guard let file else { return gaveWay ?? .closed(database: path) }
             place?.used(at: store.environment.time.monotonicNanoseconds())
             let limit = store.maxBytes
             guard UInt64(bytes.count) <= limit - min(count, limit) else { return .blobTooLarge(limit: limit) }
-            // Also of what was announced: others may have needed its room.
+            // Even for announced bytes: others may have used their space.
             do throws(StoreError) { try store.checkRoom(write, bytes.count) } catch { return error }
             incoming?.came(bytes.count)
             defer { incoming?.wrote(bytes.count) }
@@ -102,7 +101,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
         try finish(expecting, length, nil)
     }
 
-    /// The same for a request, with whose end the blob goes if nothing names it.
+    /// The same for a request, at whose end the blob is removed if nothing names it.
     package func finish(expecting: BlobDigest? = nil, arrived: ArrivedBlobs) throws(StoreError) -> BlobDigest {
         try finish(expecting, nil, arrived)
     }
@@ -134,7 +133,7 @@ public final class BlobWriter: BlobUser, @unchecked Sendable {
         return digest
     }
 
-    /// Throws the bytes away. Does nothing after `finish`.
+    /// Discards the bytes. Does nothing after `finish`.
     public func cancel() { end(nil) }
 
     func giveWay() { end { .tooManyOpenBlobs(limit: $0) } }

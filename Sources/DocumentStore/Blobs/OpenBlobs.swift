@@ -1,17 +1,17 @@
 import Environment
 import Synchronization
 
-/// Something that holds the file of a blob open for a peer.
+/// Something that keeps the file of a blob open for a peer.
 protocol BlobUser: AnyObject, Sendable {
-    /// Closes the file: others need the descriptor, and nothing was read or written for a while. What comes later fails.
+    /// Closes the file: others need the descriptor, and nothing was read or written for a while. Later calls fail.
     func giveWay()
 }
 
-/// How many files of blobs may be open for peers at once, over all databases that share this, so that blobs cannot take the descriptors that
-/// everything else needs. A peer chooses how many blobs it begins, and whether it ever ends one.
+/// Limits how many blob files may be open for peers at once, over all databases that share this, so that blobs cannot exhaust the file descriptors
+/// that everything else needs. It is up to a peer how many blobs it begins, and whether it ever ends them.
 public final class OpenBlobs: Sendable {
     private struct Entry {
-        /// Monotonic nanoseconds.
+        /// Monotonic time in nanoseconds.
         var lastUse: UInt64
         weak var user: (any BlobUser)?
     }
@@ -22,30 +22,30 @@ public final class OpenBlobs: Sendable {
         var last = 0
     }
 
-    /// After so long without a byte read or written, a blob gives way to another one.
+    /// After this long without a byte read or written, a blob gives way to another one.
     static let patience: UInt64 = 5_000_000_000
 
     private let state: Mutex<State>
 
     public init(_ limit: Int = .max) { state = Mutex(State(limit: limit)) }
 
-    /// `open_blobs`. A lower one closes nothing.
+    /// `open_blobs`. Lowering it does not close anything.
     public var limit: Int {
         get { state.withLock { $0.limit } }
         set { state.withLock { $0.limit = newValue } }
     }
 
-    /// Files that are open now.
+    /// Number of files currently open.
     public var count: Int { state.withLock { $0.entries.count } }
 
-    /// A place for one more.
+    /// Takes a place for another file.
     ///
-    /// - Throws: `StoreError.tooManyOpenBlobs` where all places are taken by blobs that get on.
+    /// - Throws: `StoreError.tooManyOpenBlobs` if all places are taken by blobs that are making progress.
     func take(at now: UInt64) throws(StoreError) -> Place {
         let (number, idle, limit) = state.withLock { state -> (Int?, (any BlobUser)?, Int) in
             var idle: (any BlobUser)?
             if state.entries.count >= state.limit {
-                // The table is large only where the system allows many descriptors, and then it does not fill up.
+                // The table is large only if the system allows many descriptors, and then it does not fill up.
                 let oldest = state.entries.min { ($0.value.lastUse, $0.key) < ($1.value.lastUse, $1.key) }
                 guard let oldest, now > oldest.value.lastUse, now - oldest.value.lastUse > Self.patience else { return (nil, nil, state.limit) }
                 idle = oldest.value.user
@@ -71,7 +71,7 @@ public final class OpenBlobs: Sendable {
 
     private func giveBack(_ number: Int) { state.withLock { _ = $0.entries.removeValue(forKey: number) } }
 
-    /// Given back when nobody holds it any more.
+    /// Returned when the last reference to it goes.
     final class Place: Sendable {
         private let all: OpenBlobs
         private let number: Int

@@ -3,22 +3,22 @@ import Documents
 import Environment
 import Synchronization
 
-/// The beginning of a blob whose connection broke. Belongs to one owner at a time: the writer that it came from, the list in which it lies,
-/// the writer that goes on. Its file is open, and gives way to others like that of a blob on its way.
+/// The beginning of a blob whose connection broke. It has one owner at a time: the writer that received it, the list that keeps it, the writer that
+/// continues it. Its file is open, and gives way to others like that of a blob being received.
 ///
-/// Unchecked: nobody uses the hasher but the writer that has it, under its lock.
+/// Unchecked: the hasher is used only by the writer that has it, under its lock.
 final class UnfinishedBlob: BlobUser, @unchecked Sendable {
     typealias Opened = (file: any OpenFile, place: OpenBlobs.Place?)
 
     let path: String
-    /// Nil once it gave way, or a writer has it.
+    /// Nil once it gave way, or a writer has taken it.
     private let opened: Mutex<Opened?>
     let hasher: SHA1Hasher
-    /// Bytes that are in the file, and in the hasher.
+    /// Number of bytes in the file, and in the hasher.
     let count: UInt64
-    /// The room that it takes.
+    /// The space that it takes.
     let incoming: StoreUsage.Incoming
-    /// The writer's.
+    /// The note of the writer.
     let note: (any Sendable)?
 
     init(path: String, _ opened: Opened, hasher: SHA1Hasher, count: UInt64, _ incoming: StoreUsage.Incoming, note: (any Sendable)?) {
@@ -29,20 +29,20 @@ final class UnfinishedBlob: BlobUser, @unchecked Sendable {
 
     func giveWay() { opened.withLock { $0 = nil } }
 
-    /// The file, for who goes on with it; nil where others needed its descriptor.
+    /// The file, to continue it; nil if others needed its descriptor.
     func take() -> Opened? {
         opened.withLock { $0.take() }
     }
 }
 
-/// What broken connections left of blobs, until who sent it comes back and sends the rest. It is gone after a restart.
+/// Parts of blobs left by broken connections, until the sender comes back and sends the rest. Lost on a restart.
 struct UnfinishedBlobs: Sendable {
     enum Limits {
-        /// `unfinished_blobs` of a database; of further ones the oldest begins anew.
+        /// `unfinished_blobs` per database; beyond that, the oldest one is dropped and has to start over.
         static let count = 16
-        /// `unfinished_blob_bytes`: less than that is soon sent again.
+        /// `unfinished_blob_bytes`: smaller parts are not kept, since they are quickly sent again.
         static let leastBytes: UInt64 = 64 << 10
-        /// `unfinished_blob_time`: seconds after which nobody is expected to come back.
+        /// `unfinished_blob_time`: seconds after which the sender is not expected to come back.
         static let seconds: Int64 = 24 * 3_600
     }
 
@@ -55,7 +55,7 @@ struct UnfinishedBlobs: Sendable {
 
     private var entries: [Entry] = []
 
-    /// - Returns: files that nobody wants any more.
+    /// - Returns: files that are no longer needed.
     mutating func add(_ part: UnfinishedBlob, _ digest: BlobDigest, of owner: String, now: Int64, maxBytes: UInt64) -> [String] {
         var gone = expire(now: now)
         gone += remove { $0.digest == digest && $0.owner.utf8.elementsEqual(owner.utf8) }
@@ -67,7 +67,7 @@ struct UnfinishedBlobs: Sendable {
         return gone
     }
 
-    /// Of the same owner only: who sends the end of a blob has not shown that it has the beginning.
+    /// Only for the same owner: a peer that sends the end of a blob has not shown that it has the beginning.
     mutating func take(_ digest: BlobDigest, of owner: String) -> UnfinishedBlob? {
         guard let place = entries.firstIndex(where: { $0.digest == digest && $0.owner.utf8.elementsEqual(owner.utf8) }) else { return nil }
         return entries.remove(at: place).part
@@ -83,22 +83,22 @@ struct UnfinishedBlobs: Sendable {
 }
 
 extension BlobStore {
-    /// Keeps what has come of a blob for its owner; the writer is of no use afterwards. Blocks: call it inside ``perform(_:)``.
+    /// Keeps the received part of a blob for its owner; the writer is unusable afterwards. Blocks: call it inside ``perform(_:)``.
     public func keepUnfinished(_ writer: BlobWriter, _ digest: BlobDigest, of owner: String) {
         guard let part = writer.handOver(leastBytes: UnfinishedBlobs.Limits.leastBytes) else { return }
         let now = environment.time.wallSeconds()
         remove(unfinished.withLock { $0.add(part, digest, of: owner, now: now, maxBytes: maxBytes) })
     }
 
-    /// A writer that goes on behind what its owner has sent of the blob; nil where there is nothing of it. Blocks.
+    /// A writer that continues after what its owner has sent of the blob; nil if there is no such part. Blocks.
     ///
-    /// - Parameter length: of the whole blob, as far as that is known.
+    /// - Parameter length: size of the whole blob, if known.
     /// - Throws: `StoreError.diskFull` as ``writer(_:)`` does.
     public func resumedWriter(_ digest: BlobDigest, of owner: String, length: UInt64? = nil) throws(StoreError) -> BlobWriter? {
         guard let part = unfinished.withLock({ $0.take(digest, of: owner) }) else { return nil }
         let left = Int(clamping: min(length ?? 0, maxBytes)) - Int(clamping: part.count)
         do throws(StoreError) { try checkRoom(.peers, max(0, left)) } catch {
-            // It waits on, for the room that it lacks.
+            // It is kept until there is room.
             remove(unfinished.withLock { $0.add(part, digest, of: owner, now: now, maxBytes: maxBytes) })
             throw error
         }
@@ -109,7 +109,7 @@ extension BlobStore {
         return BlobWriter(store: self, resuming: part, opened)
     }
 
-    /// Forgets those for which nobody has come back.
+    /// Drops those whose sender has not come back.
     func expireUnfinished() {
         let now = environment.time.wallSeconds()
         remove(unfinished.withLock { $0.expire(now: now) })

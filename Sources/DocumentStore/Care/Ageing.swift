@@ -1,12 +1,12 @@
 import Documents
 
-/// How old documents are, roughly: marks say which sequence was the last one at which time. What has a smaller sequence has not changed since.
-/// So no document carries a time, and none is written for it.
+/// Records roughly how old documents are: each mark says which sequence was the last one at which time. A document with a smaller sequence has not
+/// changed since. So documents carry no timestamp, and none has to be written for them.
 struct AgeMarks: Equatable {
-    /// `age_marks`: of a collection; the times between them follow from it.
+    /// `age_marks`: number of marks per collection; the intervals between them follow from it.
     static let maximum = 100
 
-    /// Ascending in both.
+    /// Ascending by time and by sequence.
     private(set) var marks: [(time: Int64, sequence: SequenceNumber)] = []
 
     static func == (left: Self, right: Self) -> Bool { left.text == right.text }
@@ -17,31 +17,32 @@ struct AgeMarks: Equatable {
     init(_ text: String) {
         let numbers = text.split(separator: " ").compactMap { Int64($0) }
         for index in stride(from: 0, to: numbers.count - 1, by: 2) {
-            // From a time before all others the time since could not be counted.
+            // With a time before all others, the difference would overflow.
             marks.append((max(numbers[index], Int64.min / 4), SequenceNumber(clamping: numbers[index + 1])))
         }
     }
 
     var text: String { marks.map { "\($0.time) \($0.sequence)" }.joined(separator: " ") }
 
-    /// Notes that `sequence` is the last one now.
+    /// Records that `sequence` is currently the last one.
     ///
-    /// - Parameter age: the greatest that anybody will ask for.
+    /// - Parameter age: the greatest age that will be asked for.
     mutating func note(_ sequence: SequenceNumber, now: Int64, age: Int64) {
-        // Of a clock that was wrong.
+        // Marks made while the clock was wrong.
         marks.removeAll { $0.time > now }
         guard now - (marks.last?.time ?? .min / 2) >= max(1, age / Int64(Self.maximum)) else { return }
         marks.append((now, sequence))
-        // The newest of those that are old enough is all that is needed of them.
+        // Of the marks that are old enough, only the newest is needed.
         if let last = marks.lastIndex(where: { now - $0.time >= age }), last > 0 { marks.removeFirst(last) }
         if marks.count > 2 * Self.maximum { marks.removeFirst(marks.count - 2 * Self.maximum) }
     }
 
-    /// Notes that `sequence` is the last one now. No age bounds these marks, so they get fewer with time: an age is told to a sixth of it.
+    /// Records that `sequence` is currently the last one. No maximum age limits these marks, so they are thinned out over time: an age is known to
+    /// within a sixth of it.
     ///
-    /// - Returns: whether anything has come since the last mark.
+    /// - Returns: whether anything has changed since the last mark.
     mutating func note(_ sequence: SequenceNumber, now: Int64) -> Bool {
-        // Of a clock that was wrong, or of what a backup has not.
+        // Marks made while the clock was wrong, or of changes that a restored backup does not contain.
         marks.removeAll { $0.time > now || $0.sequence > sequence }
         guard sequence > marks.last?.sequence ?? 0 else { return false }
         marks.append((now, sequence))
@@ -54,29 +55,29 @@ struct AgeMarks: Equatable {
         return true
     }
 
-    /// What the marks are made for. Each has its own: those for an age of months are days apart.
+    /// The purpose of the marks. Each has its own: those for an age of months are days apart.
     enum Kind: String, CaseIterable {
         case documents = ""
         case tombstones = "_deleted"
-        /// For what waits to be pushed: close together lately, and further apart long ago.
+        /// For documents that wait to be pushed: close together for recent times, and further apart for the past.
         case waiting = "_waiting"
 
         func key(_ collection: Collection) -> String { "ages_\(collection.id)\(rawValue)" }
     }
 
-    /// When a mark first said that what had this sequence had come; nil where none says it.
+    /// The first mark by which this sequence existed; nil if there is none.
     func marked(_ sequence: SequenceNumber) -> Int64? { marks.first { $0.sequence >= sequence }?.time }
 
-    /// What had this sequence or a smaller one has not changed for so long; 0 where nothing is as old.
+    /// Documents with this sequence or a smaller one have not changed for that long; 0 if nothing is as old.
     func sequence(olderThan age: Int64, now: Int64) -> SequenceNumber { marks.last { now - $0.time >= age }?.sequence ?? 0 }
 }
 
 extension Database {
-    /// Notes how far a collection is now, and says up to which sequence documents and tombstones are older than their ages.
+    /// Records how far a collection is, and returns up to which sequences documents and tombstones are older than the given ages.
     ///
     /// - Parameters:
-    ///   - documents: the age in seconds; nil: nobody asks.
-    ///   - tombstones: the age in seconds; nil: nobody asks.
+    ///   - documents: the age in seconds; nil if not needed.
+    ///   - tombstones: the age in seconds; nil if not needed.
     ///   - now: seconds since 1970.
     /// - Returns: 0 where nothing is as old.
     public func sequences(
@@ -93,7 +94,7 @@ extension Database {
         let key = kind.key(collection)
         let (own, before, last) = try await read { transaction in
             let own = try transaction.property(key)
-            // Once both had the same marks.
+            // Earlier versions shared the marks between both.
             let before = try own ?? transaction.property(AgeMarks.Kind.documents.key(collection))
             return (own, before ?? "", try transaction.lastSequence(collection))
         }
@@ -104,7 +105,7 @@ extension Database {
         return marks.sequence(olderThan: age, now: now)
     }
 
-    /// Notes how far a collection is now, while something of it waits to be pushed.
+    /// Records how far a collection is, while documents in it wait to be pushed.
     ///
     /// - Parameter now: seconds since 1970.
     public func noteWaiting(in collection: Collection, now: Int64) async throws {
@@ -116,9 +117,9 @@ extension Database {
         try await write { try $0.setProperty(key, text) }
     }
 
-    /// Purges documents, each only if it has not changed since.
+    /// Purges documents, each only if it has not changed since it was read.
     ///
-    /// - Returns: how many have gone.
+    /// - Returns: the number of documents purged.
     public func purge(_ rows: [ChangeRow], in collection: Collection) async throws -> Int {
         try await write { transaction in
             var count = 0

@@ -5,7 +5,7 @@ import Environment
 import Glibc
 import SQLite
 
-/// A blob that documents name, and whose bytes are not to be had: its file is altered, gone, or cannot be read.
+/// A blob that documents name and whose bytes cannot be obtained: its file is altered, missing or unreadable.
 public struct DamagedBlob: Sendable, Equatable {
     public var digest: BlobDigest
     /// What is wrong with its file.
@@ -13,26 +13,26 @@ public struct DamagedBlob: Sendable, Equatable {
     var isAltered = false
 }
 
-/// What a backup is: a folder that holds a database as it was at one moment, and what tells whether it is whole.
+/// Describes a backup: a folder that contains a database as of one moment, and the information to verify that it is complete.
 ///
-/// `db.sqlite3` is the database's file, `blobs` its blobs, `backup.json` says of which database, when, the file's SHA-256, and which blobs were damaged
-/// and are not there.
+/// `db.sqlite3` is the database's file, `blobs` contains its blobs, and `backup.json` says of which database and when it was made, the file's
+/// SHA-256, and which blobs were damaged and are not included.
 public struct BackupFacts: Sendable {
     public var database: String
     /// Seconds since 1970.
     public var madeAt: Int64
     public var documents: Int
-    /// Those that it holds.
+    /// Number of blobs that it contains.
     public var blobs: Int
-    /// Of the database's file.
+    /// Size of the database's file.
     public var bytes: UInt64
-    /// Of the blobs.
+    /// Total size of the blobs.
     public var blobBytes: UInt64
-    /// Those that its documents name and that it does not hold as they were.
+    /// Blobs that its documents name and that it does not contain intact.
     public var damagedBlobs: [DamagedBlob]
     var sha256: String
 
-    /// The file that is written last: a folder without it is no whole backup.
+    /// The file that is written last: without it, the folder is not a complete backup.
     static let fileName = "backup.json"
     static let format: Int64 = 1
 
@@ -78,17 +78,17 @@ public struct BackupFacts: Sendable {
 }
 
 extension Database {
-    /// Copies the database as it is now into a folder, while it is at work, and reads the copy again: a backup that this returns can be
-    /// restored. Needs as much room as the database. A blob that is damaged or gone is left out and told: it is no reason to have no backup of
-    /// all else.
+    /// Copies the current state of the database into a folder, while it is in use, and reads the copy again: a backup returned by this method can be
+    /// restored. Needs as much space as the database. A damaged or missing blob is left out and reported: it is no reason to have no backup of
+    /// everything else.
     ///
-    /// - Parameter folder: is made, and must not exist.
-    /// - Throws: `StoreError.folder` where it exists or cannot be written. What was begun is removed then.
+    /// - Parameter folder: is created, and must not exist.
+    /// - Throws: `StoreError.folder` if it exists or cannot be written. Anything created so far is then removed.
     public func backUp(to folder: String) async throws -> BackupFacts {
         let source = self.folder
         let name = name
         let now = blobs.now
-        // One that is there already is somebody else's.
+        // An existing folder belongs to somebody else.
         try await blobs.perform { blobs in try Database.makeBackupFolder(folder, blobs.files) }
         do {
             let (digests, documents) = try await blobs.perform { blobs in
@@ -140,10 +140,10 @@ extension Database {
 
 /// Restoring, for commands: no database is open.
 public enum BackupRestoring {
-    /// Reads a backup whole: its file against its sum and SQLite's own check, each blob against its digest.
+    /// Verifies a backup completely: its file against its checksum and SQLite's own check, each blob against its digest.
     ///
-    /// - Returns: with the blobs that are damaged or not there, whether they were so when it was made or have become so since.
-    /// - Throws: what else is wrong with it.
+    /// - Returns: the facts, with the blobs that are damaged or missing, whether since the backup was made or before.
+    /// - Throws: any other fault of the backup.
     @discardableResult
     public static func verify(_ folder: String, environment: Environment = .system) throws(StoreError) -> BackupFacts {
         let files = environment.files
@@ -162,7 +162,7 @@ public enum BackupRestoring {
         let before = Dictionary(facts.damagedBlobs.map { ($0.digest, $0.problem) }) { first, _ in first }
         var damaged: [DamagedBlob] = []
         for digest in digests {
-            // One that was left out may have been put there since.
+            // A blob left out of the backup may have been added since.
             guard var fault = try Copying.fault(of: digest, at: "\(folder)/blobs/\(digest.hex)", files) else { continue }
             if let problem = before[digest] { fault.problem += ", and when the backup was made: \(problem)" }
             damaged.append(fault)
@@ -173,15 +173,15 @@ public enum BackupRestoring {
         return facts
     }
 
-    /// Makes a database of a backup. It becomes another database for its peers: what they and it have noted of each other may be from a later
-    /// time than the backup, so each looks at everything again once.
+    /// Creates a database from a backup. It becomes a different database for its peers: what they and it have noted about each other may be newer
+    /// than the backup, so each compares everything once.
     ///
-    /// All of it is prepared beside its place, and put there last: whatever cuts it short, no part of a database goes into service.
+    /// Everything is prepared next to its final place and moved there last: even if this is interrupted, a partial database never goes into service.
     ///
     /// - Parameters:
     ///   - target: `DATA/NAME.nightjar`.
-    ///   - kept: what a database that is there is called from then on; nil where there must be none.
-    ///   - withoutDamagedBlobs: all else where blobs are damaged or not there.
+    ///   - kept: the new name for an existing database; nil if there must be none.
+    ///   - withoutDamagedBlobs: restore everything else if blobs are damaged or missing.
     public static func restore(
         _ folder: String, to target: String, name: String, keeping kept: String? = nil, withoutDamagedBlobs: Bool = false, environment: Environment = .system
     ) throws(StoreError) -> BackupFacts {
@@ -189,7 +189,7 @@ public enum BackupRestoring {
         if let fault = facts.damagedBlobs.first, !withoutDamagedBlobs { throw .corrupt(path: "\(folder)/blobs", detail: fault.problem) }
         let files = environment.files
         let prepared = DatabaseFile.preparation(target)
-        // What an earlier one left that was cut short.
+        // Left by an earlier restore that was interrupted.
         Copying.remove(prepared, files)
         try? files.remove(DatabaseFile.sign(prepared))
         try StoreError.ofFiles { () throws(FileError) in
@@ -220,7 +220,7 @@ public enum BackupRestoring {
         }
     }
 
-    /// The sign stands all the while, so that a start in between makes no empty database.
+    /// The sign exists throughout, so that a start in between does not create an empty database.
     private static func putInPlace(_ prepared: String, _ target: String, keeping kept: String?, _ files: any FileSystem) throws(FileError) {
         let sign = DatabaseFile.sign(target)
         let isSignNew = files.size(sign) == nil

@@ -5,24 +5,24 @@ import Environment
 import Glibc
 import SQLite
 
-/// The steps of backup and restore. They block.
+/// The steps of backup and restore. All of them block.
 enum Copying {
     private static let pieceBytes = 1 << 20
 
-    /// A copy of a database at one moment, without what is free in it; writers go on.
+    /// Copies a database as of one moment, without its free pages; writers can proceed.
     static func vacuum(_ path: String, into copy: String) throws(StoreError) {
         do {
             let connection = try Connection(path: path, mode: .readOnly)
             defer { connection.close() }
             try connection.execute("VACUUM INTO '\(copy.with("'", replacedBy: "''"))'")
         } catch {
-            // What is damaged is what was to be copied; anything else happened to the copy.
+            // Corruption concerns the source; anything else happened to the copy.
             let isOfSource = error.kind == .corrupt || error.kind == .notADatabase
             throw StoreError(error, path: isOfSource ? path : copy)
         }
     }
 
-    /// What a copy holds, after SQLite's own check of it.
+    /// What a copy contains, after SQLite's own check of it.
     static func contents(_ path: String) throws(StoreError) -> (digests: [BlobDigest], documents: Int) {
         do {
             let connection = try Connection(path: path, mode: .readOnly)
@@ -41,12 +41,12 @@ enum Copying {
         } catch { throw StoreError(any: error, path: path) }
     }
 
-    /// What the blobs in a backup's folder come to; of those that are not there, nothing.
+    /// Total size of the blobs in a backup's folder, ignoring missing ones.
     static func bytes(of digests: [BlobDigest], in folder: String, _ files: any FileSystem) -> UInt64 {
         digests.reduce(0) { $0 + (files.size("\(folder)/blobs/\($1.hex)") ?? 0) }
     }
 
-    /// Peers and this database know nothing of each other any more.
+    /// Makes peers and this database forget each other.
     static func becomeAnother(_ path: String, _ random: any RandomSource) throws(StoreError) {
         do {
             let connection = try Connection(path: path, mode: .readWrite)
@@ -67,7 +67,7 @@ enum Copying {
 
     // MARK: - Files
 
-    /// Reads a file to its end, in pieces.
+    /// Reads a file completely, in pieces.
     private static func each(_ path: String, _ files: any FileSystem, _ body: ([UInt8]) throws(StoreError) -> Void) throws(StoreError) {
         let file = try StoreError.ofFiles { () throws(FileError) in try files.open(path, .read) }
         var offset: UInt64 = 0
@@ -104,7 +104,7 @@ enum Copying {
         try StoreError.ofFiles { () throws(FileError) in try target.sync() }
     }
 
-    /// - Returns: what is wrong with the blob; there is no copy of it then. Nil where it was copied.
+    /// - Returns: what is wrong with the blob, in which case there is no copy of it; nil if it was copied.
     static func blob(_ digest: BlobDigest, from path: String, to copy: String, _ files: any FileSystem) throws(StoreError) -> DamagedBlob? {
         let target = try StoreError.ofFiles { () throws(FileError) in try files.open(copy, .create) }
         var isOfCopy = false
@@ -123,7 +123,7 @@ enum Copying {
         return nil
     }
 
-    /// - Returns: what is wrong with a blob's file; nil where it is right.
+    /// - Returns: what is wrong with a blob's file; nil if it is intact.
     static func fault(of digest: BlobDigest, at path: String, _ files: any FileSystem) throws(StoreError) -> DamagedBlob? {
         do throws(StoreError) { try verify(digest, path, files) } catch {
             guard let fault = damage(digest, error) else { throw error }
@@ -132,7 +132,7 @@ enum Copying {
         return nil
     }
 
-    /// Nil where an error says nothing of the blob, but of this process or its rights.
+    /// Nil if an error concerns this process or its permissions rather than the blob.
     private static func damage(_ digest: BlobDigest, _ error: StoreError) -> DamagedBlob? {
         switch error {
         case .blobAltered(_, let path): DamagedBlob(digest: digest, problem: "\(path) is damaged: its bytes are others", isAltered: true)
@@ -166,7 +166,7 @@ enum Copying {
         }
     }
 
-    /// Takes back what was begun; what cannot be removed stays.
+    /// Removes what was created so far; what cannot be removed stays.
     static func remove(_ folder: String, _ files: any FileSystem) {
         for inner in [folder + "/blobs", folder] {
             for name in (try? files.names(in: inner)) ?? [] { try? files.remove(inner + "/" + name) }

@@ -1,18 +1,18 @@
 import Documents
 
-/// Why a document was purged by itself.
+/// Why a document was purged automatically.
 public enum ExpiryRule: Int64, Sendable {
     /// Its own `_exp`.
     case document = 0
     /// Its collection's `ttl`.
     case collection = 1
-    /// `tombstone_age`: it had been deleted.
+    /// `tombstone_age`: it was a tombstone.
     case tombstone = 2
 }
 
 /// A document that has expired.
 public struct ExpiredDocument: Sendable, Equatable {
-    /// When it was purged (seconds since 1970).
+    /// When it was purged, in seconds since 1970.
     public var time: Int64
     public var rule: ExpiryRule
 
@@ -22,7 +22,7 @@ public struct ExpiredDocument: Sendable, Equatable {
     }
 }
 
-/// Which documents have expired: a purge leaves nothing else behind that would say where one is. The last ones only.
+/// The most recently expired documents: a purge leaves no other trace of them.
 enum ExpiredTable {
     static let statements = [
         """
@@ -34,7 +34,7 @@ enum ExpiredTable {
 }
 
 extension ReadTransaction {
-    /// When the document expired last, if that is not too long ago to be known.
+    /// The last expiry of the document, if it is recent enough to be remembered.
     public final func lastExpiry(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> ExpiredDocument? {
         let statement = try active().cached("SELECT at, rule FROM expired WHERE collection = ?1 AND id = ?2 ORDER BY number DESC LIMIT 1")
         statement.bind(1, Int64(collection.id))
@@ -44,7 +44,8 @@ extension ReadTransaction {
         return ExpiredDocument(time: statement.integer(0), rule: rule)
     }
 
-    /// A time by which a document had its last change, by the marks of `ttl`, `tombstone_age` and of what waits (seconds since 1970); nil: none was made since.
+    /// A time by which a document had its last change, according to the marks of `ttl`, `tombstone_age` and waiting documents, in seconds since 1970;
+    /// nil if there is no mark since.
     public final func changedBy(_ sequence: SequenceNumber, in collection: Collection) throws(StoreError) -> Int64? {
         var earliest: Int64?
         for kind in AgeMarks.Kind.allCases {

@@ -1,17 +1,16 @@
 import Documents
 
-/// When documents are to be purged that say so themselves (`_exp`). A table of its own: few documents have such a time, and it is no part of
-/// a revision.
+/// When documents with their own expiry (`_exp`) are to be purged. A separate table: few documents have one, and it is not part of a revision.
 enum ExpiryTable {
-    /// Made where they are missing, also in a database of an earlier version: nothing that was there is changed.
+    /// Created if missing, also in a database of an earlier version: existing data is not changed.
     static let statements = [
         """
         CREATE TABLE IF NOT EXISTS expiries(
             collection INTEGER NOT NULL, id TEXT NOT NULL, expires INTEGER NOT NULL, PRIMARY KEY(collection, id)) WITHOUT ROWID
         """,
         "CREATE INDEX IF NOT EXISTS expiries_due ON expiries(expires)",
-        // Of revisions that are beside the current one: they count if they have become it by then. Below zero: the time has come, and a conflict
-        // that has not been decided keeps it from counting.
+        // For branches besides the current revision: they apply to a branch that has become current by then. Negative: the time has come, and an
+        // undecided conflict keeps it from applying.
         """
         CREATE TABLE IF NOT EXISTS branch_expiries(
             collection INTEGER NOT NULL, id TEXT NOT NULL, revision TEXT NOT NULL, expires INTEGER NOT NULL,
@@ -22,7 +21,7 @@ enum ExpiryTable {
 }
 
 extension ReadTransaction {
-    /// When the document is to be purged, in seconds since 1970; nil: not.
+    /// When the document is to be purged, in seconds since 1970; nil if never.
     public final func purgeTime(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Int64? {
         let statement = try active().cached("SELECT expires FROM expiries WHERE collection = ?1 AND id = ?2")
         statement.bind(1, Int64(collection.id))
@@ -32,7 +31,7 @@ extension ReadTransaction {
         return try branchPurgeTime(collection, id)
     }
 
-    /// Of a current revision that came as a branch.
+    /// For a current revision that arrived as a branch.
     private func branchPurgeTime(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Int64? {
         let statement = try active().cached("SELECT expires, revision FROM branch_expiries WHERE collection = ?1 AND id = ?2")
         statement.bind(1, Int64(collection.id))
@@ -46,7 +45,7 @@ extension ReadTransaction {
         return nil
     }
 
-    /// The next time at which a document of any collection is to be purged.
+    /// The earliest time at which a document of any collection is to be purged.
     public final func nextPurgeTime() throws(StoreError) -> Int64? {
         let statement = try active().cached(
             "SELECT expires FROM (SELECT * FROM (SELECT expires FROM expiries ORDER BY expires LIMIT 1) "
@@ -57,7 +56,7 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
-    /// Lengths of time begin now.
+    /// Sets the expiry of a document; durations start now.
     public func setExpiry(_ collection: Collection, _ id: DocumentID, _ expiry: DocumentExpiry) throws(StoreError) {
         guard let time = expiry.due(now: state.now) else { return try dropPurgeTime(collection, id) }
         let statement = try active().cached("INSERT OR REPLACE INTO expiries(collection, id, expires) VALUES(?1, ?2, ?3)")
@@ -68,7 +67,7 @@ extension WriteTransaction {
         state.rows += 1
     }
 
-    /// Of a revision that is beside the current one and may win yet: a document that it loses against goes by its own expiry.
+    /// Sets the expiry of a branch that may become current later: if another revision wins, that revision's own expiry applies.
     public func setExpiry(_ collection: Collection, _ id: DocumentID, _ expiry: DocumentExpiry, ofBranch revision: RevisionID) throws(StoreError) {
         guard let time = expiry.due(now: state.now) else { return }
         let statement = try active().cached("INSERT OR REPLACE INTO branch_expiries(collection, id, revision, expires) VALUES(?1, ?2, ?3, ?4)")
@@ -88,7 +87,7 @@ extension WriteTransaction {
         state.rows += 1
     }
 
-    /// The conflict of a document is over: branches whose time came meanwhile are looked at again.
+    /// The conflict of a document is over: branches whose time came in the meantime are considered again.
     func takeUpBranchPurges(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
         let statement = try active().cached("UPDATE branch_expiries SET expires = -expires WHERE collection = ?1 AND id = ?2 AND expires < 0")
         statement.bind(1, Int64(collection.id))
@@ -96,7 +95,7 @@ extension WriteTransaction {
         try session.run(statement)
     }
 
-    /// Another revision has the body of a branch.
+    /// Another revision takes over the body of a branch.
     func moveBranchPurge(_ collection: Collection, _ id: DocumentID, from revision: RevisionID, to other: RevisionID) throws(StoreError) {
         let statement = try active().cached("UPDATE OR REPLACE branch_expiries SET revision = ?4 WHERE collection = ?1 AND id = ?2 AND revision = ?3")
         statement.bind(1, Int64(collection.id))
@@ -106,7 +105,7 @@ extension WriteTransaction {
         try session.run(statement)
     }
 
-    /// Of a document that is gone.
+    /// Drops the branch expiries of a document that is gone.
     func dropBranchPurges(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
         let statement = try active().cached("DELETE FROM branch_expiries WHERE collection = ?1 AND id = ?2")
         statement.bind(1, Int64(collection.id))
@@ -114,9 +113,9 @@ extension WriteTransaction {
         try session.run(statement)
     }
 
-    /// Purges documents whose time has come. One that was deleted meanwhile stays deleted: its tombstone tells peers.
+    /// Purges documents whose time has come. One that was deleted in the meantime stays deleted: peers need its tombstone.
     ///
-    /// - Returns: how many rows were looked at, and the documents that have gone.
+    /// - Returns: how many rows were processed, and the purged documents.
     func purgeDue(now: Int64, limit: Int) throws(StoreError) -> (seen: Int, purged: [(CollectionName, DocumentID)]) {
         let due = try session.cached("SELECT collection, id FROM expiries WHERE expires <= ?1 ORDER BY expires LIMIT ?2")
         due.bind(1, now)
@@ -160,7 +159,7 @@ extension WriteTransaction {
             let current = try collection.flatMap { (collection) throws(StoreError) in try self.row(collection, row.id) }
             state.rows += 1
             if current?.isConflicted == true {
-                // Which revision it will be is not decided.
+                // The winning revision is not decided yet.
                 let wait = try session.cached("UPDATE branch_expiries SET expires = -expires WHERE collection = ?1 AND id = ?2 AND revision = ?3")
                 wait.bind(1, row.collection)
                 wait.bind(2, row.id.text)
@@ -184,10 +183,10 @@ extension WriteTransaction {
 }
 
 extension Database {
-    /// Purges the documents whose `_exp` has come, a bounded number at a time so that other writes go on in between.
+    /// Purges the documents whose `_exp` has come, a limited number at a time so that other writes can proceed in between.
     ///
     /// - Parameter now: seconds since 1970.
-    /// - Returns: how many have gone, by collection.
+    /// - Returns: the number of documents purged, by collection.
     public func purgeExpired(now: Int64) async throws -> [CollectionName: Int] {
         var counts: [CollectionName: Int] = [:]
         while true {

@@ -1,18 +1,18 @@
 import Documents
 import SQLite
 
-/// What a look at everything that a database stores has found.
+/// The result of verifying everything that a database stores.
 public struct IntegrityReport: Sendable {
-    /// Documents that were read, with their trees; tombstones included.
+    /// Documents read, with their revision trees; includes tombstones.
     public var documents = 0
     public var blobs = 0
-    /// Of the file as a whole, in SQLite's words; empty where it is sound.
+    /// Problems of the file as a whole, in SQLite's words; empty if it is sound.
     public var file: [String] = []
-    /// Documents and blobs that cannot be read, or are not there; at most `StoreLimits.damagedDocuments` of them.
+    /// Documents and blobs that are unreadable or missing; at most `StoreLimits.damagedDocuments` of them.
     public var damaged: [String] = []
-    /// Of the blobs: how many are altered, cannot be read, or are not there.
+    /// Number of blobs that are altered, unreadable or missing.
     public var damagedBlobs = 0
-    /// There are more than ``damaged`` names.
+    /// Whether there are more than ``damaged`` lists.
     public var isCapped = false
 
     public var isSound: Bool { file.isEmpty && damaged.isEmpty }
@@ -23,15 +23,15 @@ public struct IntegrityReport: Sendable {
 }
 
 extension Database {
-    /// Reads all that is stored: the file's own structure, each document with its history, each blob against its digest. Changes nothing;
-    /// writes go on meanwhile. Documents that are damaged are noted as such, as if somebody had asked for them. A database that takes no writes because
-    /// SQLite found its file malformed takes them again where that is sound.
+    /// Reads everything stored: the file's own structure, each document with its history, each blob against its digest. Changes nothing; writes can
+    /// proceed in the meantime. Damaged documents are recorded as if somebody had read them. A database that refuses writes because SQLite found its
+    /// file malformed accepts them again if the file is sound.
     public func integrity() async throws -> IntegrityReport {
         var report = IntegrityReport()
         let damages = problems.damages
         report.file = try await fileFaults()
         if report.file.isEmpty, problems.damage != nil, problems.damages == damages {
-            // Before writes go on: one of them may meet damage anew, and set it again.
+            // Before writes resume: one of them may find damage again, and set the sign again.
             file.removeDamageSign()
             _ = problems.fileIsSound(damages)
         }
@@ -65,7 +65,7 @@ extension Database {
                     } while offset < reader.size
                     return nil
                 } catch StoreError.blobMissing {
-                    // A compaction has removed it since.
+                    // A compaction has removed it in the meantime.
                     return nil
                 } catch {
                     return "\(error)"
@@ -78,7 +78,7 @@ extension Database {
         return report
     }
 
-    /// By a connection of its own, so that the readers stay free; on a worker of the blobs, which may block.
+    /// On a connection of its own, so that the readers stay free, and on a blob worker, which may block.
     private func fileFaults() async throws -> [String] {
         let path = folder + "/db.sqlite3"
         return try await blobs.perform { _ in
@@ -100,8 +100,8 @@ extension Database {
 }
 
 extension ReadTransaction {
-    /// Looks at the next documents.
-    /// - Returns: the last sequence (nil: there are no more), how many there were, what is wrong.
+    /// Examines the next documents.
+    /// - Returns: the last sequence (nil if there are no more), how many there were, what is wrong.
     fileprivate func examine(
         _ collection: Collection, since: SequenceNumber
     ) throws(StoreError) -> (last: SequenceNumber?, count: Int, faults: [String]) {
@@ -128,7 +128,7 @@ extension ReadTransaction {
         return digests
     }
 
-    /// Those whose file is not there.
+    /// Of these blobs, those whose file is missing.
     fileprivate func missingBlobs(_ collection: Collection, _ digests: [[UInt8]], of blobs: BlobStore) -> [BlobDigest] {
         digests.compactMap { BlobDigest(bytes: $0) }.filter { blobs.size($0) == nil }
     }

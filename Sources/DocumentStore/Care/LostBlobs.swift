@@ -1,6 +1,6 @@
 import Documents
 
-/// A blob whose bytes are not to be had here: until they are stored again, no peer that lacks them gets the documents that name it.
+/// A blob whose bytes cannot be obtained here: until they are stored again, peers that lack them do not get the documents that name it.
 public struct LostBlob: Sendable {
     public struct Name: Sendable {
         public var collection: CollectionName
@@ -8,22 +8,22 @@ public struct LostBlob: Sendable {
     }
 
     public var digest: BlobDigest
-    /// Of its file.
+    /// Path of its file.
     public var path: String
-    /// Its file is gone; else its bytes are not those of the digest.
+    /// Whether its file is missing; otherwise its bytes do not match the digest.
     public var isMissing: Bool
-    /// The documents that name it, as many as are told.
+    /// Some of the documents that name it.
     public var names: [Name]
-    /// There are more of them.
+    /// Whether there are more of them.
     public var hasMoreNames: Bool
 }
 
-/// Of the blobs that a document names those that cannot be given, as far as that is known: a peer that has them already can take the document all the
-/// same. A blob that was altered and that nobody has read since counts as sound.
+/// The blobs of a document that cannot be sent, as far as is known: a peer that already has them can take the document nevertheless. An altered blob
+/// that nobody has read since counts as intact.
 public struct LostBlobs: Sendable {
-    /// They are not here.
+    /// Blobs that are not here.
     public var missing: [BlobDigest] = []
-    /// Their bytes were found to be others.
+    /// Blobs whose bytes were found to be altered.
     public var altered: [BlobDigest] = []
 
     public init() {}
@@ -33,7 +33,7 @@ public struct LostBlobs: Sendable {
 }
 
 extension Database {
-    /// Blobs that were found to be altered, or gone, since the start, and not to be right since; at most `StoreLimits.damagedDocuments`.
+    /// Blobs found to be altered or missing since the start, and not found intact since; at most `StoreLimits.damagedDocuments`.
     public func lostBlobs() async throws -> [LostBlob] {
         try await lookForMissingBlobs()
         let met = problems.blobs
@@ -48,21 +48,22 @@ extension Database {
         }
     }
 
-    /// Tells of each blob that was altered or gone, as far as that was met, and is right again. On a worker, or where somebody asks for
-    /// ``lostBlobs()``; the handler must not block.
+    /// Reports each blob that was found altered or missing and is intact again. The handler is called on a worker, or on the thread that asks for
+    /// ``lostBlobs()``; it must not block.
     package func observeMendedBlobs(_ handler: @escaping @Sendable (BlobDigest) -> Void) -> ChangeObservation { problems.mends.observe(handler) }
 
-    /// Of the blobs that somebody looked for in vain, those count that a live document names and that are not here still.
+    /// Of the blobs that were looked up in vain, those count that a live document names and that are still not here.
     private func lookForMissingBlobs() async throws {
         let missed = problems.missedBlobs
-        // Of a folder that is gone it is told as such.
+        // A missing folder is reported separately.
         guard !missed.isEmpty, blobFolderProblem() == nil else { return }
         let needed = try await read { transaction in try missed.filter { try transaction.isNeeded($0) } }
         let lost = try await blobs.perform { blobs in needed.filter { blobs.size($0) == nil }.map { (digest: $0, path: blobs.path($0)) } }
         problems.settle(missed: missed, lost: lost)
     }
 
-    /// Of the blobs that a body names those that are not here, or known to be altered. The first are looked for again when ``lostBlobs()`` is asked.
+    /// Of the blobs that a body names, those that are missing, or known to be altered. The missing ones are looked up again when ``lostBlobs()`` is
+    /// called.
     public func lostBlobs(of body: [UInt8]) async throws -> LostBlobs {
         let named = ((try? BlobReferences.find(in: body)) ?? []).map(\.digest)
         if named.isEmpty { return LostBlobs() }
@@ -79,7 +80,7 @@ extension Database {
 }
 
 extension ReadTransaction {
-    /// The first documents of which a stored body refers to the blob.
+    /// The first documents with a stored body that refers to the blob.
     final func documents(naming digest: BlobDigest, limit: Int) throws(StoreError) -> [LostBlob.Name] {
         var names: [LostBlob.Name] = []
         for collection in try collections() {
@@ -90,7 +91,7 @@ extension ReadTransaction {
         return names
     }
 
-    /// Whether a document that is not deleted refers to the blob. Of very many the first are looked at.
+    /// Whether a document that is not deleted refers to the blob. If there are very many, only the first are examined.
     fileprivate func isNeeded(_ digest: BlobDigest) throws(StoreError) -> Bool {
         for collection in try collections() {
             for id in try documents(collection, naming: digest, limit: StoreLimits.namedDocuments) {
@@ -101,7 +102,7 @@ extension ReadTransaction {
         return false
     }
 
-    /// The first documents of one collection of which a stored body refers to the blob.
+    /// The first documents of one collection with a stored body that refers to the blob.
     package final func documents(_ collection: Collection, naming digest: BlobDigest, limit: Int) throws(StoreError) -> [DocumentID] {
         let statement = try tables(collection).statement(.blobNamedBy)
         statement.bind(1, digest.bytes)

@@ -1,11 +1,11 @@
 import SQLite
 import Synchronization
 
-/// What a database holds and has written, counted as it happens: who admits writes need not ask the disk before each of them.
+/// How much a database holds and has written, counted as it happens: code that admits writes need not query the disk before each of them.
 ///
-/// Files say something else: they shrink at compaction only, and the write-ahead log holds pages that the file has too.
+/// File sizes differ from this: they shrink only at compaction, and the write-ahead log contains pages that the file contains too.
 public final class StoreUsage: Sendable {
-    /// Pages of 4096 bytes.
+    /// Number of pages, of 4096 bytes each.
     private let pages = Atomic(0)
     private let free = Atomic(0)
     private let open = Atomic(0)
@@ -21,37 +21,37 @@ public final class StoreUsage: Sendable {
 
     static let pageBytes = 4096
 
-    /// Bytes of documents and all that belongs to them, of pages that are in use.
+    /// Bytes of documents and everything belonging to them: the pages in use.
     public var documentBytes: Int { Self.pageBytes * max(0, pages.load(ordering: .relaxed) - freePages) }
-    /// Pages of the file that nothing uses; compaction gives them back to the disk.
+    /// Unused pages of the file; compaction returns them to the file system.
     public var freePages: Int { free.load(ordering: .relaxed) }
     /// Bytes of blobs, once ``areBlobsKnown``.
     public var blobBytes: Int { max(0, blobs.load(ordering: .relaxed)) }
-    /// Those that were there when the database was opened are counted. Of one without blobs it is true from the start; else after
-    /// ``BlobStore/count()`` or ``BlobStore/countMeanwhile()``.
+    /// Whether the blobs that existed when the database was opened have been counted. True from the start for a database without blobs; otherwise
+    /// after ``BlobStore/count()`` or ``BlobStore/countMeanwhile()``.
     public internal(set) var areBlobsKnown: Bool {
         get { known.load(ordering: .relaxed) }
         set { known.store(newValue, ordering: .relaxed) }
     }
-    /// Bytes that were admitted and are neither in the log nor in a file yet.
+    /// Bytes that were admitted and are not yet in the log or in a file.
     public var pendingBytes: Int { open.load(ordering: .relaxed) + max(0, underWay.load(ordering: .relaxed)) }
-    /// Bytes of blobs on their way, as far as they have come: what is announced only takes nobody's room, since it may never come.
+    /// Received bytes of incomplete blobs. Bytes that are only announced do not count, since they may never arrive.
     public var incomingBytes: Int { max(0, incoming.load(ordering: .relaxed)) }
-    /// What the database holds, and what was admitted to it.
+    /// What the database holds, including what was admitted to it.
     public var heldBytes: Int { storedBytes + open.load(ordering: .relaxed) + incomingBytes }
-    /// The same without what may be taken back yet: what was admitted and is not committed, and blobs on their way.
+    /// The same without what may still be undone: admitted and uncommitted writes, and incomplete blobs.
     public var storedBytes: Int { documentBytes + blobBytes }
-    /// Bytes that were admitted or written to the log since the database was opened: how much the disk may have changed since it was looked at.
+    /// Bytes admitted or written to the log since the database was opened: how much the disk may have changed since it was last examined.
     public var writtenBytes: Int { moved.load(ordering: .relaxed) }
 
-    /// Room is short: what is kept for convenience only is given up. Set by who admits writes.
+    /// Whether space is short, so that what is kept only for convenience is given up. Set by the code that admits writes.
     public var isShort: Bool {
         get { short.load(ordering: .relaxed) }
         set { short.store(newValue, ordering: .relaxed) }
     }
 
-    /// Pages of write-ahead log after which they are moved into the database, at most `StoreLimits.checkpointPages`: fewer where the disk is
-    /// short. Set by who admits writes.
+    /// Pages of write-ahead log after which they are moved into the database, at most `StoreLimits.checkpointPages`: fewer if the disk is nearly
+    /// full. Set by the code that admits writes.
     public var logPages: Int32 {
         get { logged.load(ordering: .relaxed) }
         set { logged.store(min(max(newValue, StoreLimits.leastCheckpointPages), StoreLimits.checkpointPages), ordering: .relaxed) }
@@ -59,7 +59,7 @@ public final class StoreUsage: Sendable {
 
     // MARK: counting
 
-    /// In a transaction, before it is committed: SQLite knows both numbers then, without a look at the file.
+    /// Called in a transaction before it is committed: SQLite then knows both numbers without examining the file.
     func count(_ session: Session) throws(StoreError) {
         let (all, unused) = (try session.cached("PRAGMA page_count"), try session.cached("PRAGMA freelist_count"))
         defer {
@@ -77,25 +77,25 @@ public final class StoreUsage: Sendable {
     }
 
     /// A transaction has ended.
-    /// - Parameter log: pages that it has added to the log.
+    /// - Parameter log: pages that it added to the log.
     func ended(log: Int32) {
         open.store(0, ordering: .relaxed)
         moved.add(Self.pageBytes * Int(log), ordering: .relaxed)
     }
 
     func changedBlobs(by bytes: Int) { blobs.add(bytes, ordering: .relaxed) }
-    /// Those that are there are about to be counted, all of them.
+    /// The existing blobs are about to be counted, all of them.
     func forgetBlobs() {
         areBlobsKnown = false
         blobs.store(0, ordering: .relaxed)
     }
-    /// - Parameter bytes: of those that were there.
+    /// - Parameter bytes: total size of the blobs that existed.
     func countedBlobs(_ bytes: Int) {
         changedBlobs(by: bytes)
         areBlobsKnown = true
     }
 
-    /// What a blob on its way takes, as far as it has come. Given back when nobody holds it any more.
+    /// The space taken by a blob being received, as far as it has arrived. Released with the last reference.
     final class Incoming: Sendable {
         private let usage: StoreUsage
         private let come = Atomic(0)
@@ -104,7 +104,7 @@ public final class StoreUsage: Sendable {
 
         deinit { usage.incoming.subtract(come.load(ordering: .relaxed), ordering: .relaxed) }
 
-        /// So many more bytes have come and are about to be written: others see it before they ask for the same room.
+        /// More bytes have arrived and are about to be written: counted first, so that others see it before they request the same space.
         func came(_ count: Int) {
             come.add(count, ordering: .relaxed)
             usage.incoming.add(count, ordering: .relaxed)
@@ -112,7 +112,7 @@ public final class StoreUsage: Sendable {
             usage.underWay.add(count, ordering: .relaxed)
         }
 
-        /// They are in the file, or could not be written.
+        /// The bytes are in the file, or could not be written.
         func wrote(_ count: Int) { usage.underWay.subtract(count, ordering: .relaxed) }
     }
 }

@@ -2,12 +2,12 @@ import Documents
 import SQLite
 
 extension ReadTransaction {
-    /// Current revisions in the order of their sequences.
+    /// Current revisions in order of sequence.
     /// - Parameters:
-    ///   - since: rows with greater sequences.
-    ///   - limit: rows wanted; at most `StoreLimits.maxRowsPerRead` come, and fewer when bodies and stored
-    ///     trees pass `maxBytes`. An empty answer means there are no more.
-    ///   - includeDeleted: tombstones too.
+    ///   - since: only rows with greater sequences.
+    ///   - limit: number of rows wanted; at most `StoreLimits.maxRowsPerRead` are returned, and fewer if bodies and stored trees exceed `maxBytes`.
+    ///     An empty result means there are no more.
+    ///   - includeDeleted: include tombstones.
     ///   - ids: only these documents.
     ///   - remote: fills `ChangeRow.remoteRevision`.
     public final func changes(
@@ -24,7 +24,7 @@ extension ReadTransaction {
         }
         let statement = try tables.statement(includeBodies ? .changesWithBodies : .changes)
         statement.bind(1, since)
-        // Tombstones to be left out do not count, so the limit is applied here.
+        // Skipped tombstones do not count, so the limit is applied here.
         statement.bind(2, includeDeleted ? Int64(limit) : -1)
         defer { statement.reset() }
         var rows: [ChangeRow] = []
@@ -40,7 +40,7 @@ extension ReadTransaction {
         return rows
     }
 
-    /// The same for a few documents: each is looked up, then they are put in order.
+    /// The same for a few documents: each is looked up, then they are sorted.
     private func changes(
         _ tables: CollectionTables, of ids: [DocumentID], since: Int64, limit: Int, includeBodies: Bool,
         includeDeleted: Bool, remote: RemoteID?, maxBytes: Int
@@ -99,18 +99,18 @@ extension ReadTransaction {
         )
     }
 
-    // MARK: what a peer offers
+    // MARK: offers and proposals from a peer
 
-    /// For a peer's `changes`: which of the revisions are wanted, and what we hold of those documents.
-    /// A revision counts as held if it is anywhere in the tree, or if a remote is known to have it (or it is an echo of what we sent) and it
-    /// may be an ancestor that was pruned here. One that cannot be is of a branch that a decision dropped: the peer went on with it, so it is wanted once more.
+    /// For a peer's `changes`: which of the revisions are wanted, and what we hold of those documents. A revision counts as held if it is anywhere in
+    /// the tree. It also counts as held if a remote is known to have it (or it is an echo of what we sent) and it may be an ancestor that was pruned
+    /// here; otherwise it belongs to a branch that a decision dropped and that the peer continued, so it is wanted again.
     ///
     /// - Parameters:
     ///   - skipsDeletions: deletions of documents that are not here are not wanted.
-    ///   - peer: who offers them, if it is remembered.
-    ///   - hasOne: the peer has one revision of each document: what it offers is what it has now.
-    ///   - isBounded: the peer is not to learn which revisions we hold beside those that it is known to have.
-    ///   - naming: what it calls revisions.
+    ///   - peer: the peer that offers them, if the store remembers it.
+    ///   - hasOne: the peer has one revision of each document: what it offers is its current one.
+    ///   - isBounded: the peer must not learn which revisions we hold besides those that it is known to have.
+    ///   - naming: how the peer names revisions.
     public final func missing(
         _ collection: Collection, _ offers: [RevisionOffer], maxAncestors: Int = 10, skipsDeletions: Bool = false,
         from peer: RemoteID? = nil, hasOne: Bool = true, onlyKnown isBounded: Bool = false, naming: RevisionNaming = .trees
@@ -144,7 +144,7 @@ extension ReadTransaction {
     ) throws(StoreError) -> RevisionNeed {
         let revision = offer.revision
         let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == revision }
-        // What may be named: the remote's revision and its ancestors, or everything.
+        // The ancestors that may be named: the remote's revision and its ancestors, or everything.
         let known = peer.flatMap { row.remotes.revision($0, current: row.revision) }
         let state = peer == nil ? PeerRevision.unknown : PeerRevision(known)
         let namesCurrent = !isBounded || known == row.revision
@@ -154,15 +154,15 @@ extension ReadTransaction {
         }
         let tree: RevisionTree
         do throws(StoreError) { tree = try self.tree(collection, of: row, offer.id) } catch {
-            // What it had is not known; the revision that comes may repair it.
+            // What the peer had is unknown; the revision that arrives may repair the document.
             guard case .documentDamaged = error else { throw error }
             return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: state)
         }
         let hasTurned = hasOne && peer.map { row.isLeft(by: $0, for: revision, in: tree) } == true
-        // What ended here as the losing side is what the peer went on with.
+        // A branch that ended here as the losing side is one that the peer continued.
         let isHere = tree.contains(revision) && !(hasOne && tree.endOfBranch(of: revision) != nil)
         if !hasTurned, isHere || isKnown && !tree.contains(revision) && tree.mayHavePruned(revision) { return .have }
-        // The current revision first: its body is certainly stored, so it is the best base.
+        // The current revision first: its body is certainly stored, so it is the best delta base.
         var ancestors: [RevisionID] = []
         let ends = !isBounded ? [row.revision] + tree.leaves.map(\.revision) : [known].compactMap(\.self)
         for leaf in ends {
@@ -176,7 +176,7 @@ extension ReadTransaction {
         return .need(ancestors: ancestors, known: state)
     }
 
-    /// For a peer of version vectors. It is named one revision at most: the current one, the best base.
+    /// The same for a peer with version vectors. At most one revision is named: the current one, as the best delta base.
     private func need(
         _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ peer: RemoteID?, _ hasOne: Bool, _ isBounded: Bool, _ naming: RevisionNaming
     ) throws(StoreError) -> RevisionNeed {
@@ -190,7 +190,7 @@ extension ReadTransaction {
         }
         if let version = offer.revision.version {
             if let here = tree.revision(named: offer.revision) {
-                // It has come back to what we have, and is the one who knows: what we took for its current revision is none any more.
+                // The peer has returned to our revision, and it knows best: what we took for its current revision no longer is.
                 if hasOne, let peer, row.isLeft(by: peer, for: here, in: tree) { return .need(ancestors: [], known: state) }
                 return .have
             }
@@ -202,8 +202,8 @@ extension ReadTransaction {
         return .need(ancestors: namesCurrent ? [tree.name(of: row.revision, naming)] : [], known: state)
     }
 
-    /// For a peer's `proposeChanges` (replication.md section 5): which revisions may come.
-    /// A document that is absent here accepts any proposal, as Sync Gateway does.
+    /// For a peer's `proposeChanges` (replication.md section 5): which revisions may be sent. Any proposal for a document that does not exist here is
+    /// accepted, as in Sync Gateway.
     public final func checkProposals(
         _ collection: Collection, _ rows: [Proposal], naming: RevisionNaming = .trees
     ) throws(StoreError) -> [ProposalVerdict] {
@@ -240,10 +240,10 @@ extension ReadTransaction {
             }
         } else if find.integer(2) & DocumentFlags.deleted != 0, !proposal.missesDeletion {
             do throws(StoreError) {
-                // What came to an end here is nothing new: taken without a word, it would live on at its sender, who has not heard of its end.
+                // A branch that ended here is nothing new: accepted silently, it would live on at its sender, which has not learned of its end.
                 if try !readTree().contains(proposal.revision) { return .accept }
             } catch {
-                // What comes may repair it.
+                // The proposed revision may repair it.
                 guard case .documentDamaged = error else { throw error }
                 return .accept
             }
@@ -251,11 +251,11 @@ extension ReadTransaction {
         return .conflict(current: RevisionID(stored: find.text(1)))
     }
 
-    /// As Sync Gateway's `CheckProposedVersion` (replication.md section 7).
+    /// Like Sync Gateway's `CheckProposedVersion` (replication.md section 7).
     private func verdict(_ proposal: Proposal, _ row: Row, _ collection: Collection, _ naming: RevisionNaming) throws(StoreError) -> ProposalVerdict {
         let tree: RevisionTree
         do throws(StoreError) { tree = try self.tree(collection, of: row, proposal.id) } catch {
-            // What comes may repair it.
+            // The proposed revision may repair it.
             guard case .documentDamaged = error else { throw error }
             return .accept
         }
@@ -267,13 +267,13 @@ extension ReadTransaction {
             proposal.revision.version.map({ tree.vector(of: row.revision)?.knows($0) != true }) ?? true {
             return .accept
         }
-        // It is told the deletion, and has nothing more to bring: it is another deletion, or came to an end here.
+        // The sender is told of the deletion, and has nothing more to contribute: its revision is another deletion, or ended here.
         if row.isDeleted, let here = tree.revision(named: proposal.revision), proposal.parent == nil || tree.isTombstone(here) {
             return .conflict(current: current)
         }
         if let version = proposal.revision.version {
             if let vector = tree.vector(of: row.revision) {
-                // One that does not know of the deletion does not know either that what it has is older: it would keep that.
+                // A sender that does not know of the deletion does not know either that its revision is older: it would keep that.
                 if vector.knows(version) { return row.isDeleted && proposal.parent == nil ? .conflict(current: current) : .have }
                 if version.isLater(than: vector.current) { return .accept }
             }

@@ -1,7 +1,7 @@
 import Documents
 import Synchronization
 
-/// Tells whoever waits for changes of a collection. The rows are the truth; a signal only says that there are newer ones.
+/// Notifies observers of changes in a collection. The rows are the truth; a signal only says that there are newer ones.
 final class ChangeSignals: Sendable {
     typealias Handler = @Sendable (SequenceNumber) -> Void
 
@@ -14,7 +14,7 @@ final class ChangeSignals: Sendable {
 
     private struct State {
         var newest: [Int: SequenceNumber] = [:]
-        /// By collection, in the order of their coming: the simulation needs the same order each time.
+        /// By collection, in order of registration: the simulation needs a deterministic order.
         var observers: [Int: [Observer]] = [:]
         var nextNumber = 0
         var isFinished = false
@@ -27,7 +27,7 @@ final class ChangeSignals: Sendable {
     }
 
     func committed(_ news: [(collection: Int, sequence: SequenceNumber)]) {
-        // Outside the lock: a handler may need the lock of a waiting task, which its cancellation holds while it ends the
+        // Outside the lock: a handler may need the lock of a waiting task, and that lock is held by the task's cancellation while it ends the
         // observation, which takes ours.
         let due = state.withLock { state in
             var due: [(Handler, SequenceNumber)] = []
@@ -40,7 +40,7 @@ final class ChangeSignals: Sendable {
         for (handler, sequence) in due { handler(sequence) }
     }
 
-    /// Calls the handler with the present sequence at once, then after each commit, from the writer.
+    /// Calls the handler with the current sequence at once, then from the writer after each commit.
     func observe(_ collection: Int, _ handler: @escaping Handler, end: @escaping @Sendable () -> Void = {}) -> ChangeObservation {
         let added: (number: Int, newest: SequenceNumber)? = state.withLock { state in
             if state.isFinished { return nil }
@@ -58,7 +58,7 @@ final class ChangeSignals: Sendable {
     }
 
     private func remove(_ collection: Int, _ number: Int) {
-        // What the handler holds is let go outside the lock.
+        // What the handler retains is released outside the lock.
         let removed: Observer? = state.withLock { state in
             guard let index = state.observers[collection]?.firstIndex(where: { $0.number == number }) else { return nil }
             return state.observers[collection]?.remove(at: index)
@@ -84,12 +84,12 @@ final class ChangeSignals: Sendable {
     }
 }
 
-/// Somebody is told of a collection's changes until this is cancelled or the database is closed.
+/// An observation of a collection's changes, active until it is cancelled or the database is closed.
 package struct ChangeObservation: Sendable {
     private let end: @Sendable () -> Void
 
     init(_ end: @escaping @Sendable () -> Void) { self.end = end }
 
-    /// A call that is under way is not waited for.
+    /// Does not wait for a call in progress.
     package func cancel() { end() }
 }

@@ -3,9 +3,9 @@ import SQLite
 
 /// A part of a collection that cannot be read.
 public struct UnreadablePart: Sendable, Equatable {
-    /// It lies among these; there may be fewer documents than sequences.
+    /// It lies in this range; there may be fewer documents than sequences.
     public var sequences: ClosedRange<SequenceNumber>
-    /// The one document that it is, where so much can be read of it.
+    /// The id, if the part is a single document whose id can be read.
     public var id: String?
     /// What is wrong.
     public var detail: String
@@ -15,22 +15,23 @@ public struct UnreadablePart: Sendable, Equatable {
     }
 }
 
-/// A part of all that can be read of a collection.
+/// A page of everything that can be read of a collection.
 public struct SalvagedPage: Sendable {
     public var rows: [ChangeRow] = []
     public var unreadable: [UnreadablePart] = []
-    /// Where the next one begins; nil when this was the last.
+    /// Where the next page begins; nil if this was the last.
     public var next: SequenceNumber?
 }
 
 extension ReadTransaction {
-    /// `salvage_steps`: sequences behind a damage that are tried one by one. Beyond, the steps grow, so that a damage of millions of documents ends.
+    /// `salvage_steps`: sequences after a damaged part that are tried one by one. After that the steps grow, so that a damage over millions of
+    /// documents comes to an end.
     private static let singleSteps: Int64 = 1 << 16
 
-    /// Current revisions with their bodies in the order of their sequences, as far as they can be read, and what cannot be: where the file
-    /// is damaged, reading goes on behind the damage. A document of which something is stored that it cannot be is left out too.
+    /// Current revisions with their bodies in order of sequence, as far as they can be read, and the parts that cannot be: reading continues after a
+    /// damaged part of the file. A document whose stored data cannot be valid is left out too.
     ///
-    /// - Throws: ``StoreError`` of what is no damage.
+    /// - Throws: ``StoreError`` for errors other than damage.
     public final func salvage(
         _ collection: Collection, since: SequenceNumber, limit: Int, includeDeleted: Bool
     ) throws(StoreError) -> SalvagedPage {
@@ -65,14 +66,14 @@ extension ReadTransaction {
         return page
     }
 
-    /// Finds where reading goes on.
+    /// Finds the sequence at which reading can continue.
     private func passDamage(behind start: Int64, _ collection: Collection, _ why: StoreError, _ page: inout SalvagedPage) throws(StoreError) {
         var last = Int64.max - 1
         do throws(StoreError) { last = Int64(clamping: try lastSequence(collection)) } catch {
             guard error.isOfDamage else { throw error }
             session.failure = nil
         }
-        // Nothing behind `bad` can be read; something behind `good` can be, or nothing is there.
+        // Nothing after `bad` can be read; after `good`, something can be, or nothing exists.
         var (bad, step) = (start, Int64(1))
         var good: Int64?
         while good == nil, bad < last {
@@ -108,7 +109,7 @@ extension ReadTransaction {
 
     private struct Unreadable: Error { var part: UnreadablePart }
 
-    /// The row, if all of it can be what was stored.
+    /// The row, if all of it can be valid.
     private func salvagedRow(_ statement: Statement) -> Result<ChangeRow, Unreadable> {
         func text(_ column: Int32) -> String? { statement.withText(column) { String(validating: $0, as: UTF8.self) } }
         let sequence = SequenceNumber(max(0, statement.integer(0)))
@@ -129,7 +130,7 @@ extension ReadTransaction {
 }
 
 extension StoreError {
-    /// Something that was stored cannot be read; other parts of the file can.
+    /// Whether stored data is damaged, while other parts of the file may be readable.
     fileprivate var isOfDamage: Bool {
         switch self {
         case .corrupt, .inputOutput: true

@@ -1,16 +1,16 @@
 import Documents
 
-// What comes and goes because a peer's access began or ended.
+// Documents that appear or disappear because a peer's access began or ended.
 extension ReadTransaction {
-    /// Documents that come or go because access began or ended at this sequence: those that come at their own sequences, those that go where
-    /// they first came into what ends.
+    /// Documents that appear or disappear because access began or ended at this sequence: those that appear at their own sequences, those that
+    /// disappear at the sequence at which they first entered a revoked channel.
     final func readEvent(
         _ event: SequenceNumber, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion,
         _ bounds: inout PageBounds, _ page: inout ChannelPage
     ) throws(StoreError) {
         let after = page.place.inEvent ?? 0
         let ended = question.activeOnly ? [] : access.revoked(at: event)
-        // Where all documents go, those in no channel have nothing but their own sequences.
+        // If access to all documents ends, documents in no channel have only their own sequences.
         let looked = access.granted(at: event).union(ended.contains("*") ? ["*"] : [])
         var changes: [ChangeRow] = []
         if !looked.isEmpty {
@@ -24,7 +24,7 @@ extension ReadTransaction {
         var steps: [(at: SequenceNumber, id: DocumentID, change: ChangeRow?)] = []
         for change in changes where change.sequence < event && change.sequence <= reached { steps.append((change.sequence, change.id, change)) }
         for (at, id) in lost.found where at <= reached { steps.append((at, id, nil)) }
-        // A document of both is told of once: `news` leaves to the others what was in a channel.
+        // A document in both groups is reported once: `news` leaves documents that were in a channel to the other group.
         steps.sort { $0.at < $1.at }
         for step in steps {
             if !bounds.hasRoom(page.rows.count) { return }
@@ -55,7 +55,7 @@ extension ReadTransaction {
         of change: ChangeRow, _ collection: Collection, _ access: AccessEvents, _ event: SequenceNumber
     ) throws(StoreError) -> ChannelNews? {
         guard try routedRevision(collection, change.id) == change.revision else {
-            // What was not assigned yet is told of in its turn.
+            // A document without an assignment is reported once it has one.
             return access.grantsEverything(at: event) ? .visible : nil
         }
         let rows = try channels(of: change.id, collection)
@@ -63,7 +63,7 @@ extension ReadTransaction {
         return rows.isEmpty && access.revoked(at: event).contains("*") && !access.isVisible(rows) ? .revoked : nil
     }
 
-    /// A part of those that leave one channel, which costs the rows of that part.
+    /// One page of those that leave a single channel, at the cost of that page's rows.
     static var leavingOne: String {
         """
         SELECT entered, id FROM channels INDEXED BY channels_entered WHERE collection = ?1 AND channel = ?2 \
@@ -71,8 +71,8 @@ extension ReadTransaction {
         """
     }
 
-    /// The documents that were in one of the channels before the event and did not leave it before that, by when they first came into it.
-    /// - Returns: also, how far that is all of them.
+    /// The documents that were in one of the channels before the event and had not left it, ordered by when they first entered it.
+    /// - Returns: also, up to which sequence they are complete.
     private func leaving(
         _ channels: Set<String>, _ collection: Collection, _ event: SequenceNumber, after: SequenceNumber
     ) throws(StoreError) -> (found: [(SequenceNumber, DocumentID)], through: SequenceNumber) {
@@ -103,7 +103,7 @@ extension ReadTransaction {
         return (found, through)
     }
 
-    /// The documents that are or were in one of the channels; nil where these are too many to look up, or any document may be concerned.
+    /// The documents that are or were in one of the channels; nil if these are too many to look up, or any document may be concerned.
     private func members(of channels: Set<String>, _ collection: Collection) throws(StoreError) -> [DocumentID]? {
         if channels.contains("*") { return nil }
         var found: [DocumentID] = []

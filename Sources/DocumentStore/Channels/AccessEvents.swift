@@ -1,22 +1,22 @@
 import Documents
 
-/// A peer's access, ordered for reading its feed: each question costs the same however much the peer was granted.
+/// A peer's access, indexed for reading its feed: each question takes the same time however much the peer was granted.
 struct AccessEvents {
-    /// What begins and ends at one sequence.
+    /// The channels whose access begins and ends at one sequence.
     private struct Event {
         var granted: Set<String> = []
         var revoked: Set<String> = []
     }
 
     let hasEverything: Bool
-    /// What the peer has now.
+    /// The channels that the peer has now.
     private var current: Set<String> = []
-    /// Since when the peer has or had a channel, and until when.
+    /// The periods in which the peer has or had each channel.
     private var spans: [String: [(first: SequenceNumber, granted: SequenceNumber, revoked: SequenceNumber?)]] = [:]
-    /// The last sequence at which the peer had a channel that it has no more.
+    /// For channels that the peer no longer has, the last sequence at which it had them.
     private var ended: [String: SequenceNumber] = [:]
     private var events: [SequenceNumber: Event] = [:]
-    /// When access was given and is still there, and when it ended: each ascending.
+    /// The sequences at which present access was granted, and at which access ended: both ascending.
     private var grants: [SequenceNumber] = []
     private var ends: [SequenceNumber] = []
 
@@ -41,13 +41,13 @@ struct AccessEvents {
     func grants(at event: SequenceNumber) -> Bool { events[event]?.granted.isEmpty == false }
     func grantsEverything(at event: SequenceNumber) -> Bool { events[event]?.granted.contains("*") == true }
 
-    /// To which access begins there.
+    /// The channels to which access begins at this sequence.
     func granted(at event: SequenceNumber) -> Set<String> { events[event]?.granted ?? [] }
-    /// To which it ends there.
+    /// The channels to which access ends at this sequence.
     func revoked(at event: SequenceNumber) -> Set<String> { events[event]?.revoked ?? [] }
 
-    /// The next sequence at which access begins or ends. Where it ended, also if it was given after the last visit: it may have been given,
-    /// and taken, before that too.
+    /// The next sequence at which access begins or ends. Includes ends of access granted after the peer's last visit, since it may also have been
+    /// granted, and revoked, before that.
     func nextEvent(after sequence: SequenceNumber) -> SequenceNumber? {
         [Self.first(in: grants, after: sequence), Self.first(in: ends, after: sequence)].compactMap(\.self).min()
     }
@@ -65,36 +65,36 @@ struct AccessEvents {
         current.contains("*") || rows.contains { $0.left == nil && current.contains($0.channel) }
     }
 
-    /// The peer had the channel when this sequence came, or has it now.
+    /// Whether the peer had the channel at this sequence, or has it now.
     func held(_ channel: String, at sequence: SequenceNumber) -> Bool {
         current.contains(channel) || ended[channel].map { sequence < $0 } ?? false
     }
 
-    /// Where a document that the peer may not see left the last of its channels; nil where it never was the peer's to know.
+    /// Where a document that the peer may not see left the last of its channels; nil if the peer never had access to it.
     func departure(_ rows: [ReadTransaction.ChannelRow]) -> ChannelDeparture? {
         func held(_ row: ReadTransaction.ChannelRow) -> SequenceNumber? {
-            // What left before access began for the first time was never the peer's.
+            // A document that left before access first began was never accessible.
             guard let left = row.left.map({ SequenceNumber(clamping: $0) }), self.held(row.channel, at: left),
                 (spans[row.channel] ?? []).contains(where: { $0.first < left })
             else { return nil }
             return left
         }
         guard let last = rows.compactMap(held).max() else { return nil }
-        // Access that began later, or ended before, is no reason to know what was there at that moment.
+        // Access that began later, or ended before, does not entitle the peer to know what the document was at that moment.
         let wasThere = rows.contains { row in
             held(row) == last && (spans[row.channel] ?? []).contains { $0.granted < last && last <= $0.revoked ?? .max }
         }
         return ChannelDeparture(sequence: last, wasHeld: wasThere)
     }
 
-    /// Whether the peer gets a document that it may see now, and that did not change since, because of an event.
+    /// Whether an event makes a document appear that the peer may see now, and that has not changed since.
     func comes(_ rows: [ReadTransaction.ChannelRow], because event: SequenceNumber) -> Bool {
         let granted = granted(at: event)
         return isVisible(rows) && (granted.contains("*") || rows.contains { $0.left == nil && granted.contains($0.channel) })
     }
 
-    /// Where in an event a document stands that the peer loses because of it; nil where it does not. That is when the document first came into
-    /// what ends, so that nothing that is written later, which the peer may not see, shows in it.
+    /// The position within an event of a document that the peer loses because of it; nil if it does not. That is the sequence at which the document
+    /// first entered a revoked channel, so that it reveals nothing about later writes, which the peer may not see.
     func loses(_ rows: [ReadTransaction.ChannelRow], because event: SequenceNumber) -> SequenceNumber? {
         let revoked = revoked(at: event)
         if revoked.isEmpty || isVisible(rows) { return nil }

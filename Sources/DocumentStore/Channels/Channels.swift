@@ -1,18 +1,18 @@
 import Documents
 
-/// What a sync function assigned to a revision of a document: where it belongs, what it grants, how long it lives.
+/// A sync function's assignment for a revision of a document: its channels, what it grants, when it expires.
 public struct DocumentRoute: Sendable, Equatable {
     public var channels: Set<String>
-    /// Channels by user; a user that begins with `role:` is a role.
+    /// Channels by user; a user that starts with `role:` is a role.
     public var access: [String: [String]]
     /// Roles by user.
     public var roles: [String: [String]]
     /// Unix seconds; the document is deleted then.
     public var expires: Int64?
-    /// Who assigned it.
+    /// The plugin that made the assignment.
     public var plugin: String
     public var version: String
-    /// Why nothing could be assigned: the document is in no channel until that is mended. Empty if all went well.
+    /// Why nothing could be assigned: the document is in no channel until that is fixed. Empty if there was no error.
     public var error: String
 
     public init(
@@ -29,14 +29,14 @@ public struct DocumentRoute: Sendable, Equatable {
     }
 }
 
-/// Whose access to channels is asked for.
+/// The peer whose access to channels is determined.
 public struct ChannelPeer: Sendable, Hashable {
     /// The user that documents grant access to.
     public var user: String
-    /// Where the channels that an authenticator gave are kept: they hold on one listener only.
+    /// Where channels granted by an authenticator are recorded: they apply on one listener only.
     public var listener: String
 
-    /// Peers without a name are this user, as in Sync Gateway.
+    /// The user for anonymous peers, as in Sync Gateway.
     public static let guest = "GUEST"
 
     public init(user: String?, listener: String) {
@@ -48,14 +48,13 @@ public struct ChannelPeer: Sendable, Hashable {
     var ownKey: String { "s/\(listener)\u{1}\(user)" }
 }
 
-/// What a peer may pull, and since when: where access began or ended after the peer's last visit, documents older than that
-/// come or go.
+/// What a peer may pull, and since when: if access began or ended after the peer's last visit, documents older than that appear or disappear.
 public struct ChannelAccess: Sendable, Equatable {
     public struct Entry: Sendable, Equatable {
         public var channel: String
-        /// The sequence at which access began for the first time; 0: it was always there.
+        /// The sequence at which access first began; 0: it always existed.
         public var first: SequenceNumber
-        /// The sequence at which access began; 0: it was always there.
+        /// The sequence at which the present access began; 0: it always existed.
         public var granted: SequenceNumber
         /// The sequence at which it ended.
         public var revoked: SequenceNumber?
@@ -65,13 +64,13 @@ public struct ChannelAccess: Sendable, Equatable {
     public var entries: [Entry]
     public var roles: [String]
 
-    /// What the peer may pull now.
+    /// The channels that the peer may currently pull.
     public var channels: [String] {
         var seen: Set<String> = []
         return entries.filter { $0.revoked == nil && seen.insert($0.channel).inserted }.map(\.channel)
     }
 
-    /// Narrowed to what the peer asked for; `*` among the names asks for everything.
+    /// Limited to what the peer asked for; `*` among the names asks for everything.
     func selected(_ names: [String]?) -> ChannelAccess {
         guard let names, !names.contains("*") else { return self }
         let wanted = Set(names)
@@ -81,7 +80,7 @@ public struct ChannelAccess: Sendable, Equatable {
             if wanted.contains(entry.channel) {
                 result.entries.append(entry)
             } else if entry.channel == "*" {
-                // Who may have everything may have these.
+                // A peer with access to everything also has access to these.
                 result.entries += names.map { Entry(channel: $0, first: entry.first, granted: entry.granted, revoked: entry.revoked) }
             }
         }
@@ -89,28 +88,28 @@ public struct ChannelAccess: Sendable, Equatable {
     }
 }
 
-/// How far a peer's feed of its channels has come.
+/// A peer's position in the feed of its channels.
 ///
-/// Sequences go up, and where access begins or ends at a sequence, the documents that come or go because of it are told of
-/// before the document at that sequence. Peers see the place as `N`, or as `EVENT:N` inside such an event, as with Sync Gateway.
+/// Sequences increase; if access begins or ends at a sequence, the documents that appear or disappear because of it are reported before the document
+/// at that sequence. To peers, a position is `N`, or `EVENT:N` inside such an event, as in Sync Gateway.
 public struct ChannelPlace: Sendable, Equatable {
-    /// Every document up to this sequence was looked at, and every event up to it, unless `event` says otherwise.
+    /// Every document and every event up to this sequence was processed, unless `event` says otherwise.
     public var sequence: SequenceNumber
-    /// The event, `sequence + 1` or later, that is under way, or that is done while its own sequence is not read yet.
+    /// The event, at `sequence + 1` or later, that is in progress, or that is finished while the document at its own sequence has not been read yet.
     public var event: SequenceNumber?
-    /// In that event every document up to this sequence was looked at; nil: all.
+    /// Within that event, every document up to this sequence was processed; nil: all of them.
     public var inEvent: SequenceNumber?
 
     public init(_ sequence: SequenceNumber = 0) { self.sequence = sequence }
 
-    /// Right behind a document, as the feed tells of it: by itself, or because of an event.
+    /// The position right after a document, reported on its own or because of an event.
     public init(behind sequence: SequenceNumber, in event: SequenceNumber?) {
         self.init(sequence)
         if let event, event > 0 { (self.sequence, self.event, self.inEvent) = (event - 1, event, sequence) }
     }
 
-    /// Reads `N` or `EVENT:N`, with or without quotes, and `LOW::N` or `LOW:EVENT:N`, where what lies behind `LOW` is told again; anything
-    /// else is the beginning.
+    /// Parses `N` or `EVENT:N`, with or without quotes, and `LOW::N` or `LOW:EVENT:N`, where everything after `LOW` is reported again; anything else
+    /// is the beginning.
     public init(parsing text: String) {
         self.init()
         var bytes = Substring(text)
@@ -126,40 +125,40 @@ public struct ChannelPlace: Sendable, Equatable {
     }
 }
 
-/// What a peer is told of a document.
+/// What a peer is told about a document.
 public enum ChannelNews: Sendable, Equatable {
-    /// It may have the revision.
+    /// The peer may see the revision.
     case visible
     /// The document left its channels.
     case removed
-    /// The peer lost access to them.
+    /// The peer lost access to its channels.
     case revoked
 }
 
 /// Where a document left the last of a peer's channels.
 public struct ChannelDeparture: Sendable, Equatable {
     public var sequence: SequenceNumber
-    /// The peer could read the document until then.
+    /// Whether the peer could read the document until then.
     public var wasHeld: Bool
 }
 
-/// A part of a peer's feed of its channels.
+/// A page of a peer's feed of its channels.
 public struct ChannelPage: Sendable {
     public struct Row: Sendable {
         public var change: ChangeRow
-        /// Where the row stands in the feed: the document's own sequence, or the one at which it left a channel, or first came into one that the
-        /// peer has lost.
+        /// The row's position in the feed: the document's own sequence, or the one at which it left a channel, or at which it first entered a channel
+        /// that the peer has lost.
         public var sequence: SequenceNumber
         public var news: ChannelNews
-        /// The event that the row belongs to.
+        /// The event to which the row belongs.
         public var event: SequenceNumber?
-        /// The peer may read the document, or could until the change that the row tells of: what the document is now is not what came of it
-        /// since.
+        /// Whether the peer may read the document, or could until the change that the row reports: then the document's current state did not come
+        /// about out of the peer's sight.
         public var isFirsthand = true
 
-        /// What may be told to a peer whose protocol takes documents away without a revision: of one that goes, and of a tombstone that came of
-        /// it out of the peer's sight, no more than that it went. No revision is named: the store knows the current one, which is not for the
-        /// peer, and not which one left.
+        /// What may be sent to a peer whose protocol removes documents without naming a revision: for a document that disappears, and for a tombstone
+        /// created out of the peer's sight, no more than that it is gone. No revision is named: the store knows only the current one, which is not
+        /// for the peer, and not the one that left.
         public func withheld() -> Row {
             if news == .visible, isFirsthand { return self }
             var row = self
@@ -172,10 +171,10 @@ public struct ChannelPage: Sendable {
     public var rows: [Row] = []
     /// Where the next page begins.
     public var place: ChannelPlace
-    /// Nothing more is there.
+    /// Nothing more exists.
     public var isEnd = false
-    /// The next document was not assigned to channels yet: to be asked again when it was.
+    /// The next document has not been assigned to channels yet: ask again when it has been.
     public var isBlocked = false
-    /// The newest sequence of the view that was read.
+    /// The newest sequence of the snapshot that was read.
     public var newest: SequenceNumber
 }

@@ -1,15 +1,15 @@
 import Documents
 
-/// What a peer wants of its channels.
+/// A peer's request for documents of its channels.
 public struct ChannelQuestion: Sendable {
     public var peer: ChannelPeer
-    /// The channels it asks for; nil: all that it may have.
+    /// The channels it asks for; nil: all that it has access to.
     public var channels: [String]?
     /// Only these documents.
     public var ids: Set<DocumentID>?
-    /// Neither tombstones nor documents that went.
+    /// Skip tombstones and removals.
     public var activeOnly: Bool
-    /// Documents that were not assigned yet hold the feed up; else they are in no channel.
+    /// Whether documents without an assignment block the feed; otherwise they count as being in no channel.
     public var waitsForRoutes: Bool
 
     public init(
@@ -23,7 +23,7 @@ public struct ChannelQuestion: Sendable {
     }
 }
 
-/// How much a page of a peer's feed may hold, and what it cost so far.
+/// The maximum size of a page of a peer's feed, and its cost so far.
 struct PageBounds {
     let limit: Int
     let maxBytes: Int
@@ -34,11 +34,11 @@ struct PageBounds {
 }
 
 extension ReadTransaction {
-    /// The next part of a peer's feed of its channels.
+    /// The next page of a peer's feed of its channels.
     ///
     /// - Parameters:
-    ///   - limit: rows wanted; fewer come where many documents are passed over, so an empty page is the end only if it says so.
-    ///   - maxBytes: of bodies and stored trees; the row that passes it is the last one.
+    ///   - limit: number of rows wanted; fewer are returned if many documents are skipped, so an empty page is the end only if it says so.
+    ///   - maxBytes: limit for bodies and stored trees; the row that exceeds it is the last one.
     public final func channelChanges(
         _ collection: Collection, from place: ChannelPlace, _ question: ChannelQuestion, limit: Int,
         maxBytes: Int = StoreLimits.maxBodyBytesPerRead
@@ -47,7 +47,7 @@ extension ReadTransaction {
         var page = ChannelPage(place: place, newest: try lastSequence(collection))
         var bounds = PageBounds(limit: limit, maxBytes: maxBytes)
         while bounds.hasRoom(page.rows.count), bounds.scanned < StoreLimits.maxRowsPerRead, !page.isEnd, !page.isBlocked {
-            // An event that is done or under way hides itself and what is older.
+            // Skips the event that is finished or in progress, and older ones.
             let after = max(page.place.sequence, page.place.event ?? 0)
             let next = page.place.inEvent != nil ? page.place.event : access.nextEvent(after: after)
             if page.place.inEvent != nil, let event = page.place.event {
@@ -59,7 +59,7 @@ extension ReadTransaction {
         return page
     }
 
-    /// A document as it is now, with its body; nil where the peer may not see it, or does not ask for it.
+    /// A document's current state, with its body; nil if the peer may not see it, or does not ask for it.
     public final func visibleChange(
         _ collection: Collection, _ id: DocumentID, _ question: ChannelQuestion
     ) throws(StoreError) -> ChangeRow? {
@@ -74,7 +74,7 @@ extension ReadTransaction {
         return try complete(change, collection, .visible, &bounds)
     }
 
-    /// Documents in the order of their sequences and, between them, those that left a channel, up to the next event.
+    /// Documents in order of sequence and, between them, those that left a channel, up to the next event.
     private func readFeed(
         before event: SequenceNumber?, _ collection: Collection, _ access: AccessEvents, _ question: ChannelQuestion,
         _ bounds: inout PageBounds, _ page: inout ChannelPage
@@ -122,15 +122,15 @@ extension ReadTransaction {
         guard isExhausted, reached == (event.map { $0 - 1 } ?? page.newest) || event == nil && reached >= page.newest else { return }
         if let event {
             page.place.event = event
-            // Only documents that leave: an empty database has none of them.
+            // Only documents that disappear: an empty database has none of them.
             page.place.inEvent = question.activeOnly && !access.grants(at: event) ? nil : 0
         } else {
             page.isEnd = true
         }
     }
 
-    /// Adds the documents that left a channel of the peer at sequences up to `through`, in their places.
-    /// - Returns: how far it came.
+    /// Adds the documents that left one of the peer's channels at sequences up to `through`, at their positions.
+    /// - Returns: how far it got.
     private func readGone(
         _ collection: Collection, _ since: SequenceNumber, through: SequenceNumber, _ access: AccessEvents, _ question: ChannelQuestion,
         _ bounds: inout PageBounds, _ rows: inout [ChannelPage.Row]
@@ -157,29 +157,29 @@ extension ReadTransaction {
         }
         var reached = through
         if count == StoreLimits.departuresPerRead {
-            // The last one's sequence may be cut through; it is read again.
+            // The last sequence may be incomplete; it is read again.
             reached = last > since + 1 ? last - 1 : last
         }
         for (sequence, id) in gone where sequence <= reached && question.wants(id) {
             guard let change = try changes(collection, since: 0, limit: 1, includeBodies: false, ids: [id]).first else { continue }
             let routes = try channels(of: id, collection)
             if try routedRevision(collection, id) == change.revision, access.isVisible(routes) { continue }
-            // Told once, where it left the last of the peer's channels.
+            // Reported once, where it left the last of the peer's channels.
             guard let departure = access.departure(routes), departure.sequence == sequence else { continue }
-            // A deletion says more than a removal. What stands in a tombstone that is in no channel of the peer's is not for it.
+            // A deletion says more than a removal. But the body of a tombstone that is in none of the peer's channels is withheld.
             let news: ChannelNews = change.isDeleted ? .visible : .removed
             let row = ChannelPage.Row(
                 change: try complete(change, collection, news, isHidden: true, &bounds), sequence: sequence, news: news,
                 isFirsthand: departure.wasHeld && change.sequence == sequence)
             if rows.contains(where: { $0.sequence == sequence && $0.change.id == id }) { continue }
             rows.insert(row, at: rows.firstIndex { $0.sequence >= sequence } ?? rows.endIndex)
-            // Stored trees take room too.
+            // Stored trees count too.
             if bounds.bytes >= 2 * bounds.maxBytes { return min(reached, sequence) }
         }
         return reached
     }
 
-    /// With the body, where the peer may see it.
+    /// Adds the body, if the peer may see it.
     final func complete(
         _ change: ChangeRow, _ collection: Collection, _ news: ChannelNews, isHidden: Bool = false, _ bounds: inout PageBounds
     ) throws(StoreError) -> ChangeRow {
@@ -206,7 +206,7 @@ extension ChannelQuestion {
 }
 
 extension ChannelPlace {
-    /// An event that is done is forgotten when its sequence is passed.
+    /// A finished event is dropped when its sequence is passed.
     fileprivate func moved(to sequence: SequenceNumber) -> ChannelPlace {
         var place = self
         place.sequence = sequence
@@ -216,7 +216,7 @@ extension ChannelPlace {
 }
 
 extension ChannelAccess {
-    /// The peer may pull all documents.
+    /// Whether the peer may pull all documents.
     public var hasEverything: Bool { entries.contains { $0.channel == "*" && $0.revoked == nil } }
 
     func isVisible(_ rows: [ReadTransaction.ChannelRow]) -> Bool {

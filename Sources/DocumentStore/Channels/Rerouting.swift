@@ -1,13 +1,13 @@
 import Documents
 
-/// What a document, or an authenticator, grants somebody.
+/// Something that a document, or an authenticator, grants to a user or role.
 struct Grant: Hashable {
     var grantee: String
     var target: String
 }
 
 extension DocumentRoute {
-    /// What is deleted grants nothing, whatever the function says of its last body.
+    /// A deleted document grants nothing, whatever the function says about its last body.
     func grants(isDeleted: Bool) -> Set<Grant> {
         var grants: Set<Grant> = []
         if isDeleted { return grants }
@@ -22,11 +22,11 @@ extension DocumentRoute {
     }
 }
 
-// What a sync function says anew of documents that it, or one before it, has assigned.
+// New assignments by a sync function to documents that it, or an earlier one, has already assigned.
 extension ReadTransaction {
-    /// Whether a route changes what peers may have of a revision: its channels, or what it grants.
+    /// Whether an assignment changes what peers may access: the revision's channels, or its grants.
     ///
-    /// - Returns: nil where the revision is not the current one, or was not assigned yet.
+    /// - Returns: nil if the revision is not the current one, or has no assignment yet.
     public final func differs(
         _ collection: Collection, _ id: DocumentID, _ revision: RevisionID, from route: DocumentRoute
     ) throws(StoreError) -> Bool? {
@@ -36,13 +36,13 @@ extension ReadTransaction {
         return try grants(collection, origin: id.text) != route.grants(isDeleted: row.isDeleted)
     }
 
-    /// A document that is in the channels which another function gave it, or another version of this one. What could not be assigned is in none,
-    /// and is asked about again by itself.
+    /// Finds a document whose channels were assigned by another function, or by another version of this one. Documents that could not be assigned are
+    /// in no channel, and are retried separately.
     ///
     /// - Parameters:
-    ///   - start: where to look from, in the order of ids; nil for the beginning.
-    ///   - limit: documents to be looked at.
-    /// - Returns: the first that is found; or where to look on, nil at the end.
+    ///   - start: where to start, in order of id; nil for the beginning.
+    ///   - limit: number of documents to examine.
+    /// - Returns: the first one found; or where to continue, nil at the end.
     public final func routed(
         _ collection: Collection, notBy plugin: String, version: String, from start: DocumentID? = nil, limit: Int = StoreLimits.maxRowsPerRead
     ) throws(StoreError) -> (found: DocumentID?, next: DocumentID?) {

@@ -1,9 +1,9 @@
 import Documents
 import SQLite
 
-// What sync functions assigned, and what peers may pull because of it.
+// Assignments by sync functions, and what peers may pull because of them.
 extension ReadTransaction {
-    /// What was assigned to the document's current revision; nil where nothing was.
+    /// The channels of the document's current revision; nil if it has no assignment.
     public final func assignedChannels(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Set<String>? {
         guard let row = try row(collection, id), try routedRevision(collection, id) == row.revision else { return nil }
         return Set(try channels(of: id, collection).filter { $0.left == nil }.map(\.channel))
@@ -19,7 +19,7 @@ extension ReadTransaction {
         return statement.integer(0)
     }
 
-    /// What the peer may pull, by its own channels and roles, its user's, and those of its roles.
+    /// What the peer may pull, according to its own channels and roles, its user's, and those of its roles.
     public final func channelAccess(_ collection: Collection, of peer: ChannelPeer) throws(StoreError) -> ChannelAccess {
         var access = ChannelAccess(entries: [ChannelAccess.Entry(channel: "!", first: 0, granted: 0)], roles: [])
         var roles: [AccessRow] = []
@@ -31,7 +31,7 @@ extension ReadTransaction {
         for role in roles {
             if role.entry.revoked == nil, !access.roles.contains(role.entry.channel) { access.roles.append(role.entry.channel) }
             for row in try accessRows(collection, "r/\(role.entry.channel)") where !row.isRole {
-                // While both held. Where one was given anew after the other had ended, that end still counts.
+                // While both existed. If one was granted again after the other had ended, that end still counts.
                 let revoked = [role.entry.revoked, row.entry.revoked].compactMap(\.self).min()
                 if let revoked, revoked <= max(role.first, row.first) { continue }
                 access.entries.append(
@@ -45,8 +45,8 @@ extension ReadTransaction {
         return access
     }
 
-    /// Whether a peer with this access may have the document's current revision now. One that was not assigned to channels yet is
-    /// for those only who may have everything.
+    /// Whether a peer with this access may currently see the document's current revision. A revision without an assignment is visible only to peers
+    /// with access to everything.
     ///
     /// - Parameter revision: the current one.
     public final func isVisible(
@@ -57,7 +57,7 @@ extension ReadTransaction {
         return access.isVisible(try channels(of: id, collection))
     }
 
-    /// Where a document that a peer with this access may not see stands in the peer's feed as one that left; nil where it does not.
+    /// Where a document that a peer with this access may not see appears as a removal in the peer's feed; nil if it does not.
     ///
     /// - Parameter revision: the current one.
     public final func departure(
@@ -67,7 +67,7 @@ extension ReadTransaction {
         return AccessEvents(access).departure(try channels(of: id, collection))
     }
 
-    /// Documents that could not be assigned, in the order of their ids.
+    /// Documents that could not be assigned, in order of id.
     public final func unassigned(_ collection: Collection, after: DocumentID? = nil, limit: Int) throws(StoreError) -> [(DocumentID, DocumentRoute)] {
         let statement = try active().cached("""
             SELECT id, plugin, version, error FROM routes INDEXED BY routes_failed \
@@ -86,7 +86,7 @@ extension ReadTransaction {
         return found
     }
 
-    /// Why the document could not be assigned; nil where it was.
+    /// Why the document could not be assigned; nil if it was.
     public final func unassigned(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> DocumentRoute? {
         let statement = try active().cached("SELECT plugin, version, error FROM routes WHERE collection = ?1 AND id = ?2 AND error <> ''")
         statement.bind(1, Int64(collection.id))
@@ -117,7 +117,7 @@ extension ReadTransaction {
         return found
     }
 
-    /// The revision that was assigned last.
+    /// The revision that was last assigned.
     public final func routedRevision(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> RevisionID? {
         let statement = try active().cached("SELECT rev FROM routes WHERE collection = ?1 AND id = ?2")
         statement.bind(1, Int64(collection.id))

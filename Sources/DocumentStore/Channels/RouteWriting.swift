@@ -1,11 +1,11 @@
 import Documents
 import SQLite
 
-// What sync functions assign to documents.
+// Assignments of sync functions to documents.
 extension WriteTransaction {
     /// Assigns the current revision of a document to channels, in the transaction that stores it or later.
     ///
-    /// - Throws: `StoreError.notFound`; `.conflict` where `revision` is not the current one.
+    /// - Throws: `StoreError.notFound`; `.conflict` if `revision` is not the current one.
     public func route(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID, _ route: DocumentRoute) throws(StoreError) {
         guard let row = try row(collection, id) else { throw .notFound(id: id) }
         guard row.revision == revision else { throw .conflict(id: id, current: row.revision) }
@@ -25,10 +25,10 @@ extension WriteTransaction {
         state.rows += 1
     }
 
-    /// Assigns a revision anew that was assigned before. Where that changes what peers may have, the document moves to a new sequence, because
-    /// they have passed the old one.
+    /// Replaces the assignment of a revision. If that changes what peers may access, the document moves to a new sequence, because they have passed
+    /// the old one.
     ///
-    /// - Returns: whether it did; false also where the revision is not the current one, or not assigned yet: that has its own turn.
+    /// - Returns: whether it did; also false if the revision is not the current one, or has no assignment yet, since that has its own turn.
     public func reroute(_ collection: Collection, _ id: DocumentID, _ revision: RevisionID, _ route: DocumentRoute) throws(StoreError) -> Bool {
         guard let differs = try differs(collection, id, revision, from: route) else { return false }
         if differs { try touch(collection, id) }
@@ -36,8 +36,8 @@ extension WriteTransaction {
         return differs
     }
 
-    /// Notes what an authenticator says of a peer. What it did not say before begins, and what it no longer says ends, at a
-    /// sequence of its own; on the first visit everything was always there.
+    /// Records the channels and roles that an authenticator reports for a peer. New ones begin, and ones no longer reported end, each at a sequence
+    /// of its own; on the first visit, all of them count as having always existed.
     public func setAccess(of peer: ChannelPeer, _ collection: Collection, channels: [String], roles: [String]) throws(StoreError) {
         let grantee = peer.ownKey
         let grants = Set(channels.map { Grant(grantee: grantee, target: "c/\($0)") } + roles.map { Grant(grantee: grantee, target: "r/\($0)") })
@@ -53,7 +53,7 @@ extension WriteTransaction {
         })
     }
 
-    /// Takes a sequence that no document has, so that those who wait for changes look again.
+    /// Takes a sequence without a document, so that observers of changes look again.
     @discardableResult
     public func signalChange(_ collection: Collection) throws(StoreError) -> SequenceNumber {
         SequenceNumber(try nextSequence(collection))
@@ -72,12 +72,12 @@ extension WriteTransaction {
         state.rows += 1
     }
 
-    /// The document is deleted at this sequence: what it granted ends with it, also where no sync function is asked about that.
+    /// The document is deleted at this sequence: its grants end too, even if no sync function is asked about that.
     func endGrants(_ collection: Collection, _ id: DocumentID, at sequence: Int64) throws(StoreError) {
         try grant([], collection, origin: id.text, at: { sequence })
     }
 
-    /// Forgets what was assigned to a document that goes; what it granted ends.
+    /// Removes the assignment of a document that goes away; its grants end.
     func dropRoute(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
         guard try routedRevision(collection, id) != nil else { return }
         try grant([], collection, origin: id.text, at: { () throws(StoreError) in try self.nextSequence(collection) })
@@ -91,10 +91,10 @@ extension WriteTransaction {
 
     // MARK: expiry
 
-    /// Deletes documents whose time is over, as Couchbase Server does: a tombstone takes their place, which peers get.
+    /// Deletes documents whose time has come, as Couchbase Server does: each is replaced by a tombstone, which peers get.
     ///
     /// - Parameter now: Unix seconds.
-    /// - Returns: the documents; with `limit` of them there may be more.
+    /// - Returns: the documents; if there are `limit` of them, there may be more.
     public func expire(now: Int64, limit: Int) throws(StoreError) -> [(CollectionName, DocumentID)] {
         let due = try session.cached("SELECT collection, id, rev FROM routes WHERE expires <= ?1 ORDER BY expires LIMIT ?2")
         due.bind(1, now)
@@ -115,7 +115,7 @@ extension WriteTransaction {
             try session.run(clear)
             guard let collection = collections.first(where: { Int64($0.id) == number }), let row = try row(collection, id) else { continue }
             expired.append((collection.name, id))
-            // A revision that came since has an expiry of its own, or none.
+            // A newer revision has an expiry of its own, or none.
             guard row.revision == revision, !row.isDeleted else { continue }
             _ = try save(collection, id: id, body: Array("{}".utf8), deleted: true, parent: revision)
         }
@@ -210,7 +210,7 @@ extension WriteTransaction {
 }
 
 extension Database {
-    /// Deletes the documents whose time is over, a bounded number at a time so that other writes go on in between.
+    /// Deletes the documents whose time has come, a limited number at a time so that other writes can proceed in between.
     ///
     /// - Parameter now: Unix seconds.
     public func expireDocuments(now: Int64) async throws -> Int {

@@ -2,11 +2,11 @@ import Digests
 import Documents
 import Encodings
 
-/// A body as the conflict history keeps it.
+/// A body as stored in the conflict history.
 public enum KeptBody: Sendable, Equatable {
     /// The JSON object.
     case whole([UInt8])
-    /// Longer than `StoreLimits.maxHistoryBodyBytes`: the SHA-256 of its bytes in hex, and how many they are.
+    /// For a body longer than `StoreLimits.maxHistoryBodyBytes`: the SHA-256 of its bytes in hex, and its size.
     case digest(String, bytes: Int)
 
     init(_ body: [UInt8]) {
@@ -14,7 +14,7 @@ public enum KeptBody: Sendable, Equatable {
             ? .whole(body) : .digest(Hex.encode(SHA256.hash(body)), bytes: body.count)
     }
 
-    /// As stored: a byte that says which it is, then the body, or the digest as text, a space and the size.
+    /// The stored form: a byte for the kind, then the body, or the digest as text, a space and the size.
     var stored: [UInt8] {
         switch self {
         case .whole(let body): [0] + body
@@ -22,7 +22,7 @@ public enum KeptBody: Sendable, Equatable {
         }
     }
 
-    /// Nil for what this version does not know.
+    /// Nil for a kind unknown to this version.
     init?(stored: [UInt8]) {
         switch stored.first {
         case 0: self = .whole(Array(stored.dropFirst()))
@@ -34,11 +34,11 @@ public enum KeptBody: Sendable, Equatable {
         }
     }
 
-    /// The JSON object, unless it was too long to be kept.
+    /// The JSON object, unless it was too long to be stored.
     public var whole: [UInt8]? { if case .whole(let body) = self { body } else { nil } }
 }
 
-/// Which way a conflict was decided.
+/// How a conflict was decided.
 public enum DecisionKind: String, Sendable, CaseIterable {
     case local, remote, merged, delete
 
@@ -57,12 +57,12 @@ public enum DecisionKind: String, Sendable, CaseIterable {
     }
 }
 
-/// Where a conflict came up.
+/// Where a conflict arose.
 public struct ConflictPlace: Sendable, Equatable {
     public enum Kind: Int64, Sendable { case replicator = 0, listener = 1, save = 2 }
 
     public var kind: Kind
-    /// The configured name; empty for a save.
+    /// The configured name; empty for a local save.
     public var name: String
     /// URL of the remote or the peer's address.
     public var peer: String
@@ -77,11 +77,11 @@ public struct ConflictPlace: Sendable, Equatable {
     }
 }
 
-/// A conflict that was decided, to be recorded.
+/// A decided conflict to be recorded.
 public struct DecidedConflict: Sendable {
     public var conflict: Conflict
     public var resolution: Resolution
-    /// What became current.
+    /// The revision that became current.
     public var result: RevisionID
     public var place: ConflictPlace
     /// Empty for the default rule.
@@ -103,16 +103,16 @@ public struct DecidedConflict: Sendable {
     }
 }
 
-/// What a resolver that only watches would have decided.
+/// The decision that an observing resolver would have made.
 public struct ShadowVerdict: Sendable, Equatable {
     public enum Outcome: Int64, Sendable { case same = 0, differs = 1, failed = 2 }
 
     public var outcome: Outcome
     public var plugin: String
     public var version: String
-    /// Nil where it failed.
+    /// Nil if it failed.
     public var decision: DecisionKind?
-    /// Of a merge.
+    /// The body of a merge.
     public var body: KeptBody?
     /// Empty unless it failed.
     public var error: String
@@ -141,18 +141,18 @@ public struct ShadowVerdict: Sendable, Equatable {
     }
 }
 
-/// One decided conflict of the history.
+/// One entry of the history of decided conflicts.
 public struct ConflictHistoryEntry: Sendable, Equatable {
     public struct Side: Sendable, Equatable {
         public var revision: RevisionID
         public var isDeleted: Bool
-        /// Nil where it is deleted, where it was not held, and where bodies were not asked for.
+        /// Nil if the side is deleted, if its body was not stored, or if bodies were not requested.
         public var body: KeptBody?
-        /// Nil where it has none, and where bodies were not asked for.
+        /// Nil if it has none, or if bodies were not requested.
         public var version: VectorVersion?
     }
 
-    /// Grows by one with each conflict decided in the database.
+    /// Increases by one with each conflict decided in the database.
     public var number: Int64
     /// Unix seconds.
     public var at: Int64
@@ -169,11 +169,11 @@ public struct ConflictHistoryEntry: Sendable, Equatable {
     public var plugin: String
     public var version: String
     public var microseconds: Int64
-    /// Nil where no shadow ran, or it has not finished.
+    /// Nil if no shadow ran, or it has not finished.
     public var shadow: ShadowVerdict?
 }
 
-/// How many decided conflicts are kept, and what shadows said of them.
+/// The number of decided conflicts kept, and the outcome of shadows.
 public struct ConflictHistoryCounts: Sendable, Equatable {
     public var kept = 0
     public var shadowSame = 0
@@ -183,7 +183,7 @@ public struct ConflictHistoryCounts: Sendable, Equatable {
     public init() {}
 }
 
-/// Bits of the column `flags` of the history.
+/// Bits of the history's column `flags`.
 enum HistoryFlags {
     static let localDeleted: Int64 = 1
     static let remoteDeleted: Int64 = 2

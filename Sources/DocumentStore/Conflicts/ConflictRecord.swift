@@ -1,7 +1,7 @@
 import Documents
 import SQLite
 
-/// What is stored of a conflict, besides the branches themselves: which is whose.
+/// What is stored about a conflict besides the branches themselves: which side each belongs to.
 struct ConflictRecord: Equatable {
     /// The local revision when the record was written; its branch may have grown since.
     var local: RevisionID
@@ -10,9 +10,9 @@ struct ConflictRecord: Equatable {
     var remote: RevisionID
     var since: Int64
 
-    /// The present ends of the two branches; `nil` when there is nothing left to resolve.
+    /// The current ends of both branches; `nil` if there is nothing left to resolve.
     func sides(_ tree: RevisionTree, _ remotes: KnownRemotes) -> (local: RevisionTree.Leaf, remote: RevisionTree.Leaf)? {
-        // Best first, so the first fit is deterministic. What a decision ended is no side of another conflict.
+        // Best first, so the first match is deterministic. A branch ended by a decision cannot be a side of another conflict.
         let leaves = tree.leaves.filter { !$0.isDeleted || !tree.isEnd($0.revision) }
         func end(of revision: RevisionID, not other: RevisionID? = nil) -> RevisionTree.Leaf? {
             leaves.first { leaf in
@@ -32,8 +32,8 @@ struct ConflictRecord: Equatable {
         return (localEnd, remoteEnd)
     }
 
-    /// The record, unless the change to the tree ended the conflict; brought up to the present ends, since
-    /// pruning may take the revisions it began with.
+    /// The record, unless the change to the tree ended the conflict; updated to the current ends, since pruning may remove the revisions it started
+    /// with.
     func still(_ tree: RevisionTree, _ remotes: KnownRemotes) -> ConflictRecord? {
         guard let sides = sides(tree, remotes) else { return nil }
         var record = self
@@ -42,16 +42,16 @@ struct ConflictRecord: Equatable {
         return record
     }
 
-    /// The record after a change; `nil` if there is no conflict left. When the remote took over the local side, or another branch
-    /// while the conflict waits, what it had before is nobody's branch any more and is removed.
+    /// The record after a change; `nil` if no conflict is left. If the remote took over the local side, or another branch while the conflict waits,
+    /// its former branch no longer belongs to anybody and is removed.
     /// - Parameters:
-    ///   - newest: the revision that the remote took.
-    ///   - kept: leaves that the remote has beside it.
+    ///   - newest: the revision that the remote took over.
+    ///   - kept: other leaves that the remote has.
     func settled(
         _ tree: inout RevisionTree, _ remotes: KnownRemotes, newest: RevisionID, kept: Set<RevisionID> = []
     ) -> ConflictRecord? {
         let record = still(tree, remotes)
-        // Of a conflict that goes on only the side of a remote that is remembered can have been given up: it has one revision.
+        // In an ongoing conflict, only the side of a remembered remote can have been dropped, since such a remote has one revision.
         if let record {
             guard record.remoteID != nil, record.remoteID != .pusher, record.remote == newest, !tree.isAncestor(remote, of: newest) else {
                 return record
@@ -75,13 +75,13 @@ struct ConflictRecord: Equatable {
         return record
     }
 
-    /// The record after a branch ended beside others that live: one that was a side of the conflict is none any more.
+    /// The record after a branch ended while others live: if it was a side of the conflict, it no longer is.
     func without(_ tombstone: RevisionID, _ tree: RevisionTree, _ remotes: KnownRemotes) -> ConflictRecord? {
         if let record = still(tree, remotes), record.local != tombstone, record.remote != tombstone { return record }
         return tree.winner.flatMap { next(tree, result: $0.revision) }
     }
 
-    /// With branches of further remotes left, the next two to be resolved.
+    /// If branches of further remotes are left, the next two to be resolved.
     func next(_ tree: RevisionTree, result: RevisionID) -> ConflictRecord? {
         let leaves = tree.leaves.filter { !$0.isDeleted }
         guard let other = leaves.first(where: { $0.revision != result && !tree.isAncestor(result, of: $0.revision) }) else {
@@ -92,7 +92,7 @@ struct ConflictRecord: Equatable {
 }
 
 extension ReadTransaction {
-    /// The two sides of an unresolved conflict with their bodies; `nil` if there is none, or if the document is damaged.
+    /// Both sides of an unresolved conflict with their bodies; `nil` if there is none, or if the document is damaged.
     public final func conflict(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Conflict? {
         do throws(StoreError) {
             return try readConflict(collection, id)
@@ -122,7 +122,7 @@ extension ReadTransaction {
         return conflict
     }
 
-    /// A version that this database gave to what a peer of revision ids brought says when it came, and not when it was made.
+    /// A version that this database assigned to a revision from a peer with revision ids tells when it arrived, not when it was made.
     private func haveTimes(_ local: VectorVersion?, _ remote: VectorVersion?) throws(StoreError) -> Bool {
         guard let local, let remote, local.source != .revisionTree, remote.source != .revisionTree else { return false }
         return try property(VersionProperty.source) != remote.source.description
@@ -149,7 +149,7 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
-    /// Brings the stored record from `previous` to `record`.
+    /// Updates the stored record from `previous` to `record`.
     func write(
         _ record: ConflictRecord?, _ tables: CollectionTables, _ id: DocumentID, _ previous: ConflictRecord?
     ) throws(StoreError) {

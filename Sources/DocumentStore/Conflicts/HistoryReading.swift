@@ -3,12 +3,12 @@ import SQLite
 
 // The history of decided conflicts.
 extension ReadTransaction {
-    /// Decided conflicts, the newest first.
+    /// Decided conflicts, newest first.
     ///
     /// - Parameters:
-    ///   - collection: only its; nil for all.
-    ///   - id: only this document's.
-    ///   - before: only numbers below it, to continue a list.
+    ///   - collection: only conflicts of this collection; nil for all.
+    ///   - id: only conflicts of this document.
+    ///   - before: only numbers below this one, to continue a list.
     public final func conflictHistory(
         _ collection: Collection? = nil, id: DocumentID? = nil, before: Int64? = nil, limit: Int, includeBodies: Bool
     ) throws(StoreError) -> [ConflictHistoryEntry] {
@@ -27,7 +27,7 @@ extension ReadTransaction {
 
     public final func conflictHistoryCounts() throws(StoreError) -> ConflictHistoryCounts {
         var counts = ConflictHistoryCounts()
-        // Numbers have no gaps but at the front: nothing is counted one by one.
+        // Numbers have gaps only at the front, so entries need not be counted individually.
         let ends = try active().cached("SELECT (SELECT min(number) FROM conflict_history), (SELECT max(number) FROM conflict_history)")
         defer { ends.reset() }
         guard try session.step(ends), !ends.isNull(0) else { return counts }

@@ -1,10 +1,10 @@
 import Documents
 import SQLite
 
-// The history of decided conflicts. Only the transaction that decides one writes here.
+// The history of decided conflicts. Only the transaction that decides a conflict writes here.
 extension WriteTransaction {
-    /// Records a decided conflict and removes what is older than the history keeps.
-    /// - Returns: its number; nil where no history is kept.
+    /// Records a decided conflict and removes entries beyond the length of the history.
+    /// - Returns: its number; nil if no history is kept.
     @discardableResult
     public func recordDecision(_ collection: Collection, _ decided: DecidedConflict) throws(StoreError) -> Int64? {
         guard session.options.conflictHistory > 0 else { return nil }
@@ -37,7 +37,7 @@ extension WriteTransaction {
         statement.bind(17, conflict.local.isDeleted ? nil : KeptBody(conflict.local.body).stored)
         statement.bind(18, conflict.remote.isDeleted ? nil : KeptBody(conflict.remote.body).stored)
         statement.bind(19, conflict.base.map { KeptBody($0.body).stored })
-        // That of a side that won is there already.
+        // The body of a winning side is already recorded.
         var merged: [UInt8]?
         if case .merged(let body) = decided.resolution { merged = KeptBody(body).stored }
         statement.bind(20, merged)
@@ -51,7 +51,7 @@ extension WriteTransaction {
         return number
     }
 
-    /// Adds what a shadow would have decided; nothing happens where the entry is gone.
+    /// Adds a shadow's decision; does nothing if the entry is gone.
     public func recordShadow(_ number: Int64, _ shadow: ShadowVerdict) throws(StoreError) {
         let statement = try active().cached("""
             UPDATE conflict_history SET shadow = ?2, shadow_plugin = ?3, shadow_version = ?4, shadow_decision = ?5, \
@@ -69,13 +69,13 @@ extension WriteTransaction {
         state.rows += 1
     }
 
-    /// Brings the history to the length that the options give it: after they were changed.
+    /// Trims the history to the length set by the options, after they have changed.
     public func trimConflictHistory() throws(StoreError) {
         guard let last = try newestHistoryNumber() else { return }
         try removeHistory(upTo: max(last, 0) - Int64(max(0, session.options.conflictHistory)))
     }
 
-    /// A purged document leaves nothing that could be read; that its conflicts were decided, and how, stays.
+    /// A purge removes the bodies from the history; the fact that the document's conflicts were decided, and how, remains.
     func forgetHistoryBodies(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
         let statement = try active().cached("""
             UPDATE conflict_history SET local_body = NULL, remote_body = NULL, base_body = NULL, result_body = NULL, \

@@ -2,18 +2,18 @@ import Documents
 import SQLite
 
 extension WriteTransaction {
-    /// Ends a conflict, if it is still between the two revisions the resolver saw.
+    /// Ends a conflict, if it is still between the two revisions that the resolver saw.
     ///
-    /// Of a pulled conflict the remote branch survives, the local one is removed. Unless the remote side wins as it is, a new
-    /// revision becomes its child, so that it goes to that remote as an ordinary update (replication.md section 8). Of a
-    /// pushed one the greater of the two survives: peers that hold the other follow upwards. Of two that are nobody's the one that a remote
-    /// has survives, if the other is not known to be with one.
+    /// In a pulled conflict the remote branch survives, and the local one is removed. Unless the remote side wins unchanged, a new revision becomes
+    /// its child, so that it goes to that remote as an ordinary update (replication.md section 8). In a pushed conflict the greater of the two
+    /// survives: peers with the other one then see revisions increase. Between two branches without an owner, the one that a remote has survives, if
+    /// the other is not known to be at one.
     ///
-    /// Peers refuse what lives on top of `DocumentLimits.revisionGeneration`. Where that would come of it the other branch survives; if that has no
-    /// room either, or its remote takes nothing but what descends from its own, the survivor stays as it is.
-    /// - Parameter keepsGreater: of two branches that are nobody's own the greater one survives as well: at a peer that keeps every branch
-    ///   the others end below it.
-    /// - Throws: `StoreError.conflictMoved` with the present sides; for `.merged` also the errors of `save`.
+    /// Peers refuse children of revisions at `DocumentLimits.revisionGeneration`. If that would be the result, the other branch survives; if that has
+    /// no room either, or its remote accepts only descendants of its own branch, the survivor is left unchanged.
+    /// - Parameter keepsGreater: of two branches without an owner, the greater one survives as well: at a peer that keeps every branch, the others
+    ///   end below it.
+    /// - Throws: `StoreError.conflictMoved` with the current sides; for `.merged` also the errors of `save`.
     @discardableResult
     public func resolveConflict(
         _ collection: Collection, id: DocumentID, expectedLocal: RevisionID, expectedRemote: RevisionID,
@@ -32,7 +32,7 @@ extension WriteTransaction {
         let isKnown = (local: remotes.know(sides.local, beside: sides.remote, tree), remote: remotes.know(sides.remote, beside: sides.local, tree))
         var isLocalKept: Bool
         switch record.remoteID {
-        // A remote that refuses conflicts takes only what descends from its own branch.
+        // A remote that refuses conflicts accepts only descendants of its own branch.
         case .pusher? where state.keepers.areSeen && isKnown.local != isKnown.remote: isLocalKept = isKnown.local
         case nil where !keepsGreater: isLocalKept = isKnown.local && !isKnown.remote
         case .pusher?, nil: isLocalKept = sides.remote.revision < sides.local.revision
@@ -58,19 +58,20 @@ extension WriteTransaction {
         let rest = record.next(tree, result: new?.revision ?? survivor.revision)
         let sequence = try place(
             collection, id, row, &tree, new, remotes: remotes, record: rest, previous: record)
-        // Its body is on top of the branch that survives, and so is what it said of its end.
+        // Its body is now on top of the surviving branch, and so is its expiry.
         if resolution == .remoteWins, let new { try moveBranchPurge(collection, id, from: sides.remote.revision, to: new.revision) }
         guard let winner = tree.current else { throw session.damaged("document \(id) has no revisions") }
         return SavedRevision(revision: winner.revision, sequence: sequence ?? SequenceNumber(row.sequence))
     }
 
-    /// The result of a decision stands for both sides: peers of version vectors that have either take it for newer.
+    /// The result of a decision supersedes both sides: a peer with version vectors that has either one considers it newer.
     func noteDecision(
         _ result: RevisionID, _ survivor: RevisionID, _ survivors: VersionVector?, over loser: RevisionID, _ losers: VersionVector?,
         in tree: inout RevisionTree
     ) throws(StoreError) {
         let standing = (survivor: VectorVersion(standingFor: survivor), loser: VectorVersion(standingFor: loser))
-        // Of revisions of trees alone these peers take the one with the higher generation for newer. Where none of them has been, nobody compares so.
+        // Between versions that stand for tree revisions, these peers consider the one with the higher generation newer. If no such peer has
+        // connected, nothing is compared in this way.
         if survivors == nil, losers == nil, !state.versions.isInUse || VectorVersion(standingFor: result) > standing.loser { return }
         let sides = (survivor: survivors ?? VersionVector(standing.survivor), loser: losers ?? VersionVector(standing.loser))
         if result == survivor, var vector = survivors, vector.standsFor(sides.loser) {
@@ -82,7 +83,7 @@ extension WriteTransaction {
         }
     }
 
-    /// The revision to be added on top of the surviving one; `nil` if that one stays as it is.
+    /// The revision to be added on top of the surviving one; `nil` if that one stays unchanged.
     private func resolved(
         _ collection: Collection, _ id: DocumentID, _ row: Row,
         _ sides: (local: RevisionTree.Leaf, remote: RevisionTree.Leaf), _ survivor: RevisionTree.Leaf, _ resolution: Resolution,
@@ -97,8 +98,8 @@ extension WriteTransaction {
             return body
         }
         switch resolution {
-        // A peer takes a live revision beside its deletion, so it may have ours by now, as the winner. From then on it has to hear of a deletion
-        // that knows both: by versions, unlike by ids, ours is never asked for again.
+        // A peer accepts a live revision besides its deletion, so it may have ours by now, as the winner. From then on it has to be sent a deletion
+        // that supersedes both: unlike with revision ids, it will never be asked for ours again.
         case .remoteWins where hasVectors && survivor.revision == sides.remote.revision && survivor.isDeleted && !sides.local.isDeleted:
             isDeleted = true
             result = try winner(survivor)
@@ -106,7 +107,7 @@ extension WriteTransaction {
             return nil
         case .localWins, .remoteWins:
             let side = resolution == .localWins ? sides.local : sides.remote
-            // Both deleted: the surviving tombstone says it all.
+            // Both are deleted: the surviving tombstone is sufficient.
             if side.isDeleted && survivor.isDeleted { return nil }
             isDeleted = side.isDeleted
             result = try winner(side)
@@ -126,7 +127,7 @@ extension WriteTransaction {
             isDeleted: isDeleted, body: result, hasBlobs: scan.mayHoldBlobs, isOurs: true)
     }
 
-    /// Of a peer's `_attachments` anything is taken, and a resolver may hand it on. What it makes itself has to be sound.
+    /// Anything in a peer's `_attachments` is accepted, and a resolver may pass it on. What the resolver creates itself has to be valid.
     private func hasAttachments(
         _ merged: [UInt8], of sides: (local: RevisionTree.Leaf, remote: RevisionTree.Leaf), _ collection: Collection, _ id: DocumentID, _ row: Row
     ) throws(StoreError) -> Bool {
@@ -140,12 +141,12 @@ extension WriteTransaction {
 }
 
 extension RevisionTree.Leaf {
-    /// Peers take a revision on top of it, whatever it is.
+    /// Whether peers accept any child of this revision.
     fileprivate var hasRoom: Bool { revision.generation < DocumentLimits.revisionGeneration }
 }
 
 extension KnownRemotes {
-    /// A remote was known to have a revision of that branch.
+    /// Whether a remote is known to have had a revision of that branch.
     fileprivate func know(_ branch: RevisionTree.Leaf, beside other: RevisionTree.Leaf, _ tree: RevisionTree) -> Bool {
         entries.contains { entry in
             guard let known = entry.revision else { return false }

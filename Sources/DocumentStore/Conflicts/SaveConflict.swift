@@ -1,10 +1,10 @@
 import Documents
 
-// An edit made here that is based on a revision which is no longer the current one.
+// A local edit that is based on a revision which is no longer current.
 extension ReadTransaction {
     /// The conflict between the current revision (the local side) and an edit of an older one (the remote side).
     ///
-    /// Nil where there is nothing to be decided: no such document, `parent` unknown, or `parent` current.
+    /// Nil if there is nothing to decide: no such document, `parent` unknown, or `parent` current.
     /// - Parameter body: must be one that `save` accepts.
     public final func saveConflict(
         _ collection: Collection, id: DocumentID, body: [UInt8], deleted: Bool, parent: RevisionID
@@ -28,9 +28,9 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
-    /// Ends a conflict that `saveConflict` found: what was decided follows the current revision, if that still is the one
-    /// the resolver saw. Where the local side wins nothing changes.
-    /// - Throws: `StoreError.conflictMoved`; else the errors of `save`.
+    /// Ends a conflict found by `saveConflict`: the result follows the current revision, if that is still the one that the resolver saw. If the local
+    /// side wins, nothing changes.
+    /// - Throws: `StoreError.conflictMoved`; otherwise the errors of `save`.
     public func resolveSave(_ collection: Collection, _ conflict: Conflict, _ resolution: Resolution) throws(StoreError) -> SavedRevision {
         guard let row = try row(collection, conflict.id), row.revision == conflict.local.revision else {
             throw .conflictMoved(id: conflict.id, local: try row(collection, conflict.id)?.revision, remote: nil)

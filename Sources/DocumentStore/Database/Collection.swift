@@ -15,7 +15,7 @@ public struct Collection: Sendable, Hashable {
     public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
-/// A peer whose last known revisions are remembered. Made by `WriteTransaction.remoteID(for:)`.
+/// A peer whose last known revisions are remembered. Created by `WriteTransaction.remoteID(for:)`.
 public struct RemoteID: Sendable, Hashable {
     public let number: Int64
     public init(_ number: Int64) { self.number = number }

@@ -1,17 +1,17 @@
 import Documents
 
-/// Gives back the room that nothing needs any more.
+/// Releases space that is no longer needed.
 enum Compaction {
     static func run(_ database: Database) async throws -> CompactionReport {
         var report = CompactionReport()
         let before = database.sizeBytes()
-        // First what makes room: the rest writes to the log.
+        // First what frees space: the rest writes to the log.
         try await database.giveBackFreePages()
         let blobs = database.blobs
         let (candidates, young) = try await blobs.perform { try $0.byAge() }
         for start in stride(from: 0, to: candidates.count, by: 200) {
             let some = candidates[start..<min(start + 200, candidates.count)]
-            // On the writer: no revision can begin to refer to a blob in the meantime.
+            // On the writer, so that no revision can begin to refer to a blob in between.
             let freed = try await database.write { transaction in
                 try some.map { digest in
                     try transaction.isBlobReferenced(digest) ? nil : blobs.removeIfStillOld(digest)
@@ -42,10 +42,10 @@ enum Compaction {
 }
 
 extension Database {
-    /// Gives the pages that nothing uses back to the file system. In small steps, so that writes go on in between.
+    /// Returns unused pages to the file system. In small steps, so that writes can proceed in between.
     ///
-    /// A step writes to the log before the file gets shorter. Where room is short steps are small, and the log is moved and cut after each:
-    /// a few hundred KiB are enough, and each step makes the room of the next one.
+    /// A step writes to the log before the file gets shorter. If space is short, the steps are small, and the log is checkpointed and truncated after
+    /// each: a few hundred KiB are enough, and each step makes room for the next.
     public func giveBackFreePages() async throws {
         try await write { $0.shortenLog() }
         var most = StoreLimits.vacuumPages
@@ -59,13 +59,13 @@ extension Database {
                 try await write { $0.shortenLog() }
             }
         }
-        // The step before ended with a short log; this waits for that.
+        // The previous step requested truncation of the log; this waits for it.
         try await write { _ in }
     }
 }
 
 extension WriteTransaction {
-    /// Bodies whose document does not claim any. There should be none.
+    /// Removes bodies without a document. There should be none.
     func dropLeftoverBodies(_ collection: Collection) throws(StoreError) -> Int {
         let n = collection.id
         try active().execute("""
@@ -75,17 +75,17 @@ extension WriteTransaction {
         return session.connection.changes
     }
 
-    /// After this transaction the log is moved into the database and its file cut to nothing, as soon as no reader needs it.
+    /// After this transaction, the log is moved into the database and its file truncated, as soon as no reader needs it.
     func shortenLog() { state.wantsShortLog = true }
 
-    /// Gives some free pages back. False when there are none left.
+    /// Releases some free pages. Returns false if none are left.
     func vacuumStep(pages: Int32) throws(StoreError) -> Bool {
         try active().execute("PRAGMA incremental_vacuum(\(pages))")
         let free: Int64?
         do { free = try session.connection.integer("PRAGMA freelist_count") } catch { throw session.note(error) }
         let isLast = (free ?? 0) <= 0
         state.rows += 1
-        // The file gets shorter when the log is moved.
+        // The file gets shorter when the log is checkpointed.
         if isLast || pages < StoreLimits.vacuumPages { shortenLog() }
         return !isLast
     }

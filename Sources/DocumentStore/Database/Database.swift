@@ -3,26 +3,26 @@ import Environment
 import SQLite
 import Synchronization
 
-/// A database: documents of several collections with their revisions, what is known of remotes, checkpoints and blobs.
+/// A database: documents of several collections with their revisions, notes on remotes, checkpoints and blobs.
 ///
-/// One writer gathers all waiting writes into one transaction and one sync of the disk; a few readers serve reads. They are
-/// workers of the environment: threads, in life. One process owns the folder.
+/// One writer combines all waiting writes into one transaction and one disk sync; a few readers serve reads. They are workers of the environment:
+/// threads, in production. A folder is owned by one process.
 public final class Database: Sendable {
     public let name: String
     /// The database's own folder, `NAME.nightjar`.
     public let folder: String
-    /// 32 hex digits; not told to peers (part of checkpoint identifiers). A copied database must get a new one.
+    /// 32 hex digits, not revealed to peers (part of checkpoint identifiers). A copied database must get a new one.
     public let privateUUID: String
-    /// 32 hex digits that peers may know.
+    /// 32 hex digits that may be revealed to peers.
     public let publicUUID: String
     public let blobs: BlobStore
     /// Whether documents may have empty keys and keys with NUL, see `DatabaseOptions.unusualKeys`.
     public let unusualKeys: Bool
-    /// Bytes of a document's body, see `DatabaseOptions.maxBodyBytes`.
+    /// Maximum size of a document's body, see `DatabaseOptions.maxBodyBytes`.
     package let maxBodyBytes: Int
-    /// Documents that were stored since it was opened and are large.
+    /// Large documents that were stored since the database was opened.
     package let largeDocuments: LargeDocuments
-    /// What it was opened with: what works for one database alone takes its clock and its tasks from here.
+    /// The environment it was opened with: components that serve only this database take their clock and their tasks from here.
     public let environment: Environment
 
     private let lock: any FileLock
@@ -39,10 +39,9 @@ public final class Database: Sendable {
     private let isClosed = Atomic(false)
     private let isTendingIndexes = Atomic(false)
 
-    /// Opens a database, or creates it if the folder or the file is absent; the folder's parent must exist.
-    /// Blocks; not for event loops.
-    /// - Throws: `StoreError.locked`, `.notADatabase`, `.schemaTooNew`, `.corrupt`, `.folder`, `.diskFull`.
-    ///   `.fileGone` where there was a database before and its file is not there any more, or empty.
+    /// Opens a database, or creates it if the folder or the file is absent; the folder's parent must exist. Blocks; not for event loops.
+    /// - Throws: `StoreError.locked`, `.notADatabase`, `.schemaTooNew`, `.corrupt`, `.folder`, `.diskFull`. `.fileGone` if there was a database
+    ///   before and its file is now missing or empty.
     public static func open(
         folder: String, name: String, options: DatabaseOptions = .init(), environment: Environment = .system
     ) throws(StoreError) -> Database {
@@ -81,7 +80,7 @@ public final class Database: Sendable {
         known = Mutex(facts.collections)
         for (collection, sequence) in facts.sequences { signals.start(collection, sequence) }
 
-        // From here on all is set: when a worker cannot start, `deinit` ends those that were started.
+        // From here on everything is initialised: if a worker cannot start, `deinit` stops those that were started.
         let workers = environment.workers
         do {
             for number in 0..<max(options.readers, 1) {
@@ -134,11 +133,11 @@ public final class Database: Sendable {
         return (privateUUID, publicUUID, IDHash(key: hashKey), collections, sequences, versions, properties[BranchKeepers.property] != nil)
     }
 
-    /// Finishes the writes that wait, ends the workers and gives the lock back. Blocks until then; may be called again.
+    /// Finishes pending writes, stops the workers and releases the lock. Blocks until then; may be called repeatedly.
     public func close() {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        // Readers first, the writer last: the last connection to close moves the log into the database, which a reader cannot.
-        // What peers asked for and nobody has looked up yet must not hold up a stop.
+        // Readers first, the writer last: the last connection to close moves the log into the database, which a reader cannot do.
+        // Reads that peers requested and that have not started must not delay a stop.
         reads.close(dropsWaiting: true)
         writes.close()
         blobs.close()
@@ -146,7 +145,7 @@ public final class Database: Sendable {
         lock.release()
     }
 
-    /// Closes when the workers have died, as they do in a simulated crash: what waits is answered, and not done.
+    /// Closes after the workers have died, as in a simulated crash: queued jobs are answered without being done.
     package func abandon() {
         close()
         reads.drop()
@@ -156,8 +155,8 @@ public final class Database: Sendable {
 
     // MARK: transactions
 
-    /// Runs `body` on the writer, alone. Returns only when what it wrote is durable. It runs once more where the disk was full for its
-    /// transaction, and then had room.
+    /// Runs `body` alone on the writer. Returns only when what it wrote is durable. It runs a second time if the disk was full for its transaction
+    /// and has room afterwards.
     /// - Throws: what `body` throws (its changes are undone, other writes are not affected), or a `StoreError`.
     @discardableResult
     public func write<T: Sendable>(_ body: @escaping @Sendable (WriteTransaction) throws -> T) async throws -> T {
@@ -166,8 +165,7 @@ public final class Database: Sendable {
         }
     }
 
-    /// The same for callers that are no tasks. The completion runs on the writer, or here if the database is closed; it must
-    /// not block.
+    /// The same for callers that are not tasks. The completion runs on the writer, or here if the database is closed; it must not block.
     package func write<T: Sendable>(
         _ body: @escaping @Sendable (WriteTransaction) throws -> T, completion: @escaping @Sendable (Result<T, any Error>) -> Void
     ) {
@@ -175,15 +173,14 @@ public final class Database: Sendable {
         if !writes.push(job) { job.refuse(.closed(database: name)) }
     }
 
-    /// Runs `body` on a reader, on one consistent view.
+    /// Runs `body` on a reader, on one consistent snapshot.
     public func read<T: Sendable>(_ body: @escaping @Sendable (ReadTransaction) throws -> T) async throws -> T {
         try await withCheckedThrowingContinuation { continuation in
             read(body) { continuation.resume(with: $0) }
         }
     }
 
-    /// The same for callers that are no tasks. The completion runs on the reader, or here if the database is closed; it must
-    /// not block.
+    /// The same for callers that are not tasks. The completion runs on the reader, or here if the database is closed; it must not block.
     package func read<T: Sendable>(
         _ body: @escaping @Sendable (ReadTransaction) throws -> T, completion: @escaping @Sendable (Result<T, any Error>) -> Void
     ) {
@@ -215,10 +212,10 @@ public final class Database: Sendable {
 
     public func collection(_ name: CollectionName) -> Collection? { known.withLock { $0[name] } }
 
-    /// All collections in the order of their creation; the default one always exists.
+    /// All collections in order of creation; the default one always exists.
     public var collections: [Collection] { known.withLock { $0.values.sorted { $0.id < $1.id } } }
 
-    /// The collection, made if it does not exist. Blocks for a commit then.
+    /// The collection, created if it does not exist, in which case this blocks for a commit.
     /// - Throws: `StoreError.tooManyCollections` and errors of the disk.
     public func createCollection(_ name: CollectionName) throws(StoreError) -> Collection {
         if let found = collection(name) { return found }
@@ -229,12 +226,12 @@ public final class Database: Sendable {
 
     // MARK: changes
 
-    /// The newest committed sequence of the collection: the present one at once, then whenever it has changed.
-    /// A slow reader sees only the newest. Ends when the database is closed.
+    /// The newest committed sequence of the collection: the current one at once, then each time it has changed. A slow reader sees only the newest.
+    /// Ends when the database is closed.
     public func changeSignal(_ collection: Collection) -> AsyncStream<SequenceNumber> { signals.stream(collection.id) }
 
-    /// The same for callers that are no tasks: the handler is called here with the present sequence, then after each commit on the
-    /// writer, before the writes are answered; it must not block. The calls may come out of order when they meet; the highest sequence counts.
+    /// The same for callers that are not tasks: the handler is called here with the current sequence, then on the writer after each commit, before
+    /// the writes are answered; it must not block. Concurrent calls may arrive out of order; the highest sequence counts.
     package func observeChanges(
         _ collection: Collection, _ handler: @escaping @Sendable (SequenceNumber) -> Void
     ) -> ChangeObservation {
@@ -243,7 +240,7 @@ public final class Database: Sendable {
 
     // MARK: state and maintenance
 
-    /// False where somebody else is at it.
+    /// Returns false if the maintenance is already in progress.
     func beginTendingIndexes() -> Bool { !isTendingIndexes.exchange(true, ordering: .acquiringAndReleasing) }
     func endTendingIndexes() { isTendingIndexes.store(false, ordering: .releasing) }
 
@@ -251,32 +248,32 @@ public final class Database: Sendable {
         try await read { transaction in try transaction.statistics() }
     }
 
-    /// Documents that cannot be read, as far as they were met since the start; at most `StoreLimits.damagedDocuments`.
+    /// Unreadable documents encountered since the start; at most `StoreLimits.damagedDocuments`.
     public var damagedDocuments: [DamagedDocument] { problems.documents }
 
-    /// More documents or blobs are damaged than ``damagedDocuments`` and ``lostBlobs()`` name.
+    /// Whether more documents or blobs are damaged than ``damagedDocuments`` and ``lostBlobs()`` list.
     public var hasMoreProblems: Bool { problems.isCapped }
 
-    /// A peer of version vectors has been here, or edits get versions in any case.
+    /// Whether a peer with version vectors has connected, or edits get versions in any case.
     public var hasVersions: Bool { versions.isInUse }
 
-    /// What is wrong with the database's file now, as far as it was met since the start. Looks for the file; blocks.
+    /// The current problem of the database's file, as far as encountered since the start. Checks that the file exists; blocks.
     public func fileProblem() -> StoreError? {
         _ = try? file.check()
         return problems.file
     }
 
-    /// The disk's error of the last write, and since when (seconds since 1970) none has worked; nil while writes work. While they fail a
-    /// small one is tried, so that a disk that works again is noticed without waiting for somebody's write.
+    /// The disk's error in the last write, and since when, in seconds since 1970, no write has succeeded; nil while writes work. While they fail, a
+    /// small write is tried, so that a recovered disk is noticed without waiting for somebody's write.
     ///
-    /// - Parameter hasRoom: whether there is free space; without, a small write may work and tell nothing.
+    /// - Parameter hasRoom: whether there is free space; without it, a small write may succeed and prove nothing.
     public func writesFailing(hasRoom: Bool) async -> (error: StoreError, since: Int64)? {
         guard let failing = problems.writesFailing else { return nil }
         if hasRoom { _ = try? await write { try $0.tryWriting() } }
         return problems.writesFailing.map { ($0.error, failing.since) }
     }
 
-    /// How long its commits took, since it was opened.
+    /// Durations of its commits since it was opened.
     public var commitTimes: CommitTimes { commits.now }
 
     /// Size of the database file and its log, without blobs.
@@ -284,7 +281,7 @@ public final class Database: Sendable {
         ["/db.sqlite3", "/db.sqlite3-wal"].reduce(0) { $0 + Int64(clamping: environment.files.size(folder + $1) ?? 0) }
     }
 
-    /// Removes blobs that no stored revision refers to and that are older than the grace time, drops leftover
-    /// bodies, and gives free pages back to the file system. In small steps, so that writes go on in between.
+    /// Removes blobs that no stored revision refers to and that are older than the grace period, drops leftover bodies, and returns free pages to the
+    /// file system. In small steps, so that writes can proceed in between.
     public func compact() async throws -> CompactionReport { try await Compaction.run(self) }
 }

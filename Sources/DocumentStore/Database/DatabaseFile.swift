@@ -1,33 +1,33 @@
 import Environment
 import Glibc
 
-/// The database's file on the disk, as opposed to the open one: SQLite goes on with a file that somebody has removed, and what is
-/// written then is lost.
+/// The database's file on disk, as opposed to the open one: SQLite continues to use a file that somebody has deleted, and what is written then is
+/// lost.
 final class DatabaseFile: Sendable {
     private let path: String
     private let folder: String
     private let identity: UInt64
-    /// Tells the file from its copies.
+    /// Distinguishes the file from its copies.
     var home: String { String(identity) }
     private let files: any FileSystem
     private let problems: DatabaseProblems
 
-    /// The sign that there was a database. It stands beside the folder, so that it stays when the folder goes.
+    /// A marker that a database existed. It is next to the folder, so that it remains if the folder disappears.
     static func sign(_ folder: String) -> String { folder + ".known" }
 
-    /// The sign that SQLite found the file malformed when it was to write, so that a start does not forget it. It stands in the folder: what is restored
-    /// is without.
+    /// A marker that SQLite found the file malformed while writing, so that a restart does not forget it. It is in the folder, so a restored database
+    /// does not have it.
     static func damageSign(_ folder: String) -> String { folder + "/malformed" }
 
-    /// Where a restore prepares what it puts into the folder's place at its end.
+    /// Where a restore prepares what finally replaces the folder.
     static func preparation(_ folder: String) -> String { folder + ".restoring" }
 
-    /// - Throws: `StoreError.fileGone` where the file is missing or empty, and there is the sign that it was not; `.folder` where a restore has not
-    ///   put it in its place; `.inputOutput` and the like where the disk does not say.
+    /// - Throws: `StoreError.fileGone` if the file is missing or empty although the marker says that there was one; `.folder` if an interrupted
+    ///   restore has not put it in its place; `.inputOutput` and the like if the disk does not answer.
     static func refuseIfLost(_ path: String, folder: String, _ files: any FileSystem) throws(StoreError) {
         let lost = try StoreError.ofFiles { () throws(FileError) -> (isKnown: Bool, isBeingRestored: Bool) in
             guard try size(path, files) ?? 0 == 0 else { return (false, false) }
-            // Of the longest names the other one cannot be: no restore was here then.
+            // For the longest names, this path is not possible: no restore was here then.
             return (try size(sign(folder), files) != nil, files.size(preparation(folder)) != nil)
         }
         if lost.isBeingRestored {
@@ -39,7 +39,7 @@ final class DatabaseFile: Sendable {
         if lost.isKnown { throw .fileGone(path: path, sign: sign(folder)) }
     }
 
-    /// Nil where there is no such file. A disk that does not answer is no missing file.
+    /// Nil if there is no such file. A disk that does not answer does not count as a missing file.
     private static func size(_ path: String, _ files: any FileSystem) throws(FileError) -> UInt64? {
         do throws(FileError) { return try files.facts(path).size } catch {
             guard error.isMissing else { throw error }
@@ -47,7 +47,7 @@ final class DatabaseFile: Sendable {
         }
     }
 
-    /// Of a database that was opened or made now: the sign of it is set, and one of damage is heeded.
+    /// For a database that was just opened or created: sets its marker, and heeds a marker of damage.
     init(_ path: String, folder: String, _ files: any FileSystem, _ problems: DatabaseProblems) throws(StoreError) {
         self.path = path
         self.folder = folder
@@ -66,7 +66,7 @@ final class DatabaseFile: Sendable {
         if files.size(Self.damageSign(folder)) != nil { problems.noteDamage(.metByWrite(path, "SQLite found it malformed")) }
     }
 
-    /// A disk that does not take the sign has more to say itself.
+    /// Errors are ignored: a disk that fails here will be reported elsewhere.
     func setDamageSign() {
         do throws(FileError) {
             try files.open(Self.damageSign(folder), .create).sync()
@@ -81,11 +81,11 @@ final class DatabaseFile: Sendable {
         } catch {}
     }
 
-    /// - Throws: `StoreError.fileGone` while the file at the path is not the one that is open.
+    /// - Throws: `StoreError.fileGone` while the file at the path is not the open one.
     func check() throws(StoreError) {
         let found: UInt64?
         do throws(FileError) { found = try files.facts(path).identity } catch {
-            // Anything else than that it is gone, SQLite will meet itself.
+            // SQLite will encounter any other problem by itself.
             guard error.isMissing || error.number == ENOTDIR else { return }
             found = nil
         }

@@ -1,7 +1,7 @@
 import Documents
 import Synchronization
 
-/// A document that cannot be read: it is left out of feeds and lists until it is saved, deleted or purged.
+/// An unreadable document: it is left out of feeds and lists until it is saved, deleted or purged.
 public struct DamagedDocument: Sendable, Equatable {
     public var collection: CollectionName
     public var id: DocumentID
@@ -9,15 +9,15 @@ public struct DamagedDocument: Sendable, Equatable {
     public var detail: String
 }
 
-/// What is wrong with a blob that documents name.
+/// A problem of a blob that documents name.
 struct BlobFault: Sendable {
-    /// Of its file.
+    /// Path of its file.
     var path: String
-    /// It is gone; else its bytes are others.
+    /// Whether the file is missing; otherwise its bytes are altered.
     var isMissing: Bool
 }
 
-/// What is wrong with a database's files, as far as readers and the writer have met it. Not stored: whoever meets it again notes it again.
+/// Problems of a database's files, as encountered by readers and the writer. Not stored: a problem that is encountered again is recorded again.
 final class DatabaseProblems: Sendable {
     private struct Key: Hashable {
         var collection: CollectionName
@@ -27,23 +27,23 @@ final class DatabaseProblems: Sendable {
     private struct Met {
         var documents: [Key: String] = [:]
         var blobs: [BlobDigest: BlobFault] = [:]
-        /// Somebody looked for these, and they were not there. Perhaps nothing needs them.
+        /// Blobs that were looked up and not found. Possibly nothing needs them.
         var missedBlobs: Set<BlobDigest> = []
         /// There was no room for all of those.
         var hasMoreMissed = false
         var file: StoreError?
-        /// SQLite found the file malformed when it was to write; and how often it did.
+        /// Set if SQLite found the file malformed while writing, with the number of times.
         var damage: StoreError?
         var damages = 0
         var writes: (error: StoreError, since: Int64)?
-        /// The version of a peer that was furthest ahead of our clock, and who gave it.
+        /// The peer's version that was furthest ahead of our clock, and its sender.
         var clock: (version: VectorVersion, sender: String?)?
-        /// A version under our own name that was not made here, the last one, and who gave it.
+        /// The last version with our own source id that was not made here, and its sender.
         var copy: (version: VectorVersion, sender: String?)?
         /// There was no room for all of them.
         var isCapped = false
 
-        /// - Returns: whether that is news.
+        /// - Returns: whether it is new.
         mutating func add(_ digest: BlobDigest, _ fault: BlobFault) -> Bool {
             guard blobs[digest] != nil || blobs.count < StoreLimits.damagedDocuments else {
                 isCapped = true
@@ -52,7 +52,7 @@ final class DatabaseProblems: Sendable {
             return blobs.updateValue(fault, forKey: digest)?.isMissing != fault.isMissing
         }
 
-        /// - Returns: whether that is news.
+        /// - Returns: whether it is new.
         mutating func noteRight(_ digest: BlobDigest) -> Bool {
             if blobs.isEmpty, missedBlobs.isEmpty { return false }
             let wasFaulty = blobs.removeValue(forKey: digest) != nil
@@ -64,12 +64,12 @@ final class DatabaseProblems: Sendable {
     private let report: @Sendable (StoreError) -> Void
     let mends = BlobMends()
 
-    /// - Parameter report: told each problem when it is first met.
+    /// - Parameter report: called when a problem is first encountered.
     init(report: @escaping @Sendable (StoreError) -> Void) { self.report = report }
 
     // MARK: Documents
 
-    /// Beyond `StoreLimits.damagedDocuments` no further ones are noted.
+    /// At most `StoreLimits.damagedDocuments` are recorded.
     func note(_ collection: CollectionName, _ id: DocumentID, _ detail: String) {
         let isNew = met.withLock { met in
             let key = Key(collection: collection, id: id)
@@ -88,23 +88,23 @@ final class DatabaseProblems: Sendable {
         }
     }
 
-    /// In the order of collections and ids.
+    /// In order of collection and id.
     var documents: [DamagedDocument] {
         met.withLock { $0.documents.map { DamagedDocument(collection: $0.key.collection, id: $0.key.id, detail: $0.value) } }
             .sorted { ($0.collection.description, $0.id) < ($1.collection.description, $1.id) }
     }
 
-    /// More documents or blobs are damaged than are noted.
+    /// Whether more documents or blobs are damaged than are recorded.
     var isCapped: Bool { met.withLock { $0.isCapped } }
 
     // MARK: Clocks
 
-    /// A peer's version is of a time that is still to come, by this machine's clock.
+    /// A peer's version has a time in the future of this machine's clock.
     ///
-    /// - Parameter sender: who gave it, in words.
+    /// - Parameter sender: a description of the peer that sent it.
     func noteClock(_ version: VectorVersion, from sender: String?) {
         met.withLock { met in
-            // Whoever gives it on is not the one who brought it.
+            // A peer that only passes the version on is not its origin.
             if version.time > met.clock?.version.time ?? 0 { met.clock = (version, sender) }
         }
     }
@@ -112,17 +112,17 @@ final class DatabaseProblems: Sendable {
     /// The version that was furthest ahead; nil while all were within `StoreLimits.clockDriftNanoseconds`.
     var clock: (version: VectorVersion, sender: String?)? { met.withLock { $0.clock } }
 
-    /// Somebody else makes versions under the name of this database.
+    /// Somebody else creates versions with this database's source id.
     ///
-    /// - Parameter sender: who gave it, in words.
+    /// - Parameter sender: a description of the peer that sent it.
     func noteCopy(_ version: VectorVersion, from sender: String?) { met.withLock { $0.copy = (version, sender) } }
 
-    /// The last one of those; nil while none came.
+    /// The last such version; nil if there was none.
     var copy: (version: VectorVersion, sender: String?)? { met.withLock { $0.copy } }
 
     // MARK: Files
 
-    /// The database's file is damaged, or is not there any more.
+    /// The database's file is damaged or missing.
     func note(_ error: StoreError) {
         let isNew = met.withLock { met in
             defer { met.file = error }
@@ -131,7 +131,7 @@ final class DatabaseProblems: Sendable {
         if isNew { report(error) }
     }
 
-    /// SQLite found the file malformed when it was to write: what is written to it may be found by nobody again, though it was acknowledged.
+    /// SQLite found the file malformed while writing: data written to it may be unreadable later although it was acknowledged.
     func noteDamage(_ error: StoreError) {
         let isNew = met.withLock { met in
             met.damages += 1
@@ -141,16 +141,16 @@ final class DatabaseProblems: Sendable {
         if isNew { report(error) }
     }
 
-    /// Why nothing may be written; nil where it may be.
+    /// Why nothing may be written; nil if writes are allowed.
     var damage: StoreError? { met.withLock { $0.damage } }
 
-    /// How often ``noteDamage(_:)`` was said.
+    /// How often ``noteDamage(_:)`` was called.
     var damages: Int { met.withLock { $0.damages } }
 
-    /// All of the file was looked at, and it is sound.
+    /// The whole file was checked, and it is sound.
     ///
-    /// - Parameter damages: as before the look.
-    /// - Returns: writes may go on that might not.
+    /// - Parameter damages: the value of ``damages`` before the check.
+    /// - Returns: whether writes were blocked and are allowed again.
     func fileIsSound(_ damages: Int) -> Bool {
         met.withLock { met in
             guard met.damage != nil, met.damages == damages else { return false }
@@ -159,7 +159,7 @@ final class DatabaseProblems: Sendable {
         }
     }
 
-    /// The disk failed for a write, or (nil) took one.
+    /// The disk failed for a write, or (nil) completed one.
     func noteWrite(_ error: StoreError?, now: Int64) {
         met.withLock { met in
             if let error {
@@ -170,17 +170,17 @@ final class DatabaseProblems: Sendable {
         }
     }
 
-    /// The error of the last write, where the disk failed for it, and since when no write has worked.
+    /// The disk's error in the last write, if it failed, and since when no write has succeeded.
     var writesFailing: (error: StoreError, since: Int64)? { met.withLock { $0.writes } }
 
-    /// A file that was gone is there again.
+    /// A file that was missing is back.
     func fileIsBack() {
         met.withLock { met in
             if case .fileGone? = met.file { met.file = nil }
         }
     }
 
-    /// A blob was read to its end. Beyond `StoreLimits.damagedDocuments` no further ones are noted.
+    /// A blob was read completely. At most `StoreLimits.damagedDocuments` problems are recorded.
     func note(_ digest: BlobDigest, _ error: StoreError?) {
         guard let error else {
             if met.withLock({ $0.noteRight(digest) }) { mends.mended([digest]) }
@@ -190,7 +190,7 @@ final class DatabaseProblems: Sendable {
         if met.withLock({ $0.add(digest, BlobFault(path: path, isMissing: false)) }) { report(error) }
     }
 
-    /// Somebody looked for a blob in vain.
+    /// A blob was looked up in vain.
     func noteMissed(_ digest: BlobDigest) {
         met.withLock { met in
             guard met.missedBlobs.count < StoreLimits.damagedDocuments || met.missedBlobs.contains(digest) else {
@@ -201,14 +201,14 @@ final class DatabaseProblems: Sendable {
         }
     }
 
-    /// Blobs that somebody looked for in vain, and those that were found to be missed by documents before.
+    /// Blobs that were looked up in vain, and those already known to be missing from documents.
     var missedBlobs: [BlobDigest] {
         met.withLock { met in met.missedBlobs.union(met.blobs.filter { $0.value.isMissing }.keys).sorted { $0.hex < $1.hex } }
     }
 
     /// - Parameters:
-    ///   - missed: those that were looked for.
-    ///   - lost: of these, with the paths of their files, those that documents need and that are not there.
+    ///   - missed: the blobs that were looked up.
+    ///   - lost: of these, with the paths of their files, those that documents need and that are missing.
     func settle(missed: [BlobDigest], lost: [(digest: BlobDigest, path: String)]) {
         let still = Set(lost.map(\.digest))
         let new: [BlobDigest] = met.withLock { met in
@@ -226,10 +226,10 @@ final class DatabaseProblems: Sendable {
         mends.mended(missed.filter { !still.contains($0) })
     }
 
-    /// Of the database's file.
+    /// The problem of the database's file.
     var file: StoreError? { met.withLock { $0.damage ?? $0.file } }
 
-    /// Blobs whose bytes are others or gone.
+    /// Blobs that are altered or missing.
     var blobs: [(digest: BlobDigest, fault: BlobFault)] {
         met.withLock { met in met.blobs.sorted { $0.key.hex < $1.key.hex }.map { (digest: $0.key, fault: $0.value) } }
     }

@@ -2,26 +2,26 @@ import Environment
 import Glibc
 
 extension FileSystem {
-    /// Makes the folder, readable by its owner only; the parent must exist. Durable when it returns.
+    /// Creates the folder, readable by its owner only; the parent must exist. Durable when it returns.
     func makeDurableFolder(_ path: String) throws(FileError) {
         do throws(FileError) {
             try makeFolder(path)
         } catch {
             guard error.number == EEXIST else { throw error }
             guard try facts(path).isFolder else { throw FileError(path: path, number: ENOTDIR) }
-            // Who made it may have come no further. A parent that is not ours to read was there before.
+            // Whoever created it may have been interrupted before syncing. A parent that we may not read existed before.
             do throws(FileError) { try syncFolder(path + "/..") } catch { guard error.number != EIO else { throw error } }
             return
         }
         try syncFolder(path + "/..")
     }
 
-    /// Size in bytes; nil without the file.
+    /// Size in bytes; nil if there is no file.
     func size(_ path: String) -> UInt64? { try? facts(path).size }
 }
 
 extension StoreError {
-    /// The store's words for a failed call for a file.
+    /// The store's error for a failed file operation.
     init(_ error: FileError) {
         switch error.number {
         case ENOSPC, EDQUOT, EFBIG: self = .diskFull(path: error.path, detail: error.reason)
@@ -30,14 +30,14 @@ extension StoreError {
         }
     }
 
-    /// Runs calls for files, with the store's errors.
+    /// Runs file operations, translating errors to the store's.
     static func ofFiles<Result>(_ body: () throws(FileError) -> Result) throws(StoreError) -> Result {
         do throws(FileError) { return try body() } catch { throw StoreError(error) }
     }
 }
 
 extension Database {
-    /// Why blobs can neither be read nor stored: their folder is gone. Nil where it is there. Blocks.
+    /// Why blobs can neither be read nor stored: their folder is missing. Nil if it exists. Blocks.
     public func blobFolderProblem() -> StoreError? {
         do throws(FileError) {
             let facts = try environment.files.facts(blobs.folder)
@@ -45,7 +45,7 @@ extension Database {
         } catch { return StoreError(error) }
     }
 
-    /// What a restore had prepared that did not come as far as to take the place of this database; nil where there is none. Blocks.
+    /// The path of a prepared restore that was interrupted before it replaced this database; nil if there is none. Blocks.
     public func unfinishedRestore() -> String? {
         let prepared = DatabaseFile.preparation(folder)
         return environment.files.size(prepared) == nil ? nil : prepared

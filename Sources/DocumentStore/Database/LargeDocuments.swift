@@ -1,18 +1,18 @@
 import Documents
 import Synchronization
 
-/// Documents that were stored since the database was opened and are larger than somebody wants them to be: they are stored all the same, and named
-/// here until they are made smaller, deleted or purged.
+/// Documents stored since the database was opened that exceed a size limit: they are stored nevertheless, and listed here until they become smaller,
+/// or are deleted or purged.
 public final class LargeDocuments: Sendable {
     public struct Entry: Sendable, Equatable {
         public var collection: CollectionName
         public var id: DocumentID
         public var bytes: Int
-        /// When it became so large (seconds since 1970).
+        /// When it became this large, in seconds since 1970.
         public var since: Int64
     }
 
-    /// A document's current body as a transaction leaves it; 0 bytes of one that is deleted or gone.
+    /// The size of a document's current body after a transaction; 0 bytes if it is deleted or gone.
     struct Size {
         var collection: CollectionName
         var id: DocumentID
@@ -34,10 +34,10 @@ public final class LargeDocuments: Sendable {
     private let isAny = Atomic(false)
     private let state = Mutex(State())
 
-    /// - Parameter limit: bytes of a body above which it is large.
+    /// - Parameter limit: size in bytes above which a body is large.
     public init(above limit: Int = .max) { bound = Atomic(limit) }
 
-    /// Bytes of a body above which it is large. What was stored before under a higher one is not known.
+    /// Size in bytes above which a body is large. Documents stored earlier, under a higher limit, are not known.
     public var limit: Int {
         get { bound.load(ordering: .relaxed) }
         set {
@@ -50,18 +50,18 @@ public final class LargeDocuments: Sendable {
         }
     }
 
-    /// How often such a document was stored.
+    /// How often a large document was stored.
     public var stored: UInt64 { state.withLock { $0.stored } }
-    /// The largest first.
+    /// Largest first.
     public var entries: [Entry] {
         state.withLock { state in
             state.known.values.sorted { ($1.bytes, $0.collection, $0.id) < ($0.bytes, $1.collection, $1.id) }
         }
     }
-    /// There are more than the ``StoreLimits/largeDocuments`` that are remembered, all of them smaller than those.
+    /// Whether there are more than the ``StoreLimits/largeDocuments`` that are remembered, all of them smaller than those.
     public var hasMore: Bool { state.withLock { $0.hasMore } }
 
-    /// A body of that size is to be noted.
+    /// Whether a body of that size has to be recorded.
     @inline(__always)
     func concerns(_ bytes: Int) -> Bool { bytes > limit || isAny.load(ordering: .relaxed) }
 
