@@ -65,9 +65,9 @@ public final class LargeDocuments: Sendable {
     @inline(__always)
     func concerns(_ bytes: Int) -> Bool { bytes > limit || isAny.load(ordering: .relaxed) }
 
-    /// A transaction is durable.
+    /// A transaction has become durable.
     ///
-    /// - Returns: the documents that are large now.
+    /// - Returns: those of its documents that are large now.
     func note(_ sizes: [Size], now: Int64) -> [Entry] {
         guard !sizes.isEmpty else { return [] }
         let limit = limit

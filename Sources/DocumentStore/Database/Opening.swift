@@ -4,7 +4,7 @@ import Encodings
 import Environment
 import SQLite
 
-/// Opens or creates the database file: finds out what it is before changing anything.
+/// Opens or creates the database file: determines what it is before changing anything.
 enum Opening {
     static func writerSession(
         path: String, options: DatabaseOptions, environment: Environment, problems: DatabaseProblems
@@ -26,7 +26,7 @@ enum Opening {
                 throw StoreError.schemaTooNew(path: path, found: version, supported: Schema.version)
             }
             if isNew {
-                // These two must come before the first table.
+                // Both must be set before the first table is created.
                 try connection.execute("PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL")
             }
             try connection.execute("PRAGMA journal_mode = WAL")
@@ -47,7 +47,7 @@ enum Opening {
         return session
     }
 
-    /// A file that is no SQLite database is told without opening it.
+    /// Detects a file that is not an SQLite database without opening it.
     private static func checkHeader(_ path: String, _ files: any FileSystem) throws(StoreError) {
         var header = [UInt8](repeating: 0, count: 16)
         let count: Int
@@ -84,7 +84,7 @@ enum Opening {
         }
     }
 
-    /// Makes a collection's row and tables; inside a transaction.
+    /// Creates a collection's row and tables; inside a transaction.
     @discardableResult
     static func addCollection(_ connection: Connection, _ name: CollectionName) throws(SQLiteError) -> Collection {
         let insert = try connection.prepare("INSERT INTO collections(scope, name) VALUES(?1, ?2)")

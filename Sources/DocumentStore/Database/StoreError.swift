@@ -1,6 +1,6 @@
 import Documents
 
-/// What can go wrong in the store, with what an operator needs to act.
+/// The errors of the store, with what an operator needs in order to act.
 public enum StoreError: Error, Sendable, Equatable {
     /// The database was closed.
     case closed(database: String)
@@ -8,36 +8,36 @@ public enum StoreError: Error, Sendable, Equatable {
     case transactionEnded
     /// The database folder cannot be created or opened.
     case folder(path: String, errno: Int32, detail: String)
-    /// Another process (or another `Database` of this one) has it open.
+    /// Another process (or another `Database` in this one) has it open.
     case locked(folder: String, pid: Int32?)
     /// The file is not a database of this program; nothing was changed.
     case notADatabase(path: String, detail: String)
     /// The file was written by a newer version; nothing was changed.
     case schemaTooNew(path: String, found: Int, supported: Int)
-    /// The file that held the database is not there any more, or empty. `sign` is the file that tells that it was: nil under a running
-    /// agent.
+    /// The file that contained the database is missing or empty. `sign` is the marker file that says that there was one: nil while the agent is
+    /// running.
     case fileGone(path: String, sign: String?)
     /// The file is damaged.
     case corrupt(path: String, detail: String)
-    /// No room on the disk. The transaction was undone; later ones work when there is room.
+    /// No space on the disk. The transaction was rolled back; later ones work when there is space.
     case diskFull(path: String, detail: String)
-    /// The disk reported an error. The transaction was undone.
+    /// The disk reported an error. The transaction was rolled back.
     case inputOutput(path: String, detail: String)
     /// Another failure of SQLite.
     case database(code: Int32, message: String, sql: String)
 
     /// The revision given as parent is not the current one (`nil`: there is no document).
     case conflict(id: DocumentID, current: RevisionID?)
-    /// A conflict to be resolved is not, or no longer, between the two revisions named.
+    /// A conflict to be resolved is not, or no longer, between the two given revisions.
     case conflictMoved(id: DocumentID, local: RevisionID?, remote: RevisionID?)
     /// The checkpoint's or local document's token is not the current one (`nil`: none is stored).
     case checkpointConflict(id: String, current: String?)
     /// No such document.
     case notFound(id: DocumentID)
-    /// What is stored of this document cannot be read; others are not concerned.
+    /// The stored data of this document cannot be read; other documents are not affected.
     case documentDamaged(id: DocumentID, detail: String)
 
-    /// The collection was not made by this database.
+    /// The collection does not belong to this database.
     case unknownCollection(CollectionName)
     /// `StoreLimits.maxCollections` reached.
     case tooManyCollections(limit: Int)
@@ -60,13 +60,13 @@ public enum StoreError: Error, Sendable, Equatable {
 
     /// No such blob.
     case blobMissing(digest: String)
-    /// The bytes received are not those of the digest. Nothing was installed.
+    /// The bytes received do not match the digest. Nothing was installed.
     case blobDigestMismatch(expected: String, found: String)
-    /// The number of bytes received is not the one announced. Nothing was installed.
+    /// The number of bytes received differs from the announced one. Nothing was installed.
     case blobLengthMismatch(digest: String, expected: UInt64, found: UInt64)
     /// Blob over `BlobStore.maxBytes`. Nothing was installed.
     case blobTooLarge(limit: UInt64)
-    /// The file's bytes are not, or no longer, those of the digest.
+    /// The file's bytes do not, or no longer, match the digest.
     case blobAltered(digest: String, path: String)
     /// `OpenBlobs.limit` reached, or the blob gave way to another one because nothing was read or written for a while. Nothing was installed.
     case tooManyOpenBlobs(limit: Int)
@@ -75,23 +75,23 @@ public enum StoreError: Error, Sendable, Equatable {
 extension StoreError {
     private static let noRoomToOpen = "the disk is full, and the database cannot be opened, not even to be read; make room on it, a few KiB are enough, then start again"
 
-    /// The same where the database was not open yet: there was no write of whoever asked.
+    /// The same for a database that is not open yet: the caller did not attempt a write.
     var ofOpening: StoreError {
         if case .diskFull(let path, _) = self { .diskFull(path: path, detail: Self.noRoomToOpen) } else { self }
     }
 
-    /// There is no room to open the database with.
+    /// Whether there was no space to open the database.
     package var isNoRoomToOpen: Bool { if case .diskFull(_, Self.noRoomToOpen) = self { true } else { false } }
 
-    /// SQLite found the file malformed when it was to write.
+    /// SQLite found the file malformed while writing.
     static func metByWrite(_ path: String, _ detail: String) -> Self {
         .corrupt(path: path, detail: "\(detail), met by a write: nothing more is written to it until nightjar doctor finds the file sound")
     }
 
-    /// The bytes of a blob are not those of its digest: what names it waits, and nothing else has to.
+    /// The bytes of a blob do not match its digest: only the documents that name it have to wait.
     package var isOfAlteredBlob: Bool { if case .blobAltered = self { true } else { false } }
 
-    /// The disk could not take what was to be written.
+    /// Whether the disk failed to store what was written.
     var isOfDisk: Bool {
         switch self {
         case .diskFull, .inputOutput: true

@@ -1,25 +1,25 @@
 import Documents
 import SQLite
 
-/// How long and how much of replaced bodies is kept.
+/// How long and how many replaced bodies are kept.
 public struct DeltaBaseBounds: Sendable, Equatable {
     public var maxAgeSeconds = StoreLimits.deltaBaseSeconds
-    /// All bodies of a database together.
+    /// Total size of these bodies in a database.
     public var maxBytes = StoreLimits.deltaBaseBytes
-    /// A smaller body is not worth a delta. 0 keeps all, for those who merge.
+    /// Smaller bodies are not worth a delta. 0 keeps all of them, for clients that merge.
     public var minBodyBytes = StoreLimits.minDeltaBaseBytes
 
     public init() {}
 }
 
 extension ReadTransaction {
-    /// A revision's body as the base of a delta: one that ``body(_:_:_:)`` knows, or one that was replaced not long ago.
+    /// A revision's body as the base of a delta: one returned by ``body(_:_:_:)``, or one that was replaced recently.
     public final func deltaBase(_ collection: Collection, _ id: DocumentID, _ name: RevisionID) throws(StoreError) -> [UInt8]? {
         guard let row = try row(collection, id), let revision = try revision(named: name, collection, id, row) else { return nil }
         return try deltaBase(collection, id, revision, row: row)
     }
 
-    /// The size of what ``deltaBase(_:_:_:)`` gives, which is not read for it.
+    /// The size of what ``deltaBase(_:_:_:)`` returns, without reading it.
     public final func deltaBaseSize(_ collection: Collection, _ id: DocumentID, _ name: RevisionID) throws(StoreError) -> Int? {
         guard let row = try row(collection, id), let revision = try revision(named: name, collection, id, row) else { return nil }
         if revision == row.revision {
@@ -55,7 +55,7 @@ extension ReadTransaction {
 }
 
 extension ReadTransaction {
-    /// Whether a body is kept whose time is over. While room is short none are looked for: a write would need some.
+    /// Whether an expired body is kept. False while space is short, because dropping it would need some.
     ///
     /// - Parameter now: seconds since 1970.
     final func hasEndedDeltaBase(now: Int64) throws(StoreError) -> Bool {
@@ -69,8 +69,8 @@ extension ReadTransaction {
 }
 
 extension Database {
-    /// Drops replaced bodies whose time is over, a bounded number at a time so that other writes go on in between. A write that replaces a body
-    /// does that too, for a few; where none comes, they would stay.
+    /// Drops expired replaced bodies, a limited number at a time so that other writes can proceed in between. Each write that replaces a body also
+    /// drops a few; without writes, they would stay.
     ///
     /// - Parameter now: seconds since 1970.
     public func dropEndedDeltaBases(now: Int64) async throws {
@@ -80,10 +80,10 @@ extension Database {
 }
 
 extension WriteTransaction {
-    /// Keeps the body of a document's row, which is about to be replaced.
+    /// Keeps the body in a document's row, which is about to be replaced.
     func keepDeltaBase(_ collection: Collection, _ id: DocumentID, _ row: Row) throws(StoreError) {
         guard let bounds = deltaBounds else {
-            // What is deleted to make room must not stay as a base.
+            // Data deleted to free space must not be kept as a base.
             if session.options.usage.isShort { try dropOldDeltaBases() }
             return
         }
@@ -105,10 +105,10 @@ extension WriteTransaction {
         try dropOldDeltaBases()
     }
 
-    /// None are kept while room is short: to send whole documents costs less than to send none.
+    /// No bases are kept while space is short: sending whole documents is better than being unable to store any.
     private var deltaBounds: DeltaBaseBounds? { session.options.usage.isShort ? nil : session.options.deltaBases }
 
-    /// Forgets what was kept of a document.
+    /// Drops the bases of a document.
     func dropDeltaBases(_ collection: Collection, _ id: DocumentID) throws(StoreError) {
         let find = try session.cached("SELECT number, size FROM delta_bases WHERE collection = ?1 AND id = ?2")
         find.bind(1, Int64(collection.id))
@@ -121,7 +121,7 @@ extension WriteTransaction {
         try drop(found)
     }
 
-    /// Drops a few of the oldest bases if their time is over or there are too many.
+    /// Drops a few of the oldest bases if they have expired or there are too many.
     /// - Returns: whether there may be more to drop.
     @discardableResult
     func dropOldDeltaBases() throws(StoreError) -> Bool {

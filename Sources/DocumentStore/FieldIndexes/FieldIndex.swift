@@ -3,13 +3,13 @@ import Selectors
 
 /// An index of a collection by fields of its documents, see `IndexDefinition`.
 package struct FieldIndex: Sendable {
-    /// Never given twice.
+    /// Never reused.
     package let number: Int64
-    /// The two names by which clients know it.
+    /// The two names by which clients refer to it.
     package let design: String
     package let name: String
     package let definition: IndexDefinition
-    /// Every document is in it; else it is being built.
+    /// Whether it contains every document; otherwise it is being built.
     package let isReady: Bool
 }
 
@@ -23,9 +23,9 @@ package struct IndexEntry: Sendable, Equatable {
 
 /// The `state` column of the table of indexes.
 enum FieldIndexState {
-    /// Documents up to the sequence `built` are in it, and those that were written since it was made.
+    /// It contains documents up to the sequence `built`, and those written since it was created.
     static let building: Int64 = 0
     static let ready: Int64 = 1
-    /// What it holds is being removed, and then it.
+    /// Its entries are being removed, and then the index itself.
     static let dropped: Int64 = 2
 }

@@ -2,11 +2,11 @@ import Documents
 import Selectors
 import SQLite
 
-// Indexes are made, kept in step with the documents, and removed.
+// Creating indexes, keeping them up to date, and removing them.
 extension WriteTransaction {
-    /// Makes an index that has no entries yet, see ``Database/tendIndexes()``. One of the same names with another definition is replaced.
+    /// Creates an index without entries, see ``Database/tendIndexes()``. An index with the same names and another definition is replaced.
     ///
-    /// - Returns: false if the same one is there already.
+    /// - Returns: false if the same index already exists.
     /// - Throws: `StoreError.tooManyIndexes`.
     package func createIndex(_ collection: Collection, design: String, name: String, _ definition: IndexDefinition) throws(StoreError) -> Bool {
         _ = try tables(collection)
@@ -30,7 +30,7 @@ extension WriteTransaction {
         return true
     }
 
-    /// The index is there no more; what it held is removed later, see ``Database/tendIndexes()``.
+    /// Drops an index; its entries are removed later, see ``Database/tendIndexes()``.
     ///
     /// - Returns: false if there was none.
     package func dropIndex(_ collection: Collection, design: String, name: String) throws(StoreError) -> Bool {
@@ -47,16 +47,16 @@ extension WriteTransaction {
         return session.connection.changes > 0
     }
 
-    // MARK: in step with the documents
+    // MARK: keeping up to date
 
-    /// A document's current revision, as far as indexes need it.
+    /// The parts of a document's current revision that indexes need.
     struct Winner {
         var revision: RevisionID
         var isDeleted: Bool
         var body: [UInt8]
     }
 
-    /// Whether documents of the collection have to be noted.
+    /// Whether changes of the collection's documents have to be recorded.
     @inline(__always)
     func isIndexed(_ collection: Collection) throws(StoreError) -> Bool { try !indexes(collection).isEmpty }
 
@@ -68,7 +68,8 @@ extension WriteTransaction {
         return found
     }
 
-    /// An index whose definition this version does not understand cannot be kept in step: it must not be there when another one does.
+    /// An index whose definition this version does not understand cannot be kept up to date: it is dropped, so that a version that does understand it
+    /// does not find it stale.
     private func dropUnknown(_ collection: Collection, known: [FieldIndex]) throws(StoreError) {
         let statement = try session.cached("SELECT number FROM field_indexes WHERE collection = ?1 AND state <> \(FieldIndexState.dropped)")
         statement.bind(1, Int64(collection.id))
@@ -85,14 +86,14 @@ extension WriteTransaction {
         }
     }
 
-    /// The current revision of the row before it is replaced or removed.
+    /// The current revision of the row, before it is replaced or removed.
     func indexedWinner(_ collection: Collection, _ id: DocumentID, _ row: Row) throws(StoreError) -> Winner? {
         guard !row.isDeleted, try isIndexed(collection), let body = try body(collection, id, row.revision, row: row) else { return nil }
         return Winner(revision: row.revision, isDeleted: false, body: body)
     }
 
-    /// Puts the document where its new current revision belongs. What it left is found by the old one, in whatever state the index is:
-    /// entries that are not there are removed, and those that are there are added, without harm.
+    /// Moves the document's index entries to where its new current revision belongs. The old entries follow from the previous revision, whatever
+    /// state the index is in: removing a missing entry or adding an existing one does no harm.
     func noteWinner(_ collection: Collection, _ id: DocumentID, before: Winner?, after: Winner?) throws(StoreError) {
         for index in try indexes(collection) {
             let old = before.flatMap { key(index, id, $0) }
@@ -126,9 +127,9 @@ extension WriteTransaction {
         state.rows += 1
     }
 
-    // MARK: building and removing
+    // MARK: building and dropping
 
-    /// Does a bounded part of what is to be done; it goes on there after a crash.
+    /// Does a limited part of the outstanding work; after a crash, it continues from there.
     ///
     /// - Returns: false when nothing is left.
     func indexStep() throws(StoreError) -> Bool {
@@ -180,14 +181,14 @@ extension WriteTransaction {
 }
 
 extension Database {
-    /// Builds indexes that are new and removes what those that were dropped held, step by step, so that writes go on in between. Returns when
-    /// nothing is left, or at once where somebody else is at it.
+    /// Builds new indexes and removes the entries of dropped ones, step by step, so that writes can proceed in between. Returns when nothing is left,
+    /// or at once if somebody else is already doing it.
     package func tendIndexes() async throws {
         repeat {
             guard beginTendingIndexes() else { return }
             defer { endTendingIndexes() }
             while try await write({ try $0.indexStep() }) {}
-            // What came between the last step and now has to be done by somebody.
+            // Work that arrived after the last step must not be missed.
         } while try await read({ try $0.hasIndexWork() })
     }
 }

@@ -3,7 +3,7 @@ import Selectors
 import SQLite
 
 extension ReadTransaction {
-    /// The indexes of a collection, in the order of their names; those whose definition this version does not understand are left out.
+    /// The indexes of a collection, in order of name; those whose definition this version does not understand are left out.
     package final func fieldIndexes(_ collection: Collection) throws(StoreError) -> [FieldIndex] {
         let statement = try active().cached(
             "SELECT number, design, name, definition, state FROM field_indexes WHERE collection = ?1 AND state <> \(FieldIndexState.dropped) ORDER BY design, name")
@@ -25,7 +25,8 @@ extension ReadTransaction {
         return try? IndexDefinition(json)
     }
 
-    /// Whether it is still there and whole: who reads it page by page has to ask in the same transaction, or misses what is being removed.
+    /// Whether it still exists and is complete: code that reads it page by page has to check this in the same transaction, or it misses entries being
+    /// removed.
     package final func isReady(_ index: FieldIndex) throws(StoreError) -> Bool {
         let statement = try active().cached("SELECT state FROM field_indexes WHERE number = ?1")
         statement.bind(1, index.number)
@@ -33,10 +34,10 @@ extension ReadTransaction {
         return try session.step(statement) && statement.integer(0) == FieldIndexState.ready
     }
 
-    /// Entries in the order of their keys, those of equal keys in the order of their ids, or the other way round.
+    /// Entries in order of key, and of id among equal keys, or in the reverse order.
     /// - Parameters:
     ///   - after: continues a list.
-    ///   - limit: at most `StoreLimits.maxRowsPerRead` come, and fewer when their keys are large; an empty answer means there are no more.
+    ///   - limit: at most `StoreLimits.maxRowsPerRead` are returned, and fewer if their keys are large; an empty result means there are no more.
     package final func entries(
         of index: FieldIndex, in range: IndexRange, after: IndexEntry? = nil, isDescending: Bool, limit: Int
     ) throws(StoreError) -> [IndexEntry] {
@@ -46,7 +47,7 @@ extension ReadTransaction {
             """ : """
             SELECT key, id FROM field_entries WHERE number = ?1 AND (key, id) > (?2, ?3) AND key < ?4 ORDER BY key, id LIMIT ?5
             """)
-        // No id is empty: before the first entry of a key is the empty one.
+        // Ids are never empty, so the empty id precedes the first entry of a key.
         var start = IndexStart(key: isDescending ? range.high : range.low, id: "")
         if let after {
             let isInside = isDescending ? after.key.lexicographicallyPrecedes(range.high) : !after.key.lexicographicallyPrecedes(range.low)

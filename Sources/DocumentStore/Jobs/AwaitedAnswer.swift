@@ -12,7 +12,7 @@ struct AwaitedAnswer<Value: Sendable>: Sendable {
     }
 
     /// Waits for the answer of a job that was pushed to the queue.
-    /// - Throws: an error of the answer; `.database` if the job could only run here, and cannot since the caller is a job itself.
+    /// - Throws: the answer's error; `.database` if the job could only run on this thread, and cannot because the caller is itself a job.
     func wait<Element>(for queue: JobQueue<Element>, _ workers: any WorkerPool) throws -> Value {
         guard workers.hasThreads else {
             queue.runNow()

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// How long commits took, from the order to the disk until they were durable: a disk that wears out is slow before it fails.
+/// How long commits took, from the start until they were durable: a disk that wears out becomes slow before it fails.
 public struct CommitTimes: Sendable {
-    /// Upper bounds in nanoseconds; a last bucket is above them.
+    /// Upper bounds in nanoseconds; one more bucket lies above them.
     private static let bounds: [UInt64] = [
         1_000_000, 5_000_000, 25_000_000, 100_000_000, 500_000_000, 2_500_000_000, 10_000_000_000,
     ]
@@ -15,7 +15,7 @@ public struct CommitTimes: Sendable {
         self.nanoseconds &+= nanoseconds
     }
 
-    /// Not cumulative, with their upper bounds in seconds; the last has none.
+    /// Counts (not cumulative) with their upper bounds in seconds; the last bucket has none.
     public var buckets: [(bound: Double?, count: UInt64)] {
         counts.enumerated().map { index, count in (index < Self.bounds.count ? Double(Self.bounds[index]) / 1e9 : nil, count) }
     }
@@ -23,7 +23,7 @@ public struct CommitTimes: Sendable {
     public var seconds: Double { Double(nanoseconds) / 1e9 }
 }
 
-/// Where the writer counts them.
+/// Collects the writer's commit times.
 final class CommitMeter: Sendable {
     private let times = Mutex(CommitTimes())
 

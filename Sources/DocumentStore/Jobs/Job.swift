@@ -1,12 +1,12 @@
-/// What waits in a queue for a worker: its work, and whom to answer.
+/// A job that waits in a queue for a worker: its work, and whom to answer.
 ///
-/// Unchecked, with its subclass: handed from the caller to one worker through a locked queue, and touched by that worker only.
+/// Unchecked, like its subclass: handed from the caller to one worker through a locked queue, and used by that worker only.
 class Job<Resource>: @unchecked Sendable {
     fileprivate init() {}
 
-    /// Works with what the worker has, and answers.
+    /// Does the work with the worker's resource, and answers.
     func run(_ resource: Resource) {}
-    /// Answers without having run.
+    /// Answers with an error, without having run.
     func refuse(_ error: StoreError) {}
 }
 

@@ -1,17 +1,17 @@
 import Environment
 import Synchronization
 
-/// Jobs of many callers for one or a few workers. Nobody waits in it: a worker without a job is idle, and the next push wakes it.
+/// Jobs from many callers for one or a few workers. It never blocks a worker: one without a job is idle, and the next push wakes it.
 final class JobQueue<Element: Sendable>: Sendable {
     private struct State {
-        /// Nil for those that were taken. The last holder of a job lets go what it holds, which may add a job: never here, where
-        /// the queue is locked.
+        /// Nil for jobs that were taken. Releasing the last reference to a job may add another job, so that must never happen here, where the queue
+        /// is locked.
         var jobs: [Element?] = []
         /// Index of the first job still waiting; avoids shifting the array at each take.
         var head = 0
         var isClosed = false
         var workers: [any Worker] = []
-        /// Numbers of the workers that have found nothing since they were last woken. The last one is woken first: its caches are warm.
+        /// Numbers of the workers that have found nothing since they were last woken. The last one is woken first, because its caches are warm.
         var idle: [Int] = []
 
         mutating func removeFirst(_ limit: Int) -> [Element] {
@@ -35,7 +35,7 @@ final class JobQueue<Element: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// Adds the worker whose turns take with the number of workers that were there before.
+    /// Adds a worker; its turns must pass its number, which is the number of workers added before it.
     func add(_ worker: any Worker) {
         let isDue = state.withLock { state in
             state.workers.append(worker)
@@ -46,7 +46,7 @@ final class JobQueue<Element: Sendable>: Sendable {
         if isDue { worker.wake() }
     }
 
-    /// False if the queue is closed; the job was not taken then.
+    /// Returns false if the queue is closed, in which case the job was not accepted.
     func push(_ job: Element) -> Bool {
         let (isAccepted, idle): (Bool, (any Worker)?) = state.withLock { state in
             if state.isClosed { return (false, nil) }
@@ -57,7 +57,7 @@ final class JobQueue<Element: Sendable>: Sendable {
         return isAccepted
     }
 
-    /// Up to `limit` jobs; without any, the worker is idle from now on, and its turn has to end.
+    /// Up to `limit` jobs; if there are none, the worker becomes idle, and its turn has to end.
     func take(upTo limit: Int, worker: Int) -> [Element] {
         state.withLock { state in
             if state.head == state.jobs.count { state.idle.append(worker) }
@@ -65,7 +65,7 @@ final class JobQueue<Element: Sendable>: Sendable {
         }
     }
 
-    /// The next job; without one, the worker is idle from now on, and its turn has to end.
+    /// The next job; if there is none, the worker becomes idle, and its turn has to end.
     func next(worker: Int) -> Element? {
         state.withLock { state in
             let job = state.removeFirst()
@@ -74,16 +74,16 @@ final class JobQueue<Element: Sendable>: Sendable {
         }
     }
 
-    /// Takes what is there, for a worker that goes on in any case.
+    /// Takes waiting jobs, for a worker that continues in any case.
     func takeWaiting(upTo limit: Int) -> [Element] { state.withLock { $0.removeFirst(limit) } }
 
-    /// Lets workers without threads of their own do now what waits.
+    /// Lets workers without threads of their own run the waiting jobs now.
     func runNow() {
         for worker in state.withLock({ $0.workers }) { worker.runNow() }
     }
 
-    /// Refuses later jobs. Those that wait are still done, or let go, which answers that the database is closed; then the workers end. Waits
-    /// for that as `Worker.stop` does.
+    /// Refuses later jobs. Waiting jobs are still run, or dropped, which answers that the database is closed; then the workers end. Waits for that as
+    /// `Worker.stop` does.
     func close(dropsWaiting: Bool = false) {
         let (workers, dropped) = state.withLock { state in
             state.isClosed = true
@@ -93,7 +93,7 @@ final class JobQueue<Element: Sendable>: Sendable {
         for worker in workers { worker.stop() }
     }
 
-    /// Lets go what waits, which answers that the database is closed: for workers that died.
+    /// Drops the waiting jobs, which answers that the database is closed: for workers that died.
     func drop() {
         let left = state.withLock { $0.removeFirst(.max) }
         _ = consume left

@@ -1,23 +1,23 @@
-/// One waiting write. It runs inside a transaction, and is answered when it is known what became of the transaction.
+/// A waiting write. It runs inside a transaction, and is answered when the outcome of the transaction is known.
 ///
-/// Unchecked, with its subclass: handed from the caller to the writer through a locked queue, and touched by the writer only.
+/// Unchecked, like its subclass: handed from the caller to the writer through a locked queue, and used by the writer only.
 class WriteJob: @unchecked Sendable {
     fileprivate init() {}
 
-    /// Runs the closure; false if it failed.
+    /// Runs the closure; returns false if it failed.
     func run(_ transaction: WriteTransaction) -> Bool { false }
-    /// What the closure did was undone, though it reported success.
+    /// The closure's work was rolled back although it reported success.
     func undo(_ failure: StoreError) {}
     /// The transaction is durable: the closure's result stands.
     func commit() {}
-    /// The transaction was undone, or never began.
+    /// The transaction was rolled back, or never began.
     func refuse(_ failure: StoreError) {}
 }
 
 final class ClosureJob<Value: Sendable>: WriteJob, @unchecked Sendable {
     private let body: @Sendable (WriteTransaction) throws -> Value
     private var answer: Answer<Value>?
-    /// Of the closure; nil until it has run.
+    /// The closure's result; nil until it has run.
     private var result: Result<Value, any Error>?
 
     init(_ answer: consuming Answer<Value>, _ body: @escaping @Sendable (WriteTransaction) throws -> Value) {
@@ -45,7 +45,7 @@ final class ClosureJob<Value: Sendable>: WriteJob, @unchecked Sendable {
 
     override func refuse(_ failure: StoreError) {
         guard let answer = answer.take() else { return }
-        // A closure's own error says more than what became of the transaction afterwards.
+        // A closure's own error says more than the outcome of the transaction.
         if case .failure(let own)? = result {
             answer.give(.failure(own))
         } else {

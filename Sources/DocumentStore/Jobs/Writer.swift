@@ -3,32 +3,32 @@ import Encodings
 import Environment
 import SQLite
 
-/// The writer's work: gathers waiting jobs into transactions and commits each durably.
+/// The writer's work: combines waiting jobs into transactions and commits each durably.
 ///
-/// Unchecked: used only within its worker's turns, of which there is one at a time. The turn is all that holds it, so the connection
-/// is closed where it was used, not where the last closure goes.
+/// Unchecked: used only within its worker's turns, which run one at a time. Only the turn retains it, so the connection is closed where it was used,
+/// not where the last closure is released.
 final class Writer: @unchecked Sendable {
     private let session: Session
     private let file: DatabaseFile
     private let queue: JobQueue<WriteJob>
     private let environment: Environment
     #if DEBUG
-    /// Of a planted fault.
+    /// For fault injection.
     private var forgotten: [WriteJob] = []
     #endif
     private let state: WriterState
     private let problems: DatabaseProblems
     private let commits: CommitMeter
-    /// The disk failed for a job of this transaction.
+    /// Set if the disk failed for a job of this transaction.
     private var diskFailure: StoreError?
-    /// Jobs at the front that met a full disk, or one of which met a damaged page, and are tried once more, each in a transaction of its own: one that
-    /// needs much room, or reads what is damaged, must not take the others with it.
+    /// Number of jobs at the front to be retried, each in a transaction of its own, because the disk was full, or one of them read a damaged page: a
+    /// job that needs much space, or reads damaged data, must not fail the others as well.
     private var secondTries = 0
-    /// Nothing is written, since SQLite found the file malformed.
+    /// Nothing is written any more, since SQLite found the file malformed.
     private var wasDamaged = false
-    /// Pages that were in the log after the last commit.
+    /// Number of pages in the log after the last commit.
     private var loggedPages: Int32 = 0
-    /// Told the newest sequences after each commit.
+    /// Receives the newest sequences after each commit.
     private let onCommit: @Sendable ([(collection: Int, sequence: SequenceNumber)]) -> Void
 
     init(
@@ -67,7 +67,7 @@ final class Writer: @unchecked Sendable {
         return counters
     }
 
-    /// Does what waits.
+    /// Runs the waiting jobs.
     func turn() {
         while true {
             var waiting = queue.take(upTo: StoreLimits.maxJobsPerCommit, worker: 0)[...]
@@ -101,7 +101,7 @@ final class Writer: @unchecked Sendable {
                     try run(job, isFirst: done.count == 1)
                     if isSecondTry { break }
                 }
-                // Whoever came meanwhile rides along instead of waiting for a commit of its own.
+                // Jobs that arrived in the meantime join this commit instead of waiting for one of their own.
                 guard !isSecondTry, waiting.isEmpty, state.rows < StoreLimits.maxRowsPerCommit, done.count < StoreLimits.maxJobsPerCommit
                 else { break }
                 waiting = queue.takeWaiting(upTo: StoreLimits.maxJobsPerCommit - done.count)[...]
@@ -109,7 +109,7 @@ final class Writer: @unchecked Sendable {
             }
             let news = try writeCounters()
             try flushIndexes()
-            // What goes into a file that nobody will find again is not stored.
+            // Data written to a deleted file would be lost.
             try file.check()
             try session.options.usage.count(session)
             if environment.has(.acknowledgedBeforeCommit) { for job in done { job.commit() } }
@@ -135,7 +135,7 @@ final class Writer: @unchecked Sendable {
                 moveLog()
                 return
             }
-            // Of several one read what is damaged. Their writes are sound.
+            // One of several jobs read damaged data. The writes of the others are sound.
             if session.hasReadDamage, problems.damage == nil, !isSecondTry, done.count > 1 {
                 secondTries = done.count
                 waiting = (done + waiting)[...]
@@ -148,7 +148,7 @@ final class Writer: @unchecked Sendable {
             }
             for job in done { job.refuse(error) }
             if done.isEmpty {
-                // Not even BEGIN worked, or the file is malformed. Fail these, else the queue would be stuck on them.
+                // Not even BEGIN succeeded, or the file is malformed. These jobs must fail, or the queue would be stuck on them.
                 #if DEBUG
                 if environment.has(.unansweredWrite) { forgotten += waiting } else { for job in waiting { job.refuse(error) } }
                 #else
@@ -167,22 +167,22 @@ final class Writer: @unchecked Sendable {
         if let damage = problems.damage { throw damage }
         guard wasDamaged else { return }
         wasDamaged = false
-        // The file is sound: what SQLite has in memory of it may be what it found malformed.
+        // The file has been found sound: SQLite's cache may still contain what it found malformed.
         try? session.connection.execute("PRAGMA shrink_memory")
     }
 
     private func countLog() {
         let pages = session.connection.loggedPages
-        // It begins anew where all of it was moved.
+        // The log restarts if all of it was checkpointed.
         session.options.usage.ended(log: pages >= loggedPages ? pages - loggedPages : pages)
         loggedPages = pages
     }
 
-    /// Runs one job so that its failure undoes only its own work. Throws when the transaction is lost.
+    /// Runs one job so that its failure rolls back only its own work. Throws if the transaction is lost.
     private func run(_ job: WriteJob, isFirst: Bool) throws(StoreError) {
         let (before, sizes) = (state.counters, state.sizes.count)
         session.failure = nil
-        // The first job needs no savepoint: there is nothing before it to be kept.
+        // The first job needs no savepoint: there is no earlier work to keep.
         if !isFirst { try session.run(session.savepoint) }
         let transaction = WriteTransaction(session, state)
         let succeeded = job.run(transaction)
@@ -192,7 +192,7 @@ final class Writer: @unchecked Sendable {
         }
         if let failure = session.failure {
             if let damage = problems.damage { throw damage }
-            // Even to go back to the savepoint would leave a transaction that takes nothing.
+            // Even rolling back to the savepoint would leave a transaction that accepts nothing.
             if session.hasReadDamage, !isFirst { throw failure }
         }
         if succeeded && session.failure == nil {
@@ -216,7 +216,7 @@ final class Writer: @unchecked Sendable {
             try session.run(session.release)
         }
         session.failure = nil
-        // The closure swallowed a failure of SQLite: its caller must hear that what it did is undone.
+        // The closure swallowed a failure of SQLite: its caller must learn that its work is rolled back.
         if succeeded, let failure { job.undo(failure) }
     }
 
@@ -246,12 +246,12 @@ final class Writer: @unchecked Sendable {
 
     // MARK: write-ahead log
 
-    /// Moves the log into the database when it has grown, after the callers have their answers.
+    /// Checkpoints the log when it has grown, after the callers have their answers.
     private func moveLog() {
         let pages = session.connection.loggedPages
         do {
             if state.wantsShortLog {
-                // Nobody waits for a reader here: while there is one, the next commit tries again.
+                // Does not wait for readers: while there is one, the next commit tries again.
                 session.connection.setBusyTimeout(milliseconds: 0)
                 defer { session.connection.setBusyTimeout(milliseconds: session.options.busyTimeoutMilliseconds) }
                 try session.connection.checkpoint(.truncate)
@@ -267,7 +267,7 @@ final class Writer: @unchecked Sendable {
                 try session.connection.checkpoint(.passive)
             }
         } catch {
-            // No harm: everything is in the log, and the next commit tries again.
+            // Harmless: everything is in the log, and the next commit tries again.
         }
     }
 }

@@ -1,4 +1,4 @@
-/// A stored checkpoint or local document: the body's bytes as they came, and its token.
+/// A stored checkpoint or local document: the body's original bytes, and its revision token.
 public struct StoredCheckpoint: Sendable, Equatable {
     /// `<n>-cc` for checkpoints, `0-<n>` for local documents; opaque to clients.
     public var revision: String
@@ -19,16 +19,16 @@ public struct CheckpointEntry: Sendable, Equatable {
 public struct CheckpointOwner: Hashable, Sendable {
     let key: String
 
-    /// - Parameter user: nil for a peer without a name.
+    /// - Parameter user: nil for an anonymous peer.
     public init(user: String?, listener: String) { key = user.map { "\(listener)\u{1}\($0)" } ?? "" }
 }
 
-/// How much one owner may store; beyond it the checkpoints that were not written for longest go. A peer whose checkpoint is gone
-/// starts over, which costs time and loses nothing.
+/// How much one owner may store; beyond it, the checkpoints not written for the longest time are dropped. A peer whose checkpoint is gone starts
+/// over, which costs time but loses nothing.
 public struct CheckpointBounds: Sendable {
-    /// Checkpoints.
+    /// Number of checkpoints.
     public var count: Int
-    /// Bytes of their bodies, all together.
+    /// Total size of their bodies, in bytes.
     public var bytes: Int
 
     public init(count: Int, bytes: Int) {

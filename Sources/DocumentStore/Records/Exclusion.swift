@@ -4,25 +4,25 @@ import Documents
 public struct Exclusion: Sendable, Equatable {
     public enum Direction: Int64, Sendable {
         case push = 0, pull = 1
-        /// Not a way of documents, but the right to have one; see ``Kind/orphaned``.
+        /// Not a direction of replication, but access to a document; see ``Kind/orphaned``.
         case access = 8
     }
     public enum Kind: Int64, Sendable {
-        /// Refused by a filter; looked at again when the document or the filter changes.
+        /// Rejected by a filter; judged again when the document or the filter changes.
         case rejected = 0
-        /// Held back because something failed; tried again.
+        /// Held because something failed; retried.
         case held = 1
         /// The remote took the document away, and it stayed here (with ``Direction/access``).
         case orphaned = 8
-        /// Refused by the peer; offered again on each new connection, and when the document changes. `plugin` is the domain of the peer's
-        /// error then, `version` its code.
+        /// Refused by the peer; offered again on each new connection, and when the document changes. `plugin` then contains the domain of the peer's
+        /// error, and `version` its code.
         case refused = 2
     }
 
-    /// What keeps a held document back.
+    /// Why a document is held.
     public enum Cause: Sendable { case plugin, blob, size }
 
-    /// The `version` of what is held for its size, beside an empty `plugin`.
+    /// The `version` of a document held because of its size; its `plugin` is empty.
     public static let sizeMark = "max_document_bytes"
 
     public var cause: Cause { plugin.isEmpty ? (version == Self.sizeMark ? .size : .blob) : .plugin }
@@ -31,16 +31,16 @@ public struct Exclusion: Sendable, Equatable {
     public var direction: Direction
     public var kind: Kind
     public var id: DocumentID
-    /// The local sequence (push); 0 if none.
+    /// The local sequence (push); 0 if there is none.
     public var sequence: SequenceNumber
-    /// The peer's sequence as JSON text (pull); empty if none.
+    /// The peer's sequence as JSON text (pull); empty if there is none.
     public var remoteSequence: String
     public var revision: RevisionID?
-    /// What went wrong; cut at `StoreLimits.maxErrorTextBytes`.
+    /// The error message, cut at `StoreLimits.maxErrorTextBytes`.
     public var error: String
     public var plugin: String
     public var version: String
-    /// Where the row is written: how many are added.
+    /// When written: the number of tries to add.
     public var tries: Int
     /// Unix seconds of the first exclusion.
     public var since: Int64

@@ -1,6 +1,6 @@
 import SQLite
 
-// What the database notes of itself, by name.
+// The database's own notes, by name.
 extension ReadTransaction {
     func property(_ key: String) throws(StoreError) -> String? {
         let statement = try active().cached("SELECT value FROM properties WHERE key = ?1")

@@ -1,7 +1,7 @@
 import Documents
 import SQLite
 
-// Checkpoints, local documents, exclusions, conflicts' list, blob references.
+// Checkpoints, local documents, exclusions, pending conflicts, blob references.
 extension ReadTransaction {
     /// A checkpoint of our own replicators; `nil` if none is stored.
     public final func checkpoint(id: String, collection: Collection) throws(StoreError) -> StoredCheckpoint? {
@@ -13,7 +13,7 @@ extension ReadTransaction {
         return StoredCheckpoint(revision: "\(statement.integer(0))-cc", body: statement.blob(1))
     }
 
-    /// A checkpoint that a peer of ours stored; `nil` if its owner has none under this id.
+    /// A checkpoint stored by a peer; `nil` if its owner has none with this id.
     public final func peerCheckpoint(_ owner: CheckpointOwner, id: String) throws(StoreError) -> StoredCheckpoint? {
         let statement = try active().cached("SELECT rev, body FROM peer_checkpoints WHERE owner = ?1 AND id = ?2")
         statement.bind(1, owner.key)
@@ -23,7 +23,7 @@ extension ReadTransaction {
         return StoredCheckpoint(revision: "\(statement.integer(0))-cc", body: statement.blob(1))
     }
 
-    /// Bytes of a checkpoint that a peer of ours stored; `nil` if its owner has none under this id.
+    /// The size of a checkpoint stored by a peer, in bytes; `nil` if its owner has none with this id.
     public final func peerCheckpointSize(_ owner: CheckpointOwner, id: String) throws(StoreError) -> Int? {
         try peerCheckpointEntry(owner, id: id)?.size
     }
@@ -69,7 +69,7 @@ extension ReadTransaction {
         return StoredCheckpoint(revision: "0-\(statement.integer(0))", body: statement.blob(1))
     }
 
-    /// Bytes of a document that is never replicated; nil where there is none.
+    /// The size of a document that is never replicated, in bytes; nil if there is none.
     public final func localDocumentSize(_ collection: Collection, id: String) throws(StoreError) -> Int? {
         let statement = try active().cached("SELECT length(body) FROM local_documents WHERE collection = ?1 AND id = ?2")
         statement.bind(1, Int64(collection.id))
@@ -78,11 +78,11 @@ extension ReadTransaction {
         return try session.step(statement) ? Int(statement.integer(0)) : nil
     }
 
-    /// Documents that are never replicated whose ids begin with `prefix`, in the order of their ids.
+    /// Documents that are never replicated and whose ids start with `prefix`, in order of id.
     ///
     /// - Parameters:
-    ///   - after: the last id of the part before.
-    ///   - maxBytes: of bodies; the document that passes it is the last one.
+    ///   - after: the last id of the previous page.
+    ///   - maxBytes: limit for bodies; the document that exceeds it is the last one.
     public final func localDocuments(
         _ collection: Collection, prefix: String, after: String = "", limit: Int, maxBytes: Int = .max
     ) throws(StoreError) -> [(id: String, record: StoredCheckpoint)] {
@@ -115,10 +115,10 @@ extension ReadTransaction {
         return try session.step(statement) ? exclusion(statement) : nil
     }
 
-    /// Excluded documents in the order of their ids; `after` continues a list.
-    /// With `remote` and `direction` given only their rows are read; else the whole table is.
+    /// Excluded documents in order of id; `after` continues a list. If `remote` and `direction` are given, only their rows are read; otherwise the
+    /// whole table is.
     ///
-    /// - Parameter judge: leaves out what this version of a plugin kept back.
+    /// - Parameter judge: leave out what this version of a plugin kept back.
     public final func exclusions(
         _ collection: Collection, remote: RemoteID? = nil, direction: Exclusion.Direction? = nil,
         kind: Exclusion.Kind? = nil, unlessBy judge: (plugin: String, version: String)? = nil, after: DocumentID? = nil, limit: Int
@@ -144,7 +144,7 @@ extension ReadTransaction {
         return rows
     }
 
-    /// How many rows ``exclusions(_:remote:direction:kind:after:limit:)`` has in all.
+    /// The total number of rows of ``exclusions(_:remote:direction:kind:after:limit:)``.
     public final func exclusionCount(_ collection: Collection, remote: RemoteID, kind: Exclusion.Kind) throws(StoreError) -> Int {
         _ = try tables(collection)
         let statement = try session.cached("SELECT count(*) FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2")
@@ -154,9 +154,9 @@ extension ReadTransaction {
         return try session.step(statement) ? Int(clamping: statement.integer(0)) : 0
     }
 
-    /// How many there are of a kind in some directions, and the one that has been for longest.
+    /// The number of exclusions of a kind in the given directions, and the oldest one.
     ///
-    /// - Parameter cause: only those that are there for it.
+    /// - Parameter cause: only exclusions with this cause.
     public final func exclusionAge(
         _ collection: Collection, remote: RemoteID, kind: Exclusion.Kind, directions: [Exclusion.Direction], by cause: Exclusion.Cause? = nil
     ) throws(StoreError) -> (count: Int, oldest: (since: Int64, id: DocumentID, error: String)?) {
@@ -169,7 +169,7 @@ extension ReadTransaction {
             case .blob: " AND plugin = '' AND version <> '\(Exclusion.sizeMark)'"
             case .size: " AND plugin = '' AND version = '\(Exclusion.sizeMark)'"
             }
-        // Beside min() SQLite gives the columns of the row that it is in.
+        // With min(), SQLite returns the other columns of the row that has the minimum.
         let statement = try session.cached(
             "SELECT count(*), min(since), id, error FROM exclusions_\(collection.id) WHERE remote = ?1 AND kind = ?2 AND direction IN (\(list))\(bound)")
         statement.bind(1, remote.number)
@@ -196,7 +196,7 @@ extension ReadTransaction {
         )
     }
 
-    /// Unresolved conflicts with what is known of failed resolvers, in the order of the documents' ids.
+    /// Unresolved conflicts with the last failure of their resolver, in order of document id.
     public final func pendingConflicts(
         _ collection: Collection, after: DocumentID? = nil, limit: Int
     ) throws(StoreError) -> [PendingConflict] {
@@ -209,7 +209,7 @@ extension ReadTransaction {
         return rows
     }
 
-    /// What is known of one document's unresolved conflict; nil if it has none.
+    /// One document's unresolved conflict; nil if it has none.
     public final func pendingConflict(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> PendingConflict? {
         let statement = try tables(collection).statement(.pendingConflict)
         statement.bind(1, id.text)
@@ -242,7 +242,7 @@ extension ReadTransaction {
         return false
     }
 
-    /// The collections as this transaction sees them.
+    /// The collections in this transaction's snapshot.
     final func collections() throws(StoreError) -> [Collection] {
         let statement = try active().cached("SELECT id, scope, name FROM collections ORDER BY id")
         defer { statement.reset() }
@@ -255,7 +255,7 @@ extension ReadTransaction {
         return found
     }
 
-    /// How many conflicts wait to be decided, and since when the first of them does (seconds since 1970).
+    /// The number of conflicts that wait for a decision, and the time of the oldest, in seconds since 1970.
     package final func pendingConflictCount(_ collection: Collection) throws(StoreError) -> (count: Int, since: Int64?) {
         let statement = try session.cached("SELECT count(*), min(since) FROM conflicts_\(collection.id)")
         defer { statement.reset() }

@@ -1,11 +1,11 @@
 import Documents
 import SQLite
 
-/// What is kept beside documents: checkpoints, local documents, exclusions and failed resolvers.
+/// Records other than documents: checkpoints, local documents, exclusions and failed resolvers.
 extension WriteTransaction {
     // MARK: checkpoints and local documents
 
-    /// Stores a checkpoint of our own replicators, whatever was there.
+    /// Stores a checkpoint of our own replicators, replacing any previous one.
     @discardableResult
     public func setCheckpoint(id: String, collection: Collection, body: [UInt8]) throws(StoreError) -> String {
         try checkLocal(id, body)
@@ -19,10 +19,10 @@ extension WriteTransaction {
         return "\(try number(statement))-cc"
     }
 
-    /// Stores a peer's checkpoint if `expectedRevision` is the present token (`nil` or empty: none is stored). What the owner did not write
-    /// for longest makes room for it.
+    /// Stores a peer's checkpoint if `expectedRevision` is the current token (`nil` or empty: none is stored). The owner's checkpoints not written
+    /// for the longest time are dropped to make room for it.
     /// - Returns: the new token.
-    /// - Throws: `StoreError.checkpointConflict` with the present token.
+    /// - Throws: `StoreError.checkpointConflict` with the current token.
     public func setPeerCheckpoint(
         _ owner: CheckpointOwner, id: String, body: [UInt8], expectedRevision: String?, within bounds: CheckpointBounds
     ) throws(StoreError) -> String {
@@ -59,8 +59,8 @@ extension WriteTransaction {
         return statement.integer(0) <= Int64(bounds.count) && statement.integer(1) <= Int64(bounds.bytes)
     }
 
-    /// Removes the checkpoint that the owner did not write for longest.
-    /// - Returns: false where there is none but the newest.
+    /// Removes the owner's checkpoint that was not written for the longest time.
+    /// - Returns: false if there is none but the newest.
     private func dropOldest(_ owner: CheckpointOwner, before write: Int64) throws(StoreError) -> Bool {
         let find = try session.cached(
             "SELECT id, length(body) FROM peer_checkpoints WHERE owner = ?1 AND used < ?2 ORDER BY used LIMIT 1")
@@ -83,9 +83,9 @@ extension WriteTransaction {
         return true
     }
 
-    /// Stores (`nil`: deletes) a document that is never replicated, if `expectedRevision` is the present token.
+    /// Stores (`nil`: deletes) a document that is never replicated, if `expectedRevision` is the current token.
     /// - Returns: the new token, `0-0` after a deletion.
-    /// - Throws: `StoreError.checkpointConflict` with the present token.
+    /// - Throws: `StoreError.checkpointConflict` with the current token.
     @discardableResult
     public func putLocalDocument(
         _ collection: Collection, id: String, body: [UInt8]?, expectedRevision: String?
@@ -125,15 +125,15 @@ extension WriteTransaction {
         defer { statement.reset() }
         guard try session.step(statement) else { throw session.damaged("no number returned by: \(statement.sql)") }
         let number = statement.integer(0)
-        // The statement takes effect only when it has run to its end.
+        // The statement takes effect only when it has run to completion.
         _ = try session.step(statement)
         return number
     }
 
     // MARK: exclusions
 
-    /// Records documents as excluded; a row for the same remote, direction and document is replaced. Of the same kind it is the same
-    /// exclusion, tried once more: tries are added up and it has been since it was first; one by the peer, since that revision was.
+    /// Records documents as excluded; a row for the same remote, direction and document is replaced. If the kind is the same, it counts as the same
+    /// exclusion retried: tries are added up, and it keeps its first time; for a refusal by the peer, only if the revision is the same.
     public func exclude(_ collection: Collection, _ rows: [Exclusion]) throws(StoreError) {
         let statement = try tables(collection).statement(.exclude)
         for row in rows {
@@ -154,7 +154,7 @@ extension WriteTransaction {
         }
     }
 
-    /// Writes what is there already: to see whether the disk takes it.
+    /// Rewrites existing data, to find out whether the disk accepts it.
     func tryWriting() throws(StoreError) {
         try session.execute("UPDATE properties SET value = value WHERE key = 'public_uuid'")
         state.rows += 1
@@ -176,7 +176,7 @@ extension WriteTransaction {
 
     // MARK: failed resolvers
 
-    /// Records that the resolver of a conflict failed; `tries` grows by one.
+    /// Records that the resolver of a conflict failed; `tries` increases by one.
     public func setPendingConflict(
         _ collection: Collection, _ id: DocumentID, error: String, plugin: String, version: String
     ) throws(StoreError) {
@@ -190,7 +190,7 @@ extension WriteTransaction {
 }
 
 extension String {
-    /// At most so many bytes, whole characters.
+    /// At most this many bytes, in whole characters.
     func cut(_ limit: Int) -> String {
         if utf8.count <= limit { return self }
         var end = utf8.index(startIndex, offsetBy: limit)

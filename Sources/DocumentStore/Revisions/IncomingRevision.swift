@@ -1,41 +1,42 @@
 import Documents
 
-/// A revision made elsewhere, as a peer sent it.
+/// A revision made elsewhere, as received from a peer.
 public struct IncomingRevision: Sendable {
     public var id: DocumentID
     public var revision: RevisionID
-    /// Ancestors, newest first, `revision` itself not included.
+    /// Ancestors, newest first, without `revision` itself.
     public var history: RevisionHistory
-    /// Of a peer with version vectors. `revision` is the vector's version then, until the revision has its place in the tree.
+    /// Set for a peer with version vectors. `revision` is then the vector's version, until the revision has been placed in the tree.
     public var vector: VectorHistory?
     public var isDeleted: Bool
     /// JSON object without reserved keys; empty means `{}`.
     public var body: [UInt8]
-    /// `body` was already checked to be a JSON object (`JSONScanner.scanDocument`); `hasBlobs` is right then.
+    /// `body` was already checked to be a JSON object (`JSONScanner.scanDocument`); then `hasBlobs` is valid.
     public var isValidated: Bool
-    /// The body holds blob references (only looked at if `isValidated`).
+    /// The body contains blob references (used only if `isValidated`).
     public var hasBlobs: Bool
-    /// The peer it came from; its last known revision becomes this one.
+    /// The peer it came from; this becomes its last known revision.
     public var remote: RemoteID?
-    /// The peer has one revision of each document: with another one it has left that. Else it says what it left, and what it has beside it.
+    /// The peer has one revision of each document, so it has abandoned any other one. Otherwise it says what it has abandoned, and what else it has.
     public var peerHasOne = true
-    /// Leaves that the peer has beside it: those are in conflict with it, not replaced by it.
+    /// The peer's other leaves: they are in conflict with it, not replaced by it.
     public var peerLeaves: Set<RevisionID> = []
     /// Revisions whose branches ended at the peer in favour of this one.
     public var endedLeaves: Set<RevisionID> = []
-    /// What it ends, if it is a tombstone.
+    /// What it ends if it is a tombstone.
     public var deletion: Deletion = .document
     /// What the peer was known to have when it offered this revision.
     public var peerHad = PeerRevision.unknown
-    /// Its sender is about to hear that the document was deleted here, and made this without knowing: it follows no tombstone.
+    /// The deletion of the document here is in flight to the sender, which made this revision without knowing: it does not follow any tombstone.
     public var missesDeletion = false
-    /// Its version vector knew versions of ours that were never made: what is here was not left for it, whatever its sender was known to have.
+    /// Its version vector contains versions under our source id that were never made: so the sender has not abandoned our revision for it, whatever
+    /// the sender was known to have.
     var isDisputed = false
-    /// What the peer had offered of the document before this revision, and what was still on its way then.
+    /// Revisions of the document that the peer offered earlier and that were still in flight at that time.
     public var offeredBefore: [RevisionID] = []
-    /// It is an edit that the agent made a revision of itself, of a client that names none: it gets a version as other edits made here do.
+    /// A revision that the agent made from the edit of a client that does not name revisions: it gets a version like other local edits.
     package var isMadeHere = false
-    /// Who gave it, in words: to name whoever's clock is ahead.
+    /// A description of the sender, to report a clock that is ahead.
     public var sender: String?
 
     public init(
@@ -53,52 +54,52 @@ public struct IncomingRevision: Sendable {
     }
 }
 
-/// How far a tombstone reaches. A peer that keeps every leaf of a document, as CouchDB does, ends branches with tombstones; its document
-/// is deleted when all of them are.
+/// The scope of a tombstone. A peer that keeps every leaf of a document, as CouchDB does, ends branches with tombstones; its document is deleted when
+/// all branches are.
 public enum Deletion: Sendable {
     /// The document is deleted.
     case document
-    /// A branch ends, and with the last of them the document.
+    /// A branch ends; if it is the last one, the document is deleted.
     case leaf
-    /// A branch ends of a document that lives on at the peer: never the last one here, whose successor comes by itself.
+    /// A branch of a document ends that lives on at the peer: never the last one here, whose successor arrives separately.
     case otherLeaf
 }
 
-/// What to do with an incoming revision that does not descend from the current one.
+/// How to treat an incoming revision that does not descend from the current one.
 public enum ConflictHandling: Sendable {
     /// Passive side: refuse it (`InsertOutcome.conflict`).
     case refuse
     /// Active side: keep it as a branch, to be resolved.
     case store
-    /// Passive side with a resolver: what `.refuse` refuses is kept as a branch, to be resolved.
+    /// Passive side with a resolver: keep what `.refuse` would refuse as a branch, to be resolved.
     case storePushed
 }
 
-/// What became of an incoming revision.
+/// The outcome of inserting a revision.
 public enum InsertOutcome: Sendable, Equatable {
-    /// It was stored before; nothing changed (but the remote's last known revision).
+    /// It was already stored; nothing changed (except the remote's last known revision).
     case alreadyPresent
-    /// It is the current revision now.
+    /// It is now the current revision.
     case inserted(sequence: SequenceNumber)
-    /// It was stored as a branch beside a local revision. `sequence` is set if the current revision or another leaf changed.
+    /// It was stored as a branch besides a local revision. `sequence` is set if the current revision or another leaf changed.
     case insertedConflict(local: RevisionID, remote: RevisionID, sequence: SequenceNumber?)
     /// It was not stored (`ConflictHandling.refuse`).
     case conflict(current: RevisionID)
 }
 
-/// Which revision of a document a peer had at some time.
+/// The revision of a document that a peer had at some time.
 public enum PeerRevision: Sendable, Equatable {
     case had(RevisionID)
     /// None that is known here.
     case none
-    /// Nobody remembers, or it may have several.
+    /// Unknown, or the peer may have several.
     case unknown
 
     init(_ known: RevisionID?) { self = known.map { .had($0) } ?? .none }
 }
 
 extension IncomingRevision {
-    /// The peer had that revision, and no later one as far as is known here, when it offered this one.
+    /// Whether the peer had that revision, and no later one as far as is known here, when it offered this one.
     func wasOffered(after known: RevisionID?) -> Bool {
         peerHad == .unknown || peerHad == PeerRevision(known) || known.map { offeredBefore.contains($0) } == true
     }
@@ -109,7 +110,7 @@ public struct RevisionOffer: Sendable, Equatable {
     public var id: DocumentID
     public var revision: RevisionID
     public var isDeletion: Bool
-    /// It went to the peer from here a moment ago.
+    /// It was sent to the peer from here a moment ago.
     public var isEcho: Bool
 
     public init(id: DocumentID, revision: RevisionID, isDeletion: Bool = false, isEcho: Bool = false) {
@@ -117,15 +118,15 @@ public struct RevisionOffer: Sendable, Equatable {
     }
 }
 
-/// Answer to one row of a peer's `changes`.
+/// The answer to one row of a peer's `changes`.
 public enum RevisionNeed: Sendable, Equatable {
     /// We hold the revision.
     case have
-    /// We want it; these revisions of the document are held, the best base first. `known`: what the peer was known to have until now.
+    /// We want it; these ancestors of it are held, the best delta base first. `known`: what the peer was known to have so far.
     case need(ancestors: [RevisionID], known: PeerRevision = .unknown)
 }
 
-/// Answer to one row of a peer's `proposeChanges`.
+/// The answer to one row of a peer's `proposeChanges`.
 public enum ProposalVerdict: Sendable, Equatable {
     case accept
     case have
@@ -136,11 +137,12 @@ public enum ProposalVerdict: Sendable, Equatable {
 public struct Proposal: Sendable {
     public var id: DocumentID
     public var revision: RevisionID
-    /// The revision the peer believes to be ours.
+    /// The revision that the peer believes to be ours.
     public var parent: RevisionID?
-    /// With the revision's version vector, as far as the peer names it.
+    /// The revision's version vector, as far as the peer sends it.
     public var vector: VectorHistory?
-    /// The peer is about to hear that the document was deleted here, and made this without knowing: a conflict, also in its eyes.
+    /// The deletion of the document here is in flight to the peer, which made this revision without knowing: a conflict, from its point of view as
+    /// well.
     public var missesDeletion = false
 
     public init(id: DocumentID, revision: RevisionID, parent: RevisionID?, vector: VectorHistory? = nil) {

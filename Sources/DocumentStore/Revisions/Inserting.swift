@@ -3,17 +3,19 @@ import SQLite
 
 // Revisions made elsewhere.
 extension WriteTransaction {
-    /// Stores a peer's revision, if it is not stored already, and notes it as the remote's current one.
+    /// Stores a peer's revision, unless it is already stored, and records it as the remote's current one.
     ///
-    /// A revision that descends from the current one becomes the current one. Else, with `.refuse` (passive side), it
-    /// is accepted only if the document is a tombstone with which it has no history in common, or if it is a tombstone
-    /// that ends another branch. With `.storePushed` (passive side with a resolver) it becomes a branch of its own where
-    /// `.refuse` would refuse it, and a conflict is recorded. With `.store` (active side) it becomes a branch of its own and a conflict is recorded,
-    /// except when the local document is what the remote had before (the remote switched branches: ours follows, also to a tombstone that is
-    /// here already, or from a tombstone to what was created on it), when both sides are deleted, or when it goes on from another tombstone than
-    /// ours. Of two tombstones both stay, so that nothing that either of them ended comes back, and the greater is the current one; a remote
-    /// that has one revision of each document is followed to a lesser one, though: it would refuse ours. What the remote has left since it
-    /// offered it is not stored. Nor is a side of a conflict that no decision could follow, as large as its generation is.
+    /// A revision that descends from the current one becomes the current one. For any other revision, it depends on `conflicts`:
+    /// - `.refuse` (passive side): it is accepted only if the document is a tombstone with which it has no history in common, or if it is a tombstone
+    ///   that ends another branch.
+    /// - `.storePushed` (passive side with a resolver): if `.refuse` would refuse it, it becomes a branch of its own and a conflict is recorded.
+    /// - `.store` (active side): it becomes a branch of its own and a conflict is recorded, except when the local document is what the remote had
+    ///   before (the remote switched branches: ours follows, also to a tombstone that is already here, or from a tombstone to what was created on
+    ///   it), when both sides are deleted, or when it continues from another tombstone than ours.
+    ///
+    /// Of two tombstones both are kept, so that nothing that either of them ended comes back, and the greater is the current one; but a remote that
+    /// has one revision of each document is followed to a lesser one: it would refuse ours. A revision that the remote has abandoned since offering
+    /// it is not stored. Nor is a side of a conflict whose generation is so high that no decision could follow it.
     ///
     /// - Throws: `StoreError.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`, `.historyInvalid`, `.tooManyBranches`.
     public func insert(
@@ -65,7 +67,7 @@ extension WriteTransaction {
         }
     }
 
-    /// At the door only: a revision that is stored already stays welcome.
+    /// Checked on entry only: a revision that is already stored remains acceptable.
     private func checkGeneration(_ incoming: IncomingRevision) throws(StoreError) {
         guard incoming.isDeleted || incoming.revision.generation <= DocumentLimits.revisionGeneration else {
             throw .historyInvalid(
@@ -74,7 +76,8 @@ extension WriteTransaction {
         }
     }
 
-    /// A side of a conflict has room above it, also a deletion: a decision may put what lives on top, which peers would refuse.
+    /// A side of a conflict, even a deletion, needs room above it: a decision may put a live revision on top, which peers would refuse beyond the
+    /// limit.
     private func checkDecidability(_ incoming: IncomingRevision) throws(StoreError) {
         guard incoming.revision.generation < DocumentLimits.revisionGeneration else {
             throw .historyInvalid(
@@ -108,24 +111,23 @@ extension WriteTransaction {
             if let remote = incoming.remote { try setRemote(tables, id, row, remote, new.revision) }
             return .alreadyPresent
         }
-        // A damaged document is repaired by what comes, unless that would give up a branch that waits for its resolver.
+        // A damaged document is repaired by an incoming revision, unless that would drop a branch that waits for its resolver.
         var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
-        // A peer with one branch goes on with what lost a decision here. One that keeps every branch has just not heard yet that it ended.
-        // What was deleted before it lost stays deleted, and becomes the peer's once more if that tells each of its tombstones.
+        // A peer with one branch continues one that lost a decision here. A peer that keeps every branch just has not learned yet that it ended. What
+        // was deleted before it lost stays deleted, and becomes the peer's revision again if the peer sends each of its tombstones.
         if case .document = incoming.deletion, new.vector == nil, let end = tree.endOfBranch(of: new.revision), end != row.revision,
             !tree.endsTombstone(end) || new.isDeleted && row.isDeleted && conflicts == .store && incoming.remote != nil {
             tree.removeBranch(end)
         }
         let isHere = tree.contains(new.revision)
-        // Leaves that it knows of by its version vector, whatever branch of the tree it is of. What was beside the current revision may have
-        // won elsewhere.
+        // Leaves covered by its version vector, whatever branch of the tree it is on. A branch besides the current revision may have won elsewhere.
         let standIns = incoming.vector == nil ? tree.standIns(for: incoming.history, of: new.revision) : []
         let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != new.revision }, to: vector) } ?? standIns
         let hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(new.revision, of: row.revision)
         if isHere, !hasWon {
-            // By versions a deletion beside ours is newer than what its sender knows of, and comes again and again.
+            // With versions, a deletion besides ours is newer than what its sender knows of, and would be sent again and again.
             if conflicts == .refuse, new.vector != nil, row.isDeleted, tree.isTombstone(new.revision) { return .alreadyPresent }
-            // It is beside what is current here since, and its sender does not know of that yet.
+            // By now it is besides the current revision here, and its sender does not know about that yet.
             if conflicts == .refuse, !tree.isAncestor(new.revision, of: row.revision) { return .conflict(current: row.revision) }
             guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),
                 incoming.leaves(row, for: new.revision, isHere: true)
@@ -139,17 +141,17 @@ extension WriteTransaction {
         if new.isDeleted, standIns.isEmpty, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
         let ancestor = incoming.history.first { tree.contains($0) }
         let descends = ancestor == row.revision || replaced.contains(row.revision)
-        // Somebody made it on top of a deletion, of which ours is but another one.
+        // It was created on top of a tombstone, and ours is just another one.
         let goesOn = row.isDeleted && !row.isConflicted && ancestor.map { tree.isTombstone($0) } == true
-        // What a passive side takes without a resolver, it takes with one as well.
+        // What a passive side accepts without a resolver, it also accepts with one.
         let isAnew = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !new.isDeleted)
         let fits = descends || goesOn || isAnew || new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
         if !fits && conflicts == .refuse { return .conflict(current: row.revision) }
         var remotes = row.remotes
         remotes.spellOut(row.revision)
         let remoteBefore = incoming.remote.flatMap { remotes.revision($0, current: row.revision) }
-        // It was long on its way, behind a slow filter perhaps: the remote has another one since, and what is here came of that. What
-        // descends from the remote's last known one is newer, however, although the remote was known to have less when it was offered.
+        // It was in transit for long, perhaps behind a slow filter: by now the remote has another one, and ours came from that. A descendant of the
+        // remote's last known revision is newer, however, even if the remote was known to have an earlier one when it was offered.
         if !descends, !incoming.isDisputed, !incoming.wasOffered(after: remoteBefore), remoteBefore.map({ !incoming.history.contains($0) }) ?? true {
             return .alreadyPresent
         }
@@ -157,7 +159,7 @@ extension WriteTransaction {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
         }
         if !isHere { try add(new, history: incoming.history, to: &tree, id) }
-        // Else the end of its branch would be all that is left, and the document gone that nobody deleted.
+        // Otherwise only the end of its branch would be left, and the document would be gone although nobody deleted it.
         let isTakenUp = hasWon && !new.isDeleted && tree.takeUp(new.revision)
         for leaf in replaced { tree.removeBranch(leaf) }
 
@@ -166,7 +168,7 @@ extension WriteTransaction {
         if conflicts == .store && !descends || conflicts == .storePushed && !fits {
             let isSynced = remoteBefore == row.revision && !row.isConflicted
             let switched = isSynced && !incoming.isDisputed && !incoming.peerLeaves.contains(row.revision) && incoming.leaves(row, for: new.revision, isHere: isHere)
-            // By somebody who never had the document; the tombstone stays beside it as it does at the remote.
+            // Created by somebody who never had the document; the tombstone stays beside it, as it does at the remote.
             let isCreatedOnTombstone = isSynced && row.isDeleted && !new.isDeleted && ancestor == nil
             if row.isDeleted, new.isDeleted, !row.isConflicted {
                 if new.revision < row.revision, incoming.remote != nil, incoming.peerHasOne {
@@ -174,11 +176,11 @@ extension WriteTransaction {
                     try end(row.revision, in: &tree, id)
                 }
             } else if goesOn {
-                // What lives is read, and the tombstone stays beside it.
+                // The live revision is read, and the tombstone stays beside it.
             } else if switched, !isCreatedOnTombstone, new.revision < row.revision, let left = tree.leaves.first(where: { $0.revision == row.revision }) {
                 remotes.leave(left.revision)
                 let isOfTrees = tree.nearestVector(of: new.revision) == nil && tree.nearestVector(of: left.revision) == nil
-                // Peers that keep every branch would go on reading it, and those of version vectors too.
+                // Otherwise peers that keep every branch, and those with version vectors, would continue to read it.
                 try give(up: left, in: &tree, id)
                 if isOfTrees { try noteDecision(new.revision, new.revision, nil, over: left.revision, nil, in: &tree) }
             } else if !isCreatedOnTombstone, switched {
@@ -202,9 +204,9 @@ extension WriteTransaction {
         return .inserted(sequence: sequence ?? SequenceNumber(row.sequence))
     }
 
-    /// Notes what a peer knows of the versions of a revision that is here. Nobody has to hear of another name of the current one: who has it, has
-    /// it by this or by another. What was made on top of an ancestor is offered once more: a peer that knew that by the other name can tell
-    /// now that this is newer.
+    /// Records what a peer knows about the versions of a stored revision. Another name of the current revision need not be announced: whoever has the
+    /// revision has it under one name or the other. A revision based on a renamed ancestor is offered again: a peer that knew the ancestor by the
+    /// other name can now tell that the revision is newer.
     private func adopt(
         _ vector: VersionVector, _ revision: RevisionID, _ collection: Collection, _ tables: CollectionTables, _ row: inout Row, _ id: DocumentID
     ) throws(StoreError) {
@@ -226,9 +228,9 @@ extension WriteTransaction {
         state.rows += 1
     }
 
-    /// Takes a tombstone that ends a branch beside others, which is no side of a conflict: what lives is in conflict with what lives.
+    /// Takes a tombstone that ends one of several branches, which is not a side of a conflict: only live revisions are in conflict with each other.
     ///
-    /// - Returns: nil for one that is to be taken like any other revision.
+    /// - Returns: nil for one that is to be treated like any other revision.
     private func endBranch(
         _ new: NewRevision, _ incoming: IncomingRevision, _ row: Row, _ collection: Collection, _ tree: RevisionTree
     ) throws(StoreError) -> InsertOutcome? {
@@ -241,7 +243,7 @@ extension WriteTransaction {
         } else if !livesOn {
             return nil
         }
-        // It ends nothing here, and would be what the document's next deletion makes current.
+        // It ends nothing here, and could become current by the document's next deletion.
         if !isHere, !tree.contains(new.revision) { try checkDecidability(incoming) }
         let id = incoming.id
         var (tree, remotes) = (tree, row.remotes)
@@ -258,18 +260,18 @@ extension WriteTransaction {
 }
 
 extension ReadTransaction.Row {
-    /// The remote was known to have the current revision, and offers another leaf that is here: it has turned to that one.
+    /// Whether the remote was known to have the current revision, and offers another leaf that is here: then it has switched to that one.
     func isLeft(by remote: RemoteID, for leaf: RevisionID, in tree: RevisionTree) -> Bool {
         !isDeleted && !isConflicted && remotes.revision(remote, current: revision) == revision && tree.isLeaf(leaf)
     }
 }
 
 extension IncomingRevision {
-    /// The remote left the branch that it had with us, and nothing was edited here: we follow. Only where it had that branch when it offered this
-    /// one. To a lesser revision it turned because the other one ended there, by a deletion or a decision: a peer that still has both reads the
-    /// greater. Each revision is left so once, though: in a ring of agents, where each follows the next, two could else chase each other for
-    /// ever. The second time it is a conflict, whose decision ends that. What the remote ended as far as we are told cannot come back, so that we may
-    /// follow from it however often; and so we may to a tombstone that was beside it all the time.
+    /// Whether the remote abandoned the branch that it shared with us, and nothing was edited here, so that we follow. Only if it had that branch
+    /// when it offered this revision. It switched to a lesser revision because the other one ended there, by a deletion or a decision: a peer that
+    /// still has both reads the greater. Each revision is abandoned in this way only once: otherwise two revisions could chase each other forever in
+    /// a ring of agents, each following the next. The second time it is a conflict, whose decision ends that. A revision that the remote has ended,
+    /// as far as we are told, cannot come back, so we may follow any number of times; the same goes for a tombstone that was beside it all along.
     fileprivate func leaves(_ row: ReadTransaction.Row, for new: RevisionID, isHere: Bool) -> Bool {
         if endedLeaves.contains(row.revision) { return true }
         return peerHad != .unknown && wasOffered(after: row.revision)

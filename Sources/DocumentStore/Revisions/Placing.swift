@@ -1,7 +1,7 @@
 import Documents
 import SQLite
 
-// How a revision enters the tables, whoever made it.
+// How a revision enters the tables, wherever it was made.
 extension WriteTransaction {
     /// Inserts a document that does not exist.
     /// - Returns: its sequence.
@@ -39,10 +39,10 @@ extension WriteTransaction {
         return sequence
     }
 
-    /// - Parameter bytes: of the document's current body; 0 where it is deleted or gone.
+    /// - Parameter bytes: size of the document's current body; 0 if it is deleted or gone.
     @inline(__always)
     func noteSize(_ collection: Collection, _ id: DocumentID, _ bytes: Int) {
-        // What this transaction has made large is not known there before it is durable.
+        // Documents that this transaction has made large are not known to `largeDocuments` before it is durable.
         guard !state.sizes.isEmpty || session.options.largeDocuments.concerns(bytes) else { return }
         state.sizes.append(.init(collection: collection.name, id: id, bytes: bytes))
     }
@@ -53,25 +53,24 @@ extension WriteTransaction {
         var isDeleted: Bool
         var body: [UInt8]
         var hasBlobs: Bool
-        /// What peers of version vectors compare it by, where that is known; else it follows from its ancestors.
+        /// The vector by which peers with version vectors compare it, if known; otherwise it follows from its ancestors.
         var vector: VersionVector?
         /// It was made here.
         var isOurs = false
     }
 
-    /// Writes an existing document after its tree has changed: the row, bodies of other leaves, kept bases,
-    /// blob references, the conflict's record.
+    /// Writes an existing document after its tree has changed: the row, bodies of other leaves, kept bases, blob references, the conflict's record.
     /// - Parameters:
-    ///   - tree: already with the new revision, without removed branches; pruned here.
+    ///   - tree: already contains the new revision, without removed branches; pruned here.
     ///   - remotes: with every revision spelled out.
-    ///   - record: the conflict as it is to be; `nil` for none.
-    /// - Returns: the new sequence, `nil` if the current revision and all other leaves stayed.
+    ///   - record: the conflict as it should be recorded; `nil` for none.
+    /// - Returns: the new sequence, `nil` if the current revision and all other leaves are unchanged.
     func place(
         _ collection: Collection, _ id: DocumentID, _ row: Row, _ tree: inout RevisionTree, _ new: NewRevision?,
         remotes: KnownRemotes, record: ConflictRecord?, previous: ConflictRecord?
     ) throws(StoreError) -> SequenceNumber? {
         let tables = try tables(collection)
-        // Revisions whose bodies may serve as a base, and which pruning leaves.
+        // Revisions whose bodies may serve as a base, and which pruning must not remove.
         var kept = Set(remotes.entries.compactMap(\.revision))
         if let record, let sides = record.sides(tree, remotes),
             let base = tree.commonAncestor(of: sides.local.revision, and: sides.remote.revision) {
@@ -80,8 +79,8 @@ extension WriteTransaction {
         tree.prune(depth: session.options.historyDepth, keeping: kept)
         dropTombstones(&tree, keeping: [new?.revision, record?.local, record?.remote])
         let leaves = tree.leaves
-        // While a conflict with a remote waits for its resolver the local side stays the readable one, as in Couchbase
-        // Lite; branches that came without a remote have no local side, there the deterministic winner is read.
+        // While a conflict with a remote waits for its resolver, the local side remains the readable one, as in Couchbase Lite; branches that came
+        // without a remote have no local side, so the deterministic winner is read.
         let local = record?.remoteID == nil ? nil : record?.sides(tree, remotes)?.local
         guard let winner = local ?? tree.current else {
             throw .documentDamaged(id: id, detail: "its revision tree is empty")
@@ -148,7 +147,7 @@ extension WriteTransaction {
         return try writeRow(collection, tables, row, id, winner.revision, flags, encoded.tree, encoded.remotes, winnerBody)
     }
 
-    /// Of more branches than a document may have the least deleted ones go: deletions are no reason to refuse what comes.
+    /// If a document has too many branches, the least of the deleted ones are dropped: deletions are no reason to refuse a revision.
     private func dropTombstones(_ tree: inout RevisionTree, keeping kept: [RevisionID?]) {
         let leaves = tree.leaves
         guard leaves.count > StoreLimits.maxBranches else { return }
@@ -156,8 +155,8 @@ extension WriteTransaction {
         for leaf in dropped.prefix(leaves.count - StoreLimits.maxBranches) { tree.removeBranch(leaf.revision) }
     }
 
-    /// Whether peers have to hear of a change that leaves the current revision as it is: of other leaves, for those who keep all of them,
-    /// and of the end of a conflict, for those from whom the document was kept back meanwhile.
+    /// Whether peers have to be told of a change that leaves the current revision unchanged: of other leaves, for peers that keep all of them, and of
+    /// the end of a conflict, for peers from which the document was kept in the meantime.
     private func isNews(
         _ collection: Collection, _ id: DocumentID, _ row: Row, _ leaves: [RevisionTree.Leaf], isConflicted: Bool
     ) throws(StoreError) -> Bool {
@@ -228,7 +227,7 @@ extension WriteTransaction {
         return SequenceNumber(sequence)
     }
 
-    /// Removes bodies nobody needs. Returns whether any are left.
+    /// Removes bodies that are no longer needed. Returns whether any are left.
     @discardableResult
     func dropBodies(_ tables: CollectionTables, _ id: DocumentID, except needed: Set<RevisionID>) throws(StoreError) -> Bool {
         let list = try tables.statement(.bodiesOf)
@@ -251,7 +250,7 @@ extension WriteTransaction {
 
     // MARK: blob references
 
-    /// The blobs of all leaves. Bodies are only read if the document had or gets any.
+    /// The blobs of all leaves. Bodies are read only if the document had or gets any.
     private func blobReferences(
         _ collection: Collection, _ id: DocumentID, _ row: Row, _ leaves: [RevisionTree.Leaf], _ new: NewRevision?
     ) throws(StoreError) -> Set<BlobDigest> {

@@ -2,8 +2,8 @@ import Documents
 import SQLite
 
 extension WriteTransaction {
-    /// Removes a document with all its revisions, marks and exclusions, and its bodies from the conflict history and the bases of deltas, without a
-    /// tombstone; peers do not hear of it.
+    /// Removes a document with all its revisions, marks and exclusions, and its bodies from the conflict history and the delta bases, without a
+    /// tombstone; peers are not told.
     /// - Returns: false if there was none.
     @discardableResult
     public func purge(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> Bool {

@@ -1,16 +1,14 @@
 import Documents
 import SQLite
 
-// Edits made here.
+// Local edits.
 extension WriteTransaction {
-    /// Stores a new revision of a document.
+    /// Stores a new revision of a document. If the document is damaged, this repairs it: its other branches and its ancestors are dropped.
     /// - Parameters:
-    ///   - body: a JSON object without top-level keys that start with `_`, but for `_attachments`; empty means `{}`.
-    ///   - parent: the revision that was edited, which must be the current one. `nil`: the document must not
-    ///     exist, or be a tombstone, whose child the revision then is.
+    ///   - body: a JSON object without top-level keys that start with `_`, except `_attachments`; empty means `{}`.
+    ///   - parent: the revision that was edited, which must be the current one. `nil`: the document must not exist, or be a tombstone, whose child
+    ///     the revision then is.
     /// - Throws: `StoreError.conflict` with the current revision; `.bodyTooLarge`, `.bodyInvalid`, `.reservedKey`.
-    ///
-    /// A damaged document is repaired by it: its other branches and its ancestors are given up.
     @discardableResult
     public func save(
         _ collection: Collection, id: DocumentID, body: [UInt8], deleted: Bool = false, parent: RevisionID?
@@ -39,7 +37,7 @@ extension WriteTransaction {
         guard parent == row.revision || (parent == nil && row.isDeleted) else {
             throw .conflict(id: id, current: row.revision)
         }
-        // Peers would refuse it. A deletion they take.
+        // Peers would refuse it; but they accept a deletion.
         guard deleted || row.revision.generation < DocumentLimits.revisionGeneration else {
             throw .historyInvalid(
                 id: id, revision: row.revision,
@@ -61,13 +59,13 @@ extension WriteTransaction {
         return SavedRevision(revision: new.revision, sequence: sequence ?? SequenceNumber(row.sequence))
     }
 
-    /// The tree of a document that is made here.
+    /// The tree of a document created here.
     func firstTree(_ revision: RevisionID, isDeleted: Bool) throws(StoreError) -> [UInt8]? {
         guard session.options.versionsEdits else { return nil }
         return RevisionTree.encoded(revision, isDeleted: isDeleted, vector: VersionVector(try nextVersion()))
     }
 
-    /// The tree that a new revision is added to. Of a damaged one nothing is left but the current revision, which is in the row.
+    /// The tree to which a new revision is added. Of a damaged one, nothing is left but the current revision, which is in the row.
     func treeToWrite(_ collection: Collection, _ row: Row, _ id: DocumentID) throws(StoreError) -> (tree: RevisionTree, isRebuilt: Bool) {
         do throws(StoreError) {
             return (try tree(collection, of: row, id), false)
@@ -77,14 +75,14 @@ extension WriteTransaction {
         }
     }
 
-    /// Checks size, form and reserved keys. Of `_attachments` those of peers are kept whatever they hold, those made here name blobs.
+    /// Checks size, form and reserved keys. `_attachments` from peers are kept whatever they contain; local ones must name blobs.
     func scan(_ body: [UInt8], _ id: DocumentID, isPeers: Bool) throws(StoreError) -> DocumentScan {
         try check(body, id, isPeers: isPeers) { (body) throws(JSONError) in
             (try JSONScanner.scanDocument(body, unusualKeys: session.options.unusualKeys), body)
         }.0
     }
 
-    /// As `scan`, with the canonical form that a digest is taken of.
+    /// Like `scan`, and returns the canonical form used for the digest.
     func scanned(_ body: [UInt8], _ id: DocumentID, isPeers: Bool) throws(StoreError) -> (DocumentScan, canonical: [UInt8]) {
         try check(body, id, isPeers: isPeers) { (body) throws(JSONError) in
             try CanonicalJSON.scanned(body, unusualKeys: session.options.unusualKeys)
@@ -116,7 +114,7 @@ extension WriteTransaction {
     }
 
     func add(_ new: NewRevision, history: RevisionHistory, to tree: inout RevisionTree, _ id: DocumentID) throws(StoreError) {
-        // What is made on top of a revision that has a version gets one as well: its peers have no other way to tell which is newer.
+        // A revision based on one with a version gets a version as well: otherwise its peers cannot tell which is newer.
         let below = tree.hasVectors ? history.first { tree.contains($0) }.flatMap { tree.nearestVector(of: $0) } : nil
         do {
             try tree.insert(new.revision, history: history, isDeleted: new.isDeleted, depth: session.options.historyDepth)
@@ -124,8 +122,8 @@ extension WriteTransaction {
             throw .historyInvalid(id: id, revision: new.revision, detail: "\(error)")
         }
         if var vector = new.vector {
-            // Its ancestor may have another version here than where it was made, or stand for what lost a decision here; whoever has one of those has
-            // to find this one newer.
+            // Its ancestor may have a different version here than where it was made, or may stand for what lost a decision here; peers that have one
+            // of those must recognise this revision as newer.
             if let below, !vector.knows(all: below) { vector.take(older: [below.current] + below.others) }
             tree.setVector(vector, of: new.revision)
         } else if let below, tree.vector(of: new.revision) == nil {

@@ -1,8 +1,7 @@
 import Documents
 import SQLite
 
-/// The prepared statements of one collection on one connection. The hot ones have a place of
-/// their own; each is made when first used.
+/// The prepared statements of one collection on one connection. Frequently used ones have a property of their own; each is created when first used.
 final class CollectionTables {
     let collection: Collection
     private unowned let session: Session
@@ -20,7 +19,7 @@ final class CollectionTables {
     private var insertStatement: Statement?
     private var findStatement: Statement?
 
-    /// Whether the document is new was asked of the index before.
+    /// The caller has already asked the index whether the document is new.
     func insert() throws(StoreError) -> Statement {
         if let insertStatement { return insertStatement }
         let made = try session.prepare("""

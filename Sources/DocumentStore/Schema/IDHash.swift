@@ -1,12 +1,11 @@
-/// The key under which the id index knows a document: 48 bits of a SipHash-1-3 of its id, keyed per
-/// database, so that no peer can choose ids that fall together. Equal hashes are resolved by trying
-/// again with another salt (see `IDIndex`), so the length is a matter of size only: six bytes keep
-/// the index small, and small is fast when ids are random.
+/// The key of a document in the id index: 48 bits of a SipHash-1-3 of its id, keyed per database, so that no peer can choose colliding ids.
+/// Collisions are resolved by trying again with another salt (see `IDIndex`), so the length only matters for size: six bytes keep the index small,
+/// and with random ids small means fast.
 struct IDHash: Sendable {
     private let k0: UInt64
     private let k1: UInt64
 
-    /// From 32 hex digits; other text gives a key as well, only a poorer one.
+    /// From 32 hex digits; other text yields a key as well, only a weaker one.
     init(key: String) {
         var words: [UInt64] = [0, 0]
         for (index, digit) in key.utf8.enumerated() {

@@ -3,25 +3,24 @@ import SQLite
 
 /// Finds documents by id.
 ///
-/// An ordinary index on random ids (UUIDs) costs one page written to the log for each document once there
-/// are more pages than documents in a transaction: insertion slows down as the database grows. So new
-/// entries wait in memory (the tail) and go to the `ids` table in their thousands, sorted, many to a page.
-/// The tail needs no place on disk: it is exactly the rows whose sequence is greater than the collection's
-/// `indexed_up_to`, and each row tells its slot. Every connection keeps its own tail for the view it has.
+/// An ordinary index on random ids (UUIDs) costs one page written to the log for each document, once there are more pages than documents in a
+/// transaction: insertion slows down as the database grows. So new entries wait in memory (the tail) and go to the `ids` table in their thousands,
+/// sorted, many to a page. The tail needs no storage: it consists of exactly the rows whose sequence is greater than the collection's
+/// `indexed_up_to`, and each row contains its slot. Every connection keeps its own tail for its snapshot.
 ///
-/// A slot is a hash of the id. A slot taken by another id, or by a purged document (sequence 0), sends the
-/// search to the next salt; a slot never used ends it.
+/// A slot is a hash of the id. If it is taken by another id, or by a purged document (sequence 0), the search continues with the next salt; it ends
+/// at a slot that was never used.
 final class IDIndex {
-    /// Slot → newest sequence, of rows beyond `indexedUpTo`.
+    /// Slot → newest sequence, for rows beyond `indexedUpTo`.
     private var tail: [Int64: Int64] = [:]
     private var indexedUpTo: Int64 = 0
     private var scannedUpTo: Int64 = 0
     private var isLoaded = false
-    /// Nothing was ever written to the index: no slot needs looking up there.
+    /// Nothing was ever written to the table: no slot needs looking up there.
     private var isTableEmpty = false
-    /// The reader's view for which the tail is right.
+    /// The reader's snapshot to which the tail belongs.
     private var view: UInt64 = 0
-    /// What to put back when the running job fails (writer only).
+    /// What to restore if the running job fails (writer only).
     private var undo: [(slot: Int64, before: Int64?)] = []
 
     private let n: Int
@@ -37,12 +36,12 @@ final class IDIndex {
     struct Place {
         /// 0 = the document does not exist.
         var sequence: Int64
-        /// Its slot, or the one to take.
+        /// Its slot, or the one to use.
         var slot: Int64
     }
 
-    /// Searches for the id. If found, `statement` stands on its row and the caller resets it.
-    /// - Parameter statement: selects by sequence (?1) and gives the id in column 0.
+    /// Searches for the id. If found, `statement` is positioned on its row and the caller resets it.
+    /// - Parameter statement: selects by sequence (?1) and returns the id in column 0.
     func seek(_ id: DocumentID, _ statement: Statement) throws(StoreError) -> Place {
         try catchUp()
         var text = id.text
@@ -88,7 +87,7 @@ final class IDIndex {
 
     // MARK: the tail
 
-    /// Brings the tail to the present view: the writer once, a reader in each of its transactions.
+    /// Updates the tail to the current snapshot: the writer once, a reader in each of its transactions.
     private func catchUp() throws(StoreError) {
         if isLoaded && view == session.view { return }
         let facts = try session.cached("SELECT indexed_up_to FROM collections WHERE id = ?1")
@@ -135,7 +134,7 @@ final class IDIndex {
         isTableEmpty = false
     }
 
-    /// The job is done; its changes stand.
+    /// The job has succeeded; its changes are final.
     func keep() { undo.removeAll(keepingCapacity: true) }
 
     /// The job failed.
@@ -144,7 +143,7 @@ final class IDIndex {
         undo.removeAll(keepingCapacity: true)
     }
 
-    /// The transaction failed: read everything again when next asked.
+    /// The transaction failed: read everything again when next needed.
     func forget() {
         isLoaded = false
         tail = [:]
@@ -154,8 +153,8 @@ final class IDIndex {
     // MARK: writing the index
 
     /// Moves the tail into the table if it has grown long enough.
-    /// - Parameter documents: how many the collection has: the longer the index, the more entries must go
-    ///   together for many of them to share a page.
+    /// - Parameter documents: number of documents in the collection: the longer the index, the more entries must be written together for many of them
+    ///   to share a page.
     func flushIfLong(documents: Int64, lastSequence: Int64) throws(StoreError) {
         let limit = min(max(Int(documents / 8), StoreLimits.minIndexTail), StoreLimits.maxIndexTail)
         guard isLoaded, tail.count >= limit else { return }

@@ -2,11 +2,9 @@ import Documents
 
 /// The `remotes` column: which revision of the document each remote is known to have.
 ///
-/// Entries follow one another: remote number and length as variable-length integers, then the
-/// revision's text. Length 0 means the revision of the row itself, the usual case. Remote number 0
-/// is no remote: a new row gets the entry (0, 0), whose two bytes the first remote can later
-/// overwrite in place, so that marking a document as pushed does not make its row grow. Further entries of
-/// number 0 are the revisions in `left`.
+/// A sequence of entries: remote number and length as variable-length integers, then the revision's text. Length 0 means the revision of the row
+/// itself, the usual case. Remote number 0 is not a remote: a new row gets the entry (0, 0), whose two bytes the first remote can later overwrite in
+/// place, so that marking a document as pushed does not make its row grow. Further entries with number 0 are the revisions in `left`.
 struct KnownRemotes {
     struct Entry {
         var remote: Int64
@@ -17,12 +15,12 @@ struct KnownRemotes {
     static let none: [UInt8] = [0, 0]
 
     var entries: [Entry] = []
-    /// Revisions that a remote left for a lesser one, and we with it, the latest last.
+    /// Revisions that a remote, and we after it, abandoned for a lesser one, latest last.
     private(set) var left: [RevisionID] = []
 
     init() {}
 
-    /// Throws if the bytes are cut short or hold no valid text.
+    /// Throws if the bytes are truncated or contain invalid text.
     init(_ bytes: UnsafeRawBufferPointer) throws(DamagedColumn) {
         var offset = 0
         while offset < bytes.count {
@@ -63,7 +61,7 @@ struct KnownRemotes {
         return bytes
     }
 
-    /// The two or more bytes that say "this remote has the current revision, no other has any".
+    /// The two or more bytes that mean "this remote has the current revision, and no other remote is known to have any".
     static func current(_ remote: RemoteID) -> [UInt8] {
         var bytes: [UInt8] = []
         append(UInt64(truncatingIfNeeded: remote.number), to: &bytes)
@@ -76,17 +74,17 @@ struct KnownRemotes {
         return nil
     }
 
-    /// Makes "the row's revision" explicit, before the row gets another.
+    /// Makes "the row's revision" explicit, before the row gets a new one.
     mutating func spellOut(_ current: RevisionID) {
         for index in entries.indices where entries[index].revision == nil { entries[index].revision = current }
     }
 
-    /// The opposite: shortens what equals the row's revision.
+    /// The opposite: abbreviates revisions that equal the row's.
     mutating func abbreviate(_ current: RevisionID) {
         for index in entries.indices where entries[index].revision == current { entries[index].revision = nil }
     }
 
-    /// False if there is no room for another remote.
+    /// Returns false if there is no room for another remote.
     mutating func set(_ remote: RemoteID, _ revision: RevisionID) -> Bool {
         for index in entries.indices where entries[index].remote == remote.number {
             entries[index].revision = revision
@@ -126,5 +124,5 @@ struct KnownRemotes {
     }
 }
 
-/// A column whose bytes cannot be what we wrote.
+/// A column whose bytes cannot have been written by us.
 struct DamagedColumn: Error {}

@@ -1,11 +1,11 @@
 import SQLite
 
-/// The tables of a database file and the steps that lead to their present form.
+/// The tables of a database file, and the migrations that lead to their current form.
 enum Schema {
-    /// "NJDB": tells our files from others (`PRAGMA application_id`).
+    /// "NJDB": distinguishes our files from others (`PRAGMA application_id`).
     static let applicationID: Int64 = 0x4E4A_4442
 
-    /// Step n leads from schema version n to n + 1. Never change one that was released: add another.
+    /// Migration n leads from schema version n to n + 1. Never change one that was released: add another.
     static let migrations: [[String]] = [
         [
             "CREATE TABLE properties(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -31,8 +31,8 @@ enum Schema {
                 PRIMARY KEY(collection, id)) WITHOUT ROWID
             """,
         ],
-        // Decided conflicts. Bodies come last, so that lists do not read the pages they overflow to; see `KeptBody` for their
-        // form. `flags`: see `HistoryFlags`. Numbers are never given twice, and without gaps but at the front.
+        // Decided conflicts. Bodies are the last columns, so that lists do not read their overflow pages; see `KeptBody` for their form. `flags`: see
+        // `HistoryFlags`. Numbers are never reused, and have gaps only at the front.
         [
             """
             CREATE TABLE conflict_history(
@@ -50,9 +50,9 @@ enum Schema {
         ],
         channels,
         peerCheckpoints,
-        // Access to a channel begins or ends: its documents come and go, and no others are looked at.
+        // When access to a channel begins or ends, its documents appear and disappear; others need not be examined.
         ["CREATE INDEX channels_members ON channels(collection, channel, id)"],
-        // Bodies that were replaced, for deltas; the oldest go first. `total` has the bytes of all.
+        // Replaced bodies, for deltas; the oldest are dropped first. `total` contains the size of all.
         [
             """
             CREATE TABLE delta_bases(
@@ -64,17 +64,18 @@ enum Schema {
             "INSERT INTO delta_bases_total(bytes) VALUES(0)",
         ],
         fieldIndexes,
-        // What peers of version vectors call the sides of a decided conflict, and its result.
+        // The names of a decided conflict's sides, and of its result, for peers with version vectors.
         ["local_version", "remote_version", "result_version"].map { "ALTER TABLE conflict_history ADD COLUMN \($0) TEXT" },
-        // Access to a channel ends: its members go in the order in which they came, some at a time, and none is sorted for that. It has the ids too.
+        // When access to a channel ends, its members disappear in the order in which they entered, a page at a time, without sorting. The index
+        // contains the ids too.
         ["CREATE INDEX channels_entered ON channels(collection, channel, entered)", "DROP INDEX channels_members"],
     ]
 
     /// Indexes by fields of documents, see `FieldIndex`.
     ///
-    /// - `field_indexes`: `state`, see `FieldIndexState`; `built`: documents up to this sequence are in it while it is being built.
-    /// - `field_entries`: `key` is in the order of the fields' values, see `CollationKey`. Entries name documents and not their sequences, so that
-    ///   an edit that leaves the fields alone leaves them alone.
+    /// - `field_indexes`: `state`, see `FieldIndexState`; `built`: while it is being built, it contains documents up to this sequence.
+    /// - `field_entries`: `key` sorts like the fields' values, see `CollationKey`. Entries name documents rather than sequences, so that an edit that
+    ///   does not change the fields does not change the entries.
     private static let fieldIndexes = [
         """
         CREATE TABLE field_indexes(
@@ -89,13 +90,13 @@ enum Schema {
         """,
     ]
 
-    /// What sync functions assign, see `DocumentRoute`.
+    /// Assignments by sync functions, see `DocumentRoute`.
     ///
-    /// - `routes`: which revision of a document was assigned, and when it expires.
-    /// - `channels`: the sequence at which the document first came into the channel; `left` is NULL while it is in it.
-    /// - `grants`: who gets what by which document; an empty origin stands for what an authenticator said of a peer.
-    /// - `access`: when a grantee first had a target, since when it has it, until when; NULL while it has it. Grantees are `u/USER`, `r/ROLE`
-    ///   and `s/PEER`, targets `c/CHANNEL` and `r/ROLE`.
+    /// - `routes`: the revision of a document that was assigned, and when it expires.
+    /// - `channels`: the sequence at which the document first entered the channel; `left` is NULL while it is in it.
+    /// - `grants`: what each document grants to whom; an empty origin stands for what an authenticator reported about a peer.
+    /// - `access`: when a grantee first had a target, since when it has it, until when; NULL while it has it. Grantees are `u/USER`, `r/ROLE` and
+    ///   `s/PEER`, targets `c/CHANNEL` and `r/ROLE`.
     private static let channels = [
         """
         CREATE TABLE routes(
@@ -128,8 +129,9 @@ enum Schema {
 
     /// Checkpoints of peers, by owner; see `CheckpointOwner`.
     ///
-    /// - `checkpoint_owners`: what an owner stores, and its number of writes.
-    /// - `peer_checkpoints`: `used` is the owner's write that left it so; the smallest is the one that was not written for longest.
+    /// - `checkpoint_owners`: how much an owner stores, and its number of writes.
+    /// - `peer_checkpoints`: `used` is the number of the owner's write that stored it; the smallest belongs to the one not written for the longest
+    ///   time.
     private static let peerCheckpoints = [
         """
         CREATE TABLE peer_checkpoints(
@@ -148,14 +150,14 @@ enum Schema {
 
     static var version: Int { migrations.count }
 
-    /// Tables of one collection, as they are at the present version.
+    /// The tables of one collection in the current schema version.
     ///
     /// - `documents`: one row per document, its current revision. `flags`: 1 deleted, 2 in conflict,
     ///   4 refers to blobs, 8 has rows in `bodies`. `tree` is NULL while `rev` is the only revision.
     ///   `remotes`: see `KnownRemotes`; it is a column so that pulling a document writes one row, not two.
     ///   An edit moves the row to a new sequence, so the table is also the change feed.
-    /// - `ids`: where a document is, see `IDIndex`.
-    /// - `bodies`: bodies of other leaves, and of revisions that a remote has and we have edited since.
+    /// - `ids`: finds documents, see `IDIndex`.
+    /// - `bodies`: bodies of other leaves, and of revisions that a remote has and that were edited here since.
     static func collectionTables(_ n: Int) -> [String] {
         [
             """

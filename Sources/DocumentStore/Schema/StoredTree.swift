@@ -1,6 +1,6 @@
 import Documents
 
-/// Revision trees as the `tree` column holds them: NULL while there is one revision only, without a version vector.
+/// Revision trees in the form of the `tree` column: NULL if there is only one revision, without a version vector.
 enum StoredTree {
     static func decode(_ bytes: [UInt8]?, _ id: DocumentID, only: RevisionID, deleted: Bool) throws(StoreError) -> RevisionTree {
         do {

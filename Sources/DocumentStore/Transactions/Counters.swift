@@ -1,9 +1,9 @@
 import Environment
 
-/// What the writer knows of each collection without asking the database. Changed by the
-/// running job, put back if the job fails, written at the end of each transaction.
+/// What the writer knows about each collection without querying the database. Changed by the running job, restored if the job fails, written at the
+/// end of each transaction.
 struct Counters {
-    /// No database counts as far: what is stored beyond it is damaged, and could not be counted on from.
+    /// No database counts this far: a stored value beyond it is damaged, and could not be incremented safely.
     static let bound: Int64 = 1 << 60
 
     var lastSequence: Int64
@@ -12,15 +12,15 @@ struct Counters {
     var isChanged = false
 }
 
-/// The state of the writer thread that all jobs of one transaction share.
+/// The writer's state, shared by all jobs of one transaction.
 final class WriterState {
-    /// By collection number; `nil` where there is none.
+    /// By collection number; `nil` if there is no such collection.
     var counters: [Counters?] = []
-    /// Indexes by collection number, as far as they were looked for; none of them after one was made, removed or undone.
+    /// Indexes by collection number, as far as they were looked up; emptied when one was created, removed or rolled back.
     var indexes: [Int: [FieldIndex]] = [:]
-    /// Rows written in the running transaction, to bound it.
+    /// Rows written in the running transaction, to limit it.
     var rows = 0
-    /// Of documents whose body the running transaction has changed, where ``LargeDocuments`` are concerned.
+    /// Sizes of documents whose body the running transaction has changed, if they are relevant to ``LargeDocuments``.
     var sizes: [LargeDocuments.Size] = []
     /// Unix seconds, read once per transaction.
     var now: Int64 = 0
@@ -30,13 +30,13 @@ final class WriterState {
     let versions: VersionUse
     let keepers: BranchKeepers
     let random: any RandomSource
-    /// The file that is written, as far as the file system tells it from its copies.
+    /// Identifies the file being written, as far as the file system distinguishes it from its copies.
     let home: String
 
     init(_ versions: VersionUse, _ keepers: BranchKeepers, random: any RandomSource, home: String) {
         (self.versions, self.keepers, self.random, self.home) = (versions, keepers, random, home)
     }
 
-    /// After the commit the log is to be moved and its file cut to nothing.
+    /// After the commit, the log should be checkpointed and its file truncated.
     var wantsShortLog = false
 }

@@ -1,15 +1,15 @@
 import Documents
 import SQLite
 
-/// A consistent view of the database, valid inside the closure it is given to.
-/// All methods throw `StoreError` (`.transactionEnded` outside the closure).
+/// A consistent snapshot of the database, valid inside the closure it is passed to. All methods throw `StoreError` (`.transactionEnded` outside the
+/// closure).
 public class ReadTransaction {
     let session: Session
     var isActive = true
 
     init(_ session: Session) { self.session = session }
 
-    /// The collection's statements, if the transaction still lives.
+    /// The collection's statements, if the transaction is still active.
     @inline(__always)
     final func tables(_ collection: Collection) throws(StoreError) -> CollectionTables {
         guard isActive else { throw .transactionEnded }
@@ -23,7 +23,7 @@ public class ReadTransaction {
 
     // MARK: documents
 
-    /// The current revision, a tombstone included; `nil` if the document does not exist.
+    /// The current revision, possibly a tombstone; `nil` if the document does not exist.
     public final func document(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> StoredDocument? {
         let tables = try tables(collection)
         let statement = try tables.statement(.document)
@@ -54,7 +54,7 @@ public class ReadTransaction {
         return try body(collection, id, revision, row: row)
     }
 
-    /// The newest sequence given out, whether or not its document still exists; 0 in a new collection.
+    /// The newest sequence assigned, whether or not its document still exists; 0 in a new collection.
     public func lastSequence(_ collection: Collection) throws(StoreError) -> SequenceNumber {
         let statement = try active().cached("SELECT last_sequence FROM collections WHERE id = ?1")
         statement.bind(1, Int64(collection.id))
@@ -65,7 +65,7 @@ public class ReadTransaction {
 
     // MARK: remotes
 
-    /// The number of a remote that was named before.
+    /// The id of a remote that was registered before.
     public final func existingRemote(for key: String) throws(StoreError) -> RemoteID? {
         let statement = try active().cached("SELECT id FROM remotes WHERE key = ?1")
         statement.bind(1, key)
@@ -73,7 +73,7 @@ public class ReadTransaction {
         return try session.step(statement) ? RemoteID(statement.integer(0)) : nil
     }
 
-    /// By which remotes were named, as far as that begins so.
+    /// The keys of registered remotes that start with a prefix.
     public final func remoteKeys(prefix: String) throws(StoreError) -> [String] {
         let statement = try active().cached("SELECT key FROM remotes WHERE substr(key, 1, ?2) = ?1 ORDER BY key")
         statement.bind(1, prefix)
@@ -84,7 +84,7 @@ public class ReadTransaction {
         return keys
     }
 
-    /// What a remote was named by; nil for one that was never named.
+    /// The key of a remote; nil for one that was never registered.
     public final func remoteKey(_ remote: RemoteID) throws(StoreError) -> String? {
         let statement = try active().cached("SELECT key FROM remotes WHERE id = ?1")
         statement.bind(1, remote.number)
@@ -122,7 +122,7 @@ public class ReadTransaction {
     }
 
     enum LookUp {
-        /// With the slot that a new document of this id takes.
+        /// With the slot that a new document with this id would take.
         case absent(slot: Int64)
         case present(Row)
     }
@@ -135,7 +135,7 @@ public class ReadTransaction {
         return .present(try row(statement, place, id))
     }
 
-    /// From a row of `CollectionTables.find`.
+    /// Reads a row of `CollectionTables.find`.
     final func row(_ statement: Statement, _ place: IDIndex.Place, _ id: DocumentID) throws(StoreError) -> Row {
         Row(
             sequence: place.sequence,
@@ -147,7 +147,7 @@ public class ReadTransaction {
         )
     }
 
-    /// A list that cannot be read counts as empty: what remotes have is asked of them again, and the next write replaces the list.
+    /// A list that cannot be read counts as empty: the remotes are asked again what they have, and the next write replaces the list.
     @inline(__always)
     final func remotes(_ statement: Statement, _ column: Int32) -> KnownRemotes {
         do { return try statement.withBlob(column) { (bytes) throws(DamagedColumn) in try KnownRemotes(bytes) } } catch { return KnownRemotes() }
@@ -162,8 +162,8 @@ public class ReadTransaction {
         }
     }
 
-    /// Notes a damaged document, so that the database's state names it. Other errors change nothing.
-    /// - Returns: the error said that a document is damaged.
+    /// Records a damaged document, so that the database's state lists it. Other errors have no effect.
+    /// - Returns: whether the error said that a document is damaged.
     @discardableResult
     public final func setAside(_ collection: Collection, _ error: StoreError) -> Bool {
         guard case .documentDamaged(let id, let detail) = error else { return false }

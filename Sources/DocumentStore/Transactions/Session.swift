@@ -7,14 +7,14 @@ final class Session {
     let problems: DatabaseProblems
     let options: DatabaseOptions
     private var tables: [CollectionTables?] = []
-    /// The first failure of SQLite itself in the running job. A job that swallowed one
-    /// must not be committed half done.
+    /// The first failure of SQLite itself in the running job. A job that swallowed one must not be committed half done.
     var failure: StoreError?
-    /// SQLite met damage while it read for the running transaction. It takes nothing more in that one then, which says nothing of the rest of the file.
+    /// SQLite encountered damage while reading for the running transaction. It then accepts nothing more in that transaction, which says nothing
+    /// about the rest of the file.
     var hasReadDamage = false
-    /// Counts a reader's transactions; stays 0 for the writer, which is always up to date.
+    /// Counts a reader's transactions; stays 0 for the writer, whose view is always current.
     var view: UInt64 = 0
-    /// Set as soon as the database's properties are read.
+    /// Set as soon as the database's properties have been read.
     var idHash = IDHash(key: "")
 
     let savepoint: Statement
@@ -42,7 +42,7 @@ final class Session {
         }
     }
 
-    /// Cached statements and their connection hold each other until the connection is closed.
+    /// Cached statements and their connection retain each other until the connection is closed.
     deinit { connection.close() }
 
     var path: String { connection.path }
@@ -87,31 +87,31 @@ final class Session {
         do { return try statement.step() } catch { throw note(error, isWrite: statement.isWrite) }
     }
 
-    /// For statements without rows.
+    /// Runs a statement without rows.
     @inline(__always)
     func run(_ statement: Statement) throws(StoreError) {
         do { try statement.runOnce() } catch { throw note(error, isWrite: statement.isWrite) }
     }
 
-    /// The same, inside of a closure that cannot throw; nil if it went well.
+    /// The same, in a closure that cannot throw; nil on success.
     @inline(__always)
     func failure(running statement: Statement) -> StoreError? {
         do throws(StoreError) { try run(statement) } catch { return error }
         return nil
     }
 
-    /// Of a writer: for statements that change something, or end a transaction.
+    /// For a writer: runs statements that change something, or end a transaction.
     func execute(_ sql: String) throws(StoreError) {
         do { try connection.execute(sql) } catch { throw note(error, isWrite: true) }
     }
 
-    /// Makes durable what a writer's transaction did.
+    /// Makes a writer's transaction durable.
     func commitWrites() throws(StoreError) {
         do { try commit.runOnce() } catch { throw note(error, isWrite: true) }
     }
 
-    /// - Parameter isWrite: SQLite was to change the file. Where it finds that malformed then, nothing that is written is safe; what it finds while it
-    ///   reads may be one document's.
+    /// - Parameter isWrite: SQLite was changing the file. If it finds the file malformed then, nothing that is written is safe; damage that it finds
+    ///   while reading may concern only one document.
     func note(_ error: SQLiteError, isWrite: Bool = false) -> StoreError {
         var translated = StoreError(error, path: path)
         if error.kind == .corrupt || error.kind == .notADatabase {
@@ -127,7 +127,7 @@ final class Session {
         return translated
     }
 
-    /// A collection's last sequence, as it is stored.
+    /// A collection's last sequence as stored, validated.
     func checked(lastSequence: Int64) throws(StoreError) -> Int64 {
         guard (0...Counters.bound).contains(lastSequence) else { throw damaged("\(lastSequence) as the last sequence of a collection") }
         return lastSequence
@@ -142,7 +142,7 @@ final class Session {
 }
 
 extension StoreError {
-    /// Of work at a file that calls both SQLite and the store.
+    /// The error of file operations that call both SQLite and the store.
     init(any error: any Error, path: String) {
         switch error {
         case let error as StoreError: self = error
@@ -155,7 +155,7 @@ extension StoreError {
         switch error.kind {
         case .full: self = .diskFull(path: path, detail: error.message)
         case .inputOutput:
-            // SQLite reports a quota or a full disk met outside a plain write as an input/output error.
+            // SQLite reports a quota or full disk encountered outside a plain write as an input/output error.
             self = .inputOutput(path: path, detail: "\(error.message), extended code \(error.extendedCode)")
         case .corrupt: self = .corrupt(path: path, detail: error.message)
         case .notADatabase: self = .notADatabase(path: path, detail: error.message)

@@ -1,12 +1,11 @@
 import Documents
 import SQLite
 
-/// A transaction that may write, valid inside the closure it is given to. When the closure throws,
-/// all it did is undone. What SQLite itself reports as failed undoes it even if the closure
-/// swallows the error.
+/// A transaction that may write, valid inside the closure it is passed to. If the closure throws, its changes are rolled back. A failure reported by
+/// SQLite itself rolls them back even if the closure swallows the error.
 public final class WriteTransaction: ReadTransaction {
     let state: WriterState
-    /// Replaced bodies are kept however small they are: somebody may ask for them by their revisions, not only for deltas.
+    /// Keep replaced bodies however small they are: clients may request them by revision, not only for deltas.
     public var keepsSmallBases = false
 
     init(_ session: Session, _ state: WriterState) {
@@ -29,7 +28,7 @@ public final class WriteTransaction: ReadTransaction {
 
     // MARK: remotes
 
-    /// The number of a remote, given out when it is first named.
+    /// The id of a remote, assigned when it is first used.
     public func remoteID(for key: String) throws(StoreError) -> RemoteID {
         if let found = try existingRemote(for: key) { return found }
         let statement = try session.cached("INSERT INTO remotes(key) VALUES(?1)")
@@ -38,14 +37,14 @@ public final class WriteTransaction: ReadTransaction {
         return RemoteID(session.connection.lastInsertedRowID)
     }
 
-    /// Notes what is current at the remote. Documents that do not exist here are passed over.
+    /// Records the remote's current revisions. Documents that do not exist here are skipped.
     public func setRemoteRevisions(
         _ remote: RemoteID, _ collection: Collection, _ revisions: [(DocumentID, RevisionID)]
     ) throws(StoreError) {
         let tables = try tables(collection)
         for (id, name) in revisions {
             guard let row = try row(collection, id), let revision = try self.revision(named: name, collection, id, row) else { continue }
-            // A late note must not take back what is known since: the remote has moved on from this revision.
+            // A late record must not overwrite newer knowledge: the remote has moved on from this revision.
             if let known = row.remotes.revision(remote, current: row.revision), known.generation > revision.generation,
                 try tree(collection, of: row, id).isAncestor(revision, of: known)
             { continue }
@@ -62,7 +61,7 @@ public final class WriteTransaction: ReadTransaction {
             throw .tooManyBranches(id: id, limit: StoreLimits.maxRemotesPerDocument)
         }
         if row.isConflicted, let previous = try conflictRecord(tables.collection, id) {
-            // The remote may have one of the two sides now.
+            // The remote may have one of both sides now.
             var tree = try tree(tables.collection, of: row, id)
             remotes.spellOut(row.revision)
             let record = previous.settled(&tree, remotes, newest: revision)
@@ -76,7 +75,7 @@ public final class WriteTransaction: ReadTransaction {
         try session.run(statement)
         state.rows += 1
         if row.flags & DocumentFlags.bodies != 0 && !row.isConflicted {
-            // The base that was kept for the remote's previous revision may be of no use now.
+            // The base kept for the remote's previous revision may no longer be needed.
             var needed = Set(remotes.entries.compactMap(\.revision))
             for leaf in try tree(tables.collection, of: row, id).leaves { needed.insert(leaf.revision) }
             try dropBodies(tables, id, except: needed)

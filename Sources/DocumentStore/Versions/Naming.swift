@@ -1,8 +1,8 @@
 import Documents
 
-// Revisions by the names that peers of version vectors have for them.
+// Revisions by the names that peers with version vectors use for them.
 extension ReadTransaction {
-    /// The revision that a peer means, which need not be stored any more if it is named by its id; nil for a version that is not here.
+    /// The revision that a peer means. It need not be stored any more if it is named by its id; nil for a version that is not here.
     public final func revision(named name: RevisionID, _ collection: Collection, _ id: DocumentID) throws(StoreError) -> RevisionID? {
         guard name.kind == .version else { return name }
         guard let row = try row(collection, id) else { return nil }
@@ -14,7 +14,7 @@ extension ReadTransaction {
         return try tree(collection, of: row, id).revision(named: name)
     }
 
-    /// What peers call the current revision; nil for a document that does not exist.
+    /// The peers' name for the current revision; nil for a document that does not exist.
     public final func currentName(_ collection: Collection, _ id: DocumentID, _ naming: RevisionNaming) throws(StoreError) -> RevisionID? {
         guard let row = try row(collection, id) else { return nil }
         return try name(of: row.revision, collection, id, row, naming)
@@ -27,7 +27,7 @@ extension ReadTransaction {
         return naming == .trees ? revision : try tree(collection, of: row, id).name(of: revision, naming)
     }
 
-    /// The version vector of the current revision; nil where it has none.
+    /// The version vector of the current revision; nil if it has none.
     public final func currentVector(_ collection: Collection, _ id: DocumentID) throws(StoreError) -> VersionVector? {
         guard let row = try row(collection, id), row.tree != nil else { return nil }
         return try tree(collection, of: row, id).vector(of: row.revision)
@@ -35,17 +35,18 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
-    /// Finds the place in the tree of a revision that came with a version vector: it gets an id there, and ancestors.
+    /// Places a revision with a version vector in the tree: determines its id there, and its ancestors.
     ///
-    /// - Parameter isBlind: its sender may not see what is here, and has not named it: the revision replaces nothing, and is beside what is here.
-    /// - Returns: the revision as it is to be inserted; nil for one that a leaf knows already.
+    /// - Parameter isBlind: its sender may not see the stored document, and has not named its revision: the new revision replaces nothing, and is put
+    ///   beside it.
+    /// - Returns: the revision to insert; nil if a leaf already covers it.
     public func locate(
         _ incoming: IncomingRevision, in collection: Collection, isBlind: Bool = false
     ) throws(StoreError) -> IncomingRevision? {
         var located = incoming
         let row = try row(collection, incoming.id)
         var tree = RevisionTree()
-        // A damaged one is rebuilt from its current revision when it is written.
+        // A damaged tree is rebuilt from the current revision when it is written.
         if let row { tree = try treeToWrite(collection, row, incoming.id).tree }
         located.offeredBefore = incoming.offeredBefore.map { tree.revision(named: $0) ?? $0 }
         if case .had(let name) = incoming.peerHad { located.peerHad = tree.revision(named: name).map { .had($0) } ?? .unknown }
@@ -60,7 +61,7 @@ extension WriteTransaction {
             take(vector, below: nil, tree, &located)
             return located
         }
-        // Under our own name everything is known that was ever made.
+        // All versions ever made with our own source id are known here.
         if let real = vector.withoutInvented(of: try ownSources(), isReal: tree.mentions) {
             try observe(vector.vector, from: incoming.sender)
             vector = real
@@ -76,8 +77,8 @@ extension WriteTransaction {
     }
 
     private func take(_ vector: VectorHistory, below parent: RevisionID?, _ tree: RevisionTree, _ located: inout IncomingRevision) {
-        // The id that it has elsewhere, so that peers of revision trees find the same one everywhere. It may be of another branch than the one
-        // that it replaces: a decision between two.
+        // The id that it has elsewhere, so that peers with revision trees find the same one everywhere. It may be on another branch than the one that
+        // it replaces: a decision between two.
         if let place = vector.place {
             (located.revision, located.history) = (place.revision, tree.contains(place.revision) ? [] : place.history)
             return
@@ -87,9 +88,9 @@ extension WriteTransaction {
         located.history = parent.map { [$0] } ?? vector.revisions
     }
 
-    /// A revision that is here gets what a peer knows of its versions.
+    /// Adds what a peer knows about the versions of a stored revision.
     ///
-    /// - Returns: whether that was news.
+    /// - Returns: whether anything was new.
     func adopt(_ vector: VersionVector, of revision: RevisionID, in tree: inout RevisionTree) -> Bool {
         guard tree.contains(revision) else { return false }
         guard var known = tree.vector(of: revision) else {
@@ -97,7 +98,7 @@ extension WriteTransaction {
             return true
         }
         if vector == known || known.knows(all: vector) { return false }
-        // Two names for one revision: everybody takes the later one.
+        // One revision has two names: everybody uses the later one.
         if vector.current <= known.current {
             known.absorb(vector)
         } else {
@@ -106,7 +107,7 @@ extension WriteTransaction {
             known = later
         }
         tree.setVector(known, of: revision)
-        // What was made of it knows it by each of its names.
+        // Its descendants cover it under both names.
         for leaf in tree.leaves where leaf.revision != revision && tree.isAncestor(revision, of: leaf.revision) {
             guard var vector = tree.vector(of: leaf.revision) else { continue }
             vector.take(older: [known.current] + known.others)

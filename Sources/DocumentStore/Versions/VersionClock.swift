@@ -2,51 +2,49 @@ import Documents
 import Encodings
 import SQLite
 
-/// What the writer knows of the clock that gives versions to edits made here: a hybrid logical clock, which follows the machine's and, under
-/// one name, never goes back, also over restarts (replication.md section 7).
+/// The writer's clock, which assigns versions to local edits: a hybrid logical clock, which follows the machine's clock and, under one source id,
+/// never goes back, not even over restarts (replication.md section 7).
 ///
-/// A machine whose clock was ahead for a while and is set right leaves this one ahead. Its name, and with it the times that were given out
-/// under it, is given up then: with the next edit the database goes on under a new name, from the machine's time. That edit is newer than what
-/// it replaces all the same, since vectors are compared author by author and it keeps the old name's version behind its own. Peers that refuse
-/// versions of a time to come, as Couchbase Lite 4 does, take what is edited from then on, but for documents that have a version of the old
-/// name: those wait for its time.
+/// If a machine's clock was ahead for a while and is then corrected, this clock remains ahead. In that case its source id is abandoned, and with it
+/// the times assigned under it: from the next edit on, the database uses a new source id and the machine's time. That edit still counts as newer than
+/// what it replaces, since vectors are compared per source and it includes the old source's version. Peers that refuse versions from the future, as
+/// Couchbase Lite 4 does, accept later edits, except of documents that have a version with the old source id: those wait for its time.
 ///
-/// A machine whose clock has not been set says nothing of how far ahead this one is, so it goes on as it is: see `earliestSeconds`.
+/// If a machine's clock has not been set, it is unknown how far ahead this one is, so it continues unchanged: see `earliestSeconds`.
 struct VersionClock {
-    /// Nil until it is read, and after a job that may have set it was undone.
+    /// Nil until it is read, and after a job that may have set it was rolled back.
     fileprivate(set) var source: SourceID?
-    /// Names that were given up, because somebody else made versions under them or the machine's clock had been ahead: what was made here under
-    /// one is known all the same.
+    /// Source ids that were abandoned, because somebody else made versions with them or the machine's clock had been ahead: what was made here under
+    /// one of them is still known.
     fileprivate(set) var givenUp: [SourceID] = []
-    /// The last time that was given out, or seen elsewhere.
+    /// The last time that was assigned, or seen elsewhere.
     fileprivate var last: UInt64 = 0
-    /// Times up to here are not given out by a later start. Durable with the first version that needs it.
+    /// Times up to this one are not assigned again after a restart. Stored with the first version that needs it.
     fileprivate var reserved: UInt64 = 0
 
-    /// How far a stored reservation runs ahead of the versions, in nanoseconds: one write a second at most.
+    /// How far a stored reservation is ahead of the versions, in nanoseconds: this limits its writes to one per second.
     static let reservation: UInt64 = 1_000_000_000
 
-    /// What was written of it is undone.
+    /// Its stored state was rolled back.
     mutating func forgetWritten() { (source, givenUp, reserved) = (nil, [], 0) }
 
-    /// `given_up_sources`: the last ones are remembered.
+    /// `given_up_sources`: number of abandoned source ids that are remembered.
     fileprivate static let givenUpSources = 16
 
-    /// The machine's clock is set, and the times given out are further ahead of it than peers take.
-    ///
-    /// What is reserved at most beyond them is none of them.
+    /// Whether the machine's clock is set and the assigned times are further ahead of it than peers accept. The reservation beyond them does not
+    /// count.
     fileprivate func isAhead(of now: UInt64) -> Bool {
         now >= StoreLimits.earliestNanoseconds && StoreLimits.isAhead(last, of: now + Self.reservation)
     }
 }
 
 extension WriteTransaction {
-    /// A version for an edit that is made here.
+    /// A version for a local edit.
     func nextVersion() throws(StoreError) -> VectorVersion {
         var source = try versionSource()
         let now = UInt64(clamping: state.wallNanoseconds)
         if state.clock.isAhead(of: now) { source = try beginAnew() }
-        // A machine without a clock begins in 1970, where peers would take none of its versions.
+        // A machine without a clock starts in 1970, and peers would accept none of its versions.
         let time = max(now, state.clock.last + 1, VectorVersion.times.lowerBound)
         state.clock.last = time
         if time > state.clock.reserved {
@@ -59,8 +57,8 @@ extension WriteTransaction {
 
     /// The version of an edit or a decision on a document that may have several branches.
     ///
-    /// A version of ours claims all earlier ones of ours. Beside another live branch that has one of them, which the new revision does not
-    /// descend from, that would be untrue: peers would take that branch for known, and drop it. Such a revision is compared as one of a tree.
+    /// A version of ours covers all our earlier ones. If another live branch, which the new revision does not descend from, has one of those, that
+    /// would be wrong: peers would consider that branch known, and drop it. Such a revision is compared like a tree revision instead.
     /// - Parameter known: the vectors of what it descends from.
     func version(for revision: RevisionID, knowing known: [VersionVector], in tree: RevisionTree) throws(StoreError) -> VectorVersion {
         if tree.hasVectors, tree.leaves.count > 1 {
@@ -76,9 +74,9 @@ extension WriteTransaction {
         return try nextVersion()
     }
 
-    /// The machine's clock was set back: versions are made under another name from here on, so that none is of a time to come and none is made
-    /// twice. How far the old name came is remembered until that time is there. All of it is durable with the first version of the new name,
-    /// or undone with it.
+    /// The machine's clock was set back: from here on versions use another source id, so that none is in the future and none is made twice. How far
+    /// the old source id got is remembered until that time has come. All of this becomes durable, or is rolled back, with the first version of the
+    /// new source id.
     private func beginAnew() throws(StoreError) -> SourceID {
         var ahead = try property(VersionProperty.ahead).flatMap { VersionsAhead($0) } ?? VersionsAhead(through: 0)
         ahead.take(VersionsAhead(through: max(state.clock.last, state.clock.reserved), since: state.now))
@@ -94,16 +92,16 @@ extension WriteTransaction {
         try setProperty(VersionProperty.givenUp, state.clock.givenUp.map(\.description).joined(separator: ","))
     }
 
-    /// The clock goes on behind what a peer has seen, unless that is further ahead than clocks that are set should be: its versions are taken
-    /// all the same, and lead our clock nowhere.
+    /// Advances the clock beyond what a peer has seen, unless that is further ahead than a correctly set clock should be: its versions are accepted
+    /// nevertheless, but do not affect our clock.
     ///
-    /// - Parameter sender: who gave it, in words.
+    /// - Parameter sender: a description of the peer that sent it.
     func observe(_ vector: VersionVector, from sender: String?) throws(StoreError) {
         let (now, source) = (UInt64(clamping: state.wallNanoseconds), try versionSource())
         var copys: VectorVersion?
         for version in [vector.current] + vector.others {
             if StoreLimits.isAhead(version.time, of: now) {
-                // What was made here comes back, perhaps by a peer: it is told as ours.
+                // A version that was made here comes back, perhaps from a peer: it is reported as ours.
                 if version.source != .revisionTree, try !ownSources().contains(version.source) || version.time > state.versions.ahead.through {
                     session.problems.noteClock(version, from: sender)
                 }
@@ -112,7 +110,7 @@ extension WriteTransaction {
             }
             if version.source == source, version.time > state.clock.reserved { copys = version }
         }
-        // Somebody gives out versions under our name: a copy of this database, most likely.
+        // Somebody else assigns versions with our source id: most likely a copy of this database.
         if let copys {
             session.problems.noteCopy(copys, from: sender)
             try giveUp(source)
@@ -120,15 +118,15 @@ extension WriteTransaction {
         }
     }
 
-    /// The names under which versions were made here, and nobody else knows which.
+    /// The source ids under which versions were made here, and of which only this database knows all versions.
     func ownSources() throws(StoreError) -> [SourceID] { [try versionSource()] + state.clock.givenUp }
 
-    /// The name under which edits are made here.
+    /// The source id for local edits.
     func versionSource() throws(StoreError) -> SourceID {
         if let source = state.clock.source { return source }
         state.clock.givenUp = (try property(VersionProperty.givenUp) ?? "").split(separator: ",").compactMap { SourceID(text: $0) }
         if let written = try property(VersionProperty.reserved), let reserved = UInt64(written, radix: 16) {
-            // No clock comes as far: what is stored beyond it could not be counted on from.
+            // No clock gets this far: a stored value beyond it could not be incremented safely.
             state.clock.reserved = min(reserved, VectorVersion.largestTime)
             state.clock.last = max(state.clock.last, state.clock.reserved)
         }
@@ -136,7 +134,7 @@ extension WriteTransaction {
             state.clock.source = source
             return source
         }
-        // A database that makes its first version, or one whose file was copied: two must not have one name.
+        // A database that makes its first version, or one whose file was copied: two databases must not share a source id.
         return try takeNewSource()
     }
 
@@ -151,17 +149,17 @@ extension WriteTransaction {
     }
 }
 
-/// Rows of the table of properties that belong to versions and their clock.
+/// Rows of the property table that belong to versions and their clock.
 enum VersionProperty {
-    /// A peer came that knows revisions by versions.
+    /// A peer that identifies revisions by versions has connected.
     static let peer = "version_peer"
-    /// The name under which this database makes versions.
+    /// The source id under which this database makes versions.
     static let source = "version_source"
-    /// The file that the name was given to.
+    /// The file for which the source id was created.
     static let home = "version_home"
     static let reserved = "version_reserved"
-    /// Names that were given up.
+    /// Abandoned source ids.
     static let givenUp = "version_given_up"
-    /// Of names that were given up because the machine's clock had been ahead: see ``VersionsAhead``.
+    /// For source ids abandoned because the machine's clock had been ahead: see ``VersionsAhead``.
     static let ahead = "version_ahead"
 }
