@@ -1,13 +1,13 @@
 import Digests
 import Encodings
 
-/// The SHA-1 of a blob's bytes, on the wire `sha1-` and padded base64 (replication.md section 10).
+/// The SHA-1 of a blob's bytes; on the wire, `sha1-` and padded base64 (replication.md section 10).
 public struct BlobDigest: Hashable, Sendable, CustomStringConvertible {
     private let high: UInt64
     private let middle: UInt64
     private let low: UInt32
 
-    /// Checks `sha1-<base64 of 20 bytes>`.
+    /// Parses `sha1-<base64 of 20 bytes>`.
     public init(_ text: String) throws(BlobDigestError) {
         guard text.utf8.count == 33, text.utf8.starts(with: "sha1-".utf8), let bytes = Base64.decode(text.dropFirst(5)),
             let digest = BlobDigest(bytes: bytes)
@@ -15,7 +15,7 @@ public struct BlobDigest: Hashable, Sendable, CustomStringConvertible {
         self = digest
     }
 
-    /// From the 20 bytes themselves; nil if there are more or fewer.
+    /// Creates a digest from the 20 bytes themselves; nil if there are more or fewer.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == SHA1.byteCount else { return nil }
         var high: UInt64 = 0
@@ -62,7 +62,7 @@ public struct BlobDigest: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// As peers write it.
+    /// The form used by peers.
     public var text: String { "sha1-" + Base64.encode(bytes) }
 
     /// 40 lowercase hexadecimal digits, fit for a file name.
@@ -71,7 +71,7 @@ public struct BlobDigest: Hashable, Sendable, CustomStringConvertible {
     public var description: String { text }
 }
 
-/// A text that is not a blob digest; `value` is it escaped and cut for a log line.
+/// A text that is not a blob digest; `value` is the text, escaped and shortened for a log line.
 public struct BlobDigestError: Error, Equatable, Sendable, CustomStringConvertible {
     public let value: String
 

@@ -3,10 +3,10 @@ import Encodings
 /// What a body says about one blob.
 public struct BlobReference: Sendable, Equatable {
     public let digest: BlobDigest
-    /// In bytes, if the body says so.
+    /// The blob's size in bytes, if the body says so.
     public let length: UInt64?
     public let contentType: String?
-    /// Of the content, such as `gzip`.
+    /// The encoding of the content, such as `gzip`.
     public let encoding: String?
 
     public init(digest: BlobDigest, length: UInt64?, contentType: String?, encoding: String? = nil) {
@@ -16,7 +16,7 @@ public struct BlobReference: Sendable, Equatable {
         self.encoding = encoding
     }
 
-    /// From a blob's object or an entry of `_attachments`; nil without a valid digest.
+    /// Reads a blob's object or an entry of `_attachments`; nil without a valid digest.
     init?(_ object: JSONObject) {
         guard let text = object["digest"]?.asString, let digest = try? BlobDigest(text) else { return nil }
         self.init(
@@ -24,7 +24,7 @@ public struct BlobReference: Sendable, Equatable {
             encoding: object["encoding"]?.asString)
     }
 
-    /// Whether sending it compressed may pay (Core's rule, replication.md section 10).
+    /// Whether compressing it for transfer is likely to pay off (Core's rule, replication.md section 10).
     public var isCompressible: Bool {
         guard encoding == nil, let type = contentType?.lowercased() else { return false }
         if ["image/", "audio/", "video/"].contains(where: { type.hasPrefix($0) }) { return false }
@@ -34,27 +34,27 @@ public struct BlobReference: Sendable, Equatable {
 
 /// The blobs a body refers to.
 public enum BlobReferences {
-    /// An inline blob and where it stands.
+    /// An inline blob and its position.
     public struct Located: Sendable, Equatable {
         /// JSON pointer (RFC 6901) from the body's root.
         public let pointer: String
         public let reference: BlobReference
     }
 
-    /// Inline `{"@type":"blob",…}` objects anywhere, then entries of a top-level `_attachments`; each digest once.
-    /// Entries without a valid digest are data like any other and are passed over. `scan`, if the caller has it, saves a pass.
+    /// Inline `{"@type":"blob",…}` objects anywhere, then entries of a top-level `_attachments`; each digest once. Entries without a valid digest are
+    /// ordinary data and are skipped. Passing a known `scan` saves a pass.
     public static func find(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [BlobReference] {
         let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.mayHoldBlobs else { return [] }
         return try body.withRawBytes { (raw) throws(JSONError) in
-            // A scan that the caller has says that the text was checked, which a search relies on.
+            // A scan from the caller means that the text was checked, and the search relies on that.
             if scan != nil { try JSONScanner.checkValue(raw, keysMayRepeat: true) }
             return BlobSearch.references(in: raw)
         }
     }
 
-    /// No fewer than there are blobs in a text, whatever is in it: objects with a digest that say that they are blobs, or stand among attachments.
-    /// Nothing is made for it.
+    /// An upper bound of the number of blobs in any text: objects with a digest that declare themselves blobs, or are among attachments. Allocates
+    /// nothing.
     public static func most(in text: UnsafeBufferPointer<UInt8>) -> Int {
         var (digests, types, attachments, at) = (0, 0, 0, 0)
         while at < text.count {
@@ -72,17 +72,17 @@ public enum BlobReferences {
             } else if written.count == 14, written.elementsEqual("\"_attachments\"".utf8) {
                 attachments += 1
             } else if (8...80).contains(written.count), written.contains(UInt8(ascii: "\\")) {
-                // It may be any of them: with escapes each letter takes up to six.
+                // It may be any of them: escaped, each letter takes up to six bytes.
                 (digests, types, attachments) = (digests + 1, types + 1, attachments + 1)
             }
         }
         return attachments > 0 ? digests : min(digests, types)
     }
 
-    /// The least that a blob takes of a body's text.
+    /// The minimum number of bytes that a blob takes in a body's text.
     public static let leastBytes = 48
 
-    /// The inline blobs of a body that has been read, with their places.
+    /// The inline blobs of a parsed body, with their positions.
     public static func inline(in root: JSONValue) -> [Located] {
         var located: [Located] = []
         visit(root, pointer: "", skippingAttachments: true) { pointer, object in
@@ -91,7 +91,7 @@ public enum BlobReferences {
         return located
     }
 
-    /// Calls `found` with every object that says `"@type":"blob"`, and its JSON pointer. The root is never one.
+    /// Calls `found` with every object that contains `"@type":"blob"`, and its JSON pointer. The root never counts as one.
     static func visit(_ value: JSONValue, pointer: String, skippingAttachments: Bool, _ found: (String, JSONObject) -> Void) {
         switch value {
         case .array(let items):

@@ -1,14 +1,14 @@
-/// Looks for blobs in text that `JSONWalker` accepted in the same call. Nothing but what describes a blob is made into values: those of
-/// a body of some megabytes take many times as much.
+/// Searches for blobs in text that `JSONWalker` accepted in the same call. Only the members that describe a blob are parsed into values: parsing a
+/// body of several megabytes takes many times its size.
 struct BlobSearch {
-    /// What describes a blob, where it stands in the text. Of equal keys the last counts.
+    /// The describing members of a blob, by their position in the text. Of equal keys the last counts.
     private struct Description {
         private static let keys = ["@type", "digest", "length", "content_type", "encoding"]
         private var values: (JSONValue?, JSONValue?, JSONValue?, JSONValue?, JSONValue?) = (Optional.none, Optional.none, Optional.none, Optional.none, Optional.none)
 
         static func index(_ key: UnsafeBufferPointer<UInt8>, isEscaped: Bool) -> Int? {
             if isEscaped { return keys.firstIndex { $0.utf8.elementsEqual(ObjectKey.plain(key)) } }
-            // The shortest and the longest of them: most keys need no closer look.
+            // The shortest and longest length of these keys: most other keys need no further comparison.
             guard key.count >= 5, key.count <= 12 else { return nil }
             return keys.firstIndex { $0.utf8.elementsEqual(key) }
         }
@@ -47,13 +47,13 @@ struct BlobSearch {
     private var inline: [BlobReference] = []
     private var attached: [BlobReference] = []
 
-    /// Inline blobs in the order in which they begin, then the entries of a top-level `_attachments`; each digest once.
+    /// Inline blobs in order of their start, then the entries of a top-level `_attachments`; each digest once.
     static func references(in bytes: UnsafeRawBufferPointer) -> [BlobReference] {
         guard let base = bytes.assumingMemoryBound(to: UInt8.self).baseAddress else { return [] }
         var search = BlobSearch(at: base, end: base + bytes.count)
         search.skipSpace()
         if search.at.pointee == 0x7B { search.object(isRoot: true) } else { search.skipValue() }
-        // In place: a document may name thousands.
+        // Modified in place: a document may name thousands.
         var found = search.inline
         search.inline = []
         found += search.attached
@@ -86,7 +86,7 @@ struct BlobSearch {
     }
 
     private mutating func object(isRoot: Bool) {
-        // It is found when it ends, and stands before those within it.
+        // A blob is recognised at its end, but comes before those inside it.
         let place = inline.count
         var description = Description()
         members { search, key, isEscaped in
@@ -117,7 +117,7 @@ struct BlobSearch {
         isEscaped ? ObjectKey.plain(key).elementsEqual("_attachments".utf8) : key.elementsEqual("_attachments".utf8)
     }
 
-    /// Calls `member` where each value begins; it moves behind the value.
+    /// Calls `member` at the start of each value; `member` must move past the value.
     private mutating func members(_ member: (inout BlobSearch, UnsafeBufferPointer<UInt8>, Bool) -> Void) {
         at += 1
         skipSpace()
@@ -136,7 +136,7 @@ struct BlobSearch {
 
     // MARK: Values
 
-    /// A value that is part of a description. One that is a container describes nothing, but may hold blobs.
+    /// A value that is part of a description. A container describes nothing, but may contain blobs.
     private mutating func scalar() -> JSONValue? {
         guard at.pointee != 0x7B, at.pointee != 0x5B else { return nothing(value()) }
         let first = at
@@ -144,7 +144,7 @@ struct BlobSearch {
         return JSONReader.read(UnsafeRawBufferPointer(start: first, count: at - first))
     }
 
-    /// Moves behind a value, whatever it is.
+    /// Moves past a value of any kind.
     private mutating func skipValue() {
         var depth = 0
         repeat {
@@ -166,7 +166,7 @@ struct BlobSearch {
     private mutating func skipWord() {
         let first = at
         JSONText.skipCheckedScalar(&at, end)
-        // Never without moving, whatever the text.
+        // Always makes progress, whatever the text.
         if at == first { at += 1 }
     }
 

@@ -1,20 +1,20 @@
 import Glibc
 
 extension String {
-    /// The bytes of the text without copying, also for texts that are not native.
+    /// Calls `body` with the bytes of the text, without copying, even for non-native strings.
     @inline(__always)
     func withBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         if let result = utf8.withContiguousStorageIfAvailable(body) { return result }
         return Array(utf8).withUnsafeBufferPointer(body)
     }
 
-    /// Equal as bytes; `==` of String compares after Unicode normalisation.
+    /// Equality of bytes; `==` of String compares after Unicode normalisation.
     @inline(__always)
     func sameBytes(as other: String) -> Bool {
         withBytes { a in other.withBytes { b in a.count == b.count && (a.count == 0 || bytesEqual(a, b)) } }
     }
 
-    /// Before the other text in the order of their bytes.
+    /// Whether it precedes the other text in byte order.
     @inline(__always)
     func precedesBytes(of other: String) -> Bool {
         withBytes { a in other.withBytes { b in compareBytes(a, b) < 0 } }
@@ -27,7 +27,7 @@ private func bytesEqual(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointe
     return memcmp(x, y, a.count) == 0
 }
 
-/// Below zero, zero or above as `a` comes before, equals or follows `b` in byte order.
+/// Negative, zero or positive if `a` precedes, equals or follows `b` in byte order.
 @inline(__always)
 func compareBytes(_ a: UnsafeBufferPointer<UInt8>, _ b: UnsafeBufferPointer<UInt8>) -> Int {
     let common = min(a.count, b.count)

@@ -1,17 +1,17 @@
 import Encodings
 
-/// The canonical form of a document's body, over which revision digests are taken (replication.md section 7):
-/// no white space; the keys of each object in ascending order of their UTF-8 bytes; numbers as written; strings with the escapes `\" \\ \n \r \t`, `\u00xx` in lowercase for other
-/// control characters and DEL, and all else as plain UTF-8.
+/// The canonical form of a document's body, from which revision digests are computed (replication.md section 7): no white space; the keys of each
+/// object in ascending order of their UTF-8 bytes; numbers as written; strings with the escapes `\" \\ \n \r \t`, `\u00xx` in lowercase for other
+/// control characters and DEL, and everything else as plain UTF-8.
 public enum CanonicalJSON {
-    /// The canonical form; the body itself if it is canonical already. `scan`, if the caller has it, saves a pass.
+    /// The canonical form; the body itself if it is already canonical. Passing a known `scan` saves a pass.
     public static func bytes(of body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
         if let scan, scan.isCanonical { return body }
         if scan == nil, try JSONScanner.scanDocument(body).isCanonical { return body }
         return try written(body, keysMayRepeat: scan != nil) ?? body
     }
 
-    /// Checks a document's body as `JSONScanner.scanDocument` does, and gives its canonical form as well, in one pass.
+    /// Checks a document's body as `JSONScanner.scanDocument` does, and also returns its canonical form, in one pass.
     public static func scanned(_ body: [UInt8], unusualKeys: Bool = true) throws(JSONError) -> (scan: DocumentScan, bytes: [UInt8]) {
         var scan: DocumentScan?
         let canonical = try written(body, keysMayRepeat: false, unusualKeys: unusualKeys) { scan = $0 }
@@ -19,10 +19,10 @@ public enum CanonicalJSON {
         return (scan, canonical ?? body)
     }
 
-    /// The canonical form of a body that was checked: in one pass where the other function needs two. Most bodies are not canonical.
+    /// The canonical form of a body that was already checked: one pass where `bytes(of:scan:)` needs two. Most bodies are not canonical.
     public static func bytes(ofChecked body: [UInt8]) throws(JSONError) -> [UInt8] { try written(body, keysMayRepeat: true) ?? body }
 
-    /// Nil where the body is canonical.
+    /// Nil if the body is canonical.
     private static func written(
         _ body: [UInt8], keysMayRepeat: Bool, unusualKeys: Bool = true, found: (DocumentScan) -> Void = { _ in }
     ) throws(JSONError) -> [UInt8]? {
@@ -39,21 +39,21 @@ public enum CanonicalJSON {
     }
 }
 
-/// Writes the canonical form of a text that a recording `JSONWalker` accepted. Containers that are canonical are
-/// copied whole; the members of others are gathered, sorted and written one by one. Thanks to the record no byte
-/// is passed over more than a few times, however deep the text.
+/// Writes the canonical form of a text that a recording `JSONWalker` accepted. Containers that are already canonical are copied as a whole; the
+/// members of others are collected, sorted and written one by one. Thanks to the record, no byte is read more than a few times, however deeply the
+/// text is nested.
 private struct CanonicalWriter: ~Copyable {
     /// A member of an object being written.
     private struct Member: BitwiseCopyable {
         /// The first eight bytes of the key, so that most comparisons are one.
         var prefix: UInt64
-        /// Where the key's plain bytes are: in the text, or in `plainKeys` if it had escapes.
+        /// Position of the key's plain bytes: in the text, or in `plainKeys` if it had escapes.
         var keyStart: UInt32
         var keyCount: UInt32
         var valueStart: UInt32
-        /// Of the first container in the value.
+        /// Index of the first container in the value.
         var container: UInt32
-        /// Behind the value, if all from the key's quote to there is canonical as it stands; else 0.
+        /// The position after the value, if everything from the key's quote to there is already canonical; else 0.
         var wholeEnd: UInt32 = 0
         var keyWasEscaped: Bool
     }
@@ -63,7 +63,7 @@ private struct CanonicalWriter: ~Copyable {
     private let containers: PlainStack<JSONWalker.Container>
     /// Members of all objects being written, innermost last.
     private var members = PlainStack<Member>(capacity: 16)
-    /// Keys that had escapes, without them.
+    /// Keys that had escapes, unescaped.
     private var plainKeys: [UInt8] = []
     private var out: UnsafeMutablePointer<UInt8>
     private let outEnd: UnsafeMutablePointer<UInt8>
@@ -171,7 +171,7 @@ private struct CanonicalWriter: ~Copyable {
         var wrote = false
         for index in firstMember..<members.count {
             let member = members[index]
-            // Of equal keys the last one counts; they are neighbours now, in their old order.
+            // Of equal keys the last one counts; they are neighbours after sorting, in their original order.
             if index + 1 < members.count, compare(member, members[index + 1]) == 0 { continue }
             if wrote { put(0x2C) }
             wrote = true
@@ -181,7 +181,7 @@ private struct CanonicalWriter: ~Copyable {
             }
             put(0x22)
             if member.keyWasEscaped {
-                // Through a copy, since writing values may grow `plainKeys`.
+                // Copied, since writing values may grow `plainKeys`.
                 let key = Array(plainKeys[Int(member.keyStart)..<Int(member.keyStart + member.keyCount)])
                 key.withUnsafeBufferPointer { escape($0) }
             } else {
@@ -199,7 +199,7 @@ private struct CanonicalWriter: ~Copyable {
         plainKeys.removeSubrange(firstPlainKey...)
     }
 
-    /// Notes the members of an object, from behind its opening bracket.
+    /// Collects the members of an object, starting after its opening bracket.
     private mutating func gather(_ first: UnsafePointer<UInt8>, _ firstContainer: Int) {
         var at = first
         var container = firstContainer
@@ -243,7 +243,7 @@ private struct CanonicalWriter: ~Copyable {
         }
     }
 
-    /// A key that holds escapes is compared by what it stands for.
+    /// A key with escapes is compared by its unescaped form.
     private mutating func noteEscapes(of key: UnsafeBufferPointer<UInt8>, _ member: inout Member) {
         guard key.contains(0x5C) else {
             member.prefix = JSONText.orderPrefix(key)
@@ -272,7 +272,7 @@ private struct CanonicalWriter: ~Copyable {
         return withKey(a) { x in withKey(b) { y in compareBytes(x, y) } }
     }
 
-    /// Ascending keys; equal keys stay in their order.
+    /// Sorts by key; equal keys keep their order.
     private mutating func sort(from first: Int) {
         let count = members.count - first
         guard count > 1 else { return }
@@ -295,7 +295,7 @@ private struct CanonicalWriter: ~Copyable {
         }
     }
 
-    /// Writes a string that holds escapes or DEL, given from its opening quote to behind its closing one.
+    /// Writes a string that contains escapes or DEL, from its opening quote up to and including its closing one.
     private mutating func rewrite(_ opening: UnsafePointer<UInt8>, _ behind: UnsafePointer<UInt8>) {
         var at = opening + 1
         let last = behind - 1
@@ -316,7 +316,7 @@ private struct CanonicalWriter: ~Copyable {
         put(0x22)
     }
 
-    /// Writes plain bytes with the escapes they need.
+    /// Writes plain bytes, escaped where necessary.
     @inline(__always)
     private mutating func escape(_ plain: UnsafeBufferPointer<UInt8>) {
         guard let base = plain.baseAddress else { return }

@@ -1,8 +1,7 @@
-/// A number that orders the changes of one collection. 0 is "before all".
+/// A number that orders the changes of one collection. 0 means "before all of them".
 public typealias SequenceNumber = UInt64
 
-/// The name of a collection: scope and name, each 1 to 251 of `A-Z a-z 0-9 _ - %`, not beginning with `_` or
-/// `%`, except `_default`.
+/// The name of a collection: scope and name, each 1 to 251 of `A-Z a-z 0-9 _ - %`, not starting with `_` or `%`, except for `_default`.
 public struct CollectionName: Hashable, Comparable, Sendable, CustomStringConvertible {
     public let scope: String
     public let name: String
@@ -13,14 +12,14 @@ public struct CollectionName: Hashable, Comparable, Sendable, CustomStringConver
         try Self.check(scope, whole: scope + "." + name)
         try Self.check(name, whole: scope + "." + name)
         if name == "_default", scope != "_default" {
-            // Couchbase keeps the default collection in the default scope only.
+            // Couchbase has the default collection in the default scope only.
             throw .defaultOutsideDefaultScope(value: quoted((scope + "." + name).utf8))
         }
         self.scope = scope
         self.name = name
     }
 
-    /// `name` (in the default scope) or `scope.name`.
+    /// Parses `name` (in the default scope) or `scope.name`.
     public init(parsing text: some StringProtocol) throws(CollectionNameError) {
         let parts = text.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false)
         switch parts.count {
@@ -30,7 +29,7 @@ public struct CollectionName: Hashable, Comparable, Sendable, CustomStringConver
         }
     }
 
-    /// A name that was checked before, from our own database.
+    /// A name from our own database, which was checked before.
     public init(storedScope scope: String, name: String) {
         self.scope = scope
         self.name = name
@@ -41,7 +40,7 @@ public struct CollectionName: Hashable, Comparable, Sendable, CustomStringConver
     /// `scope.name`.
     public var description: String { scope + "." + name }
 
-    /// As messages of the sync protocol name it: `_default`, else `scope.name`.
+    /// The name used in messages of the sync protocol: `_default`, or `scope.name`.
     public var wireName: String { isDefault ? "_default" : description }
 
     // All ASCII, so the order of Strings is the order of bytes.
@@ -61,7 +60,7 @@ public struct CollectionName: Hashable, Comparable, Sendable, CustomStringConver
     }
 }
 
-/// Which rule a collection name breaks; `value` is the name escaped and cut for a log line.
+/// The rule that a collection name breaks; `value` is the name, escaped and shortened for a log line.
 public enum CollectionNameError: Error, Equatable, Sendable, CustomStringConvertible {
     case empty(value: String)
     case tooLong(bytes: Int, value: String)

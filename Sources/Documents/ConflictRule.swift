@@ -5,8 +5,8 @@ public enum ConflictWinner: Sendable, Equatable { case local, remote }
 public enum ConflictRule {
     /// Couchbase Lite 2.x to 3.x.
     ///
-    /// If exactly one side is deleted, it wins; if both are, the remote one. Else the higher generation, then the
-    /// greater digest, and of the same revision the remote one.
+    /// If exactly one side is deleted, it wins; if both are, the remote one wins. Otherwise the higher generation wins, then the greater digest; for
+    /// the same revision, the remote one.
     public static func defaultWinner(
         local: (revision: RevisionID, deleted: Bool), remote: (revision: RevisionID, deleted: Bool)
     ) -> ConflictWinner {
@@ -15,8 +15,8 @@ public enum ConflictRule {
         return remote.revision < local.revision ? .local : .remote
     }
 
-    /// Couchbase Lite 4.x: if exactly one side is deleted, it wins; if both are, the remote one. Else the one whose version is later; of the
-    /// same time the one with the greater source, so that both peers choose the same.
+    /// Couchbase Lite 4.x: if exactly one side is deleted, it wins; if both are, the remote one wins. Otherwise the side with the later version wins;
+    /// at the same time, the one with the greater source, so that both peers choose the same.
     public static func laterWinner(local: (version: VectorVersion, deleted: Bool), remote: (version: VectorVersion, deleted: Bool)) -> ConflictWinner {
         if local.deleted != remote.deleted { return local.deleted ? .local : .remote }
         if local.deleted { return .remote }

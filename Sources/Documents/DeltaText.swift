@@ -1,17 +1,17 @@
 import Encodings
 
-/// Applies a delta to the text of a body, which was checked. As values a body of a megabyte may take sixty: text is taken over, and the new body
-/// is all that is made.
+/// Applies a delta to the text of a checked body. Parsed into values, a body of one megabyte may take sixty: instead, unchanged text is copied, and
+/// only the new body is allocated.
 struct DeltaText {
     private let text: UnsafeBufferPointer<UInt8>
-    /// Where large objects and arrays end.
+    /// The ends of large objects and arrays.
     private let ends: [Int: Int]
     private var new: [UInt8] = []
 
-    /// Bytes of an object or array above which its end is known beforehand.
+    /// Size in bytes above which the end of an object or array is determined in advance.
     private static let large = 4 << 10
 
-    /// - Parameter extra: by how much the new body may be longer.
+    /// - Parameter extra: by how many bytes the new body may be longer.
     static func apply(_ delta: JSONObject, to old: UnsafeBufferPointer<UInt8>, adding extra: Int) throws(JSONDelta.Failure) -> [UInt8] {
         let start = old.skippingJSONSpace(0)
         guard start < old.count, old[start] == UInt8(ascii: "{") else { throw .corrupt("a body and its delta are JSON objects") }
@@ -24,8 +24,8 @@ struct DeltaText {
 
     private init(text: UnsafeBufferPointer<UInt8>, ends: [Int: Int]) { (self.text, self.ends) = (text, ends) }
 
-    /// What lies around a change is walked through at each level of it: without these, a small delta of a hundred levels would cost a hundred walks
-    /// through the body.
+    /// Everything around a change is skipped at each nesting level: without known ends, a small delta with a hundred levels would cost a hundred
+    /// passes over the body.
     private static func ends(in text: UnsafeBufferPointer<UInt8>, from start: Int) -> [Int: Int] {
         var (ends, open, at): ([Int: Int], [Int], Int) = ([:], [], start)
         repeat {
@@ -43,7 +43,7 @@ struct DeltaText {
         return ends
     }
 
-    /// Appends what becomes of a value; false where it is deleted.
+    /// Appends the new form of a value; returns false if it is deleted.
     private mutating func apply(_ delta: JSONValue, to old: Range<Int>?) throws(JSONDelta.Failure) -> Bool {
         switch delta {
         case .array(let items): return try apply(items, to: old)
@@ -88,7 +88,7 @@ struct DeltaText {
 
     private mutating func apply(_ delta: JSONObject, toObjectAt start: Int) throws(JSONDelta.Failure) {
         let changes = Changes(delta)
-        // Of equal keys, which old bodies may have, the last one counts.
+        // Of equal keys, which old bodies may contain, the last one counts.
         var places = [Int](repeating: -1, count: delta.count)
         var at = start + 1
         while let member = nextMember(&at) {
@@ -130,7 +130,7 @@ struct DeltaText {
         for (place, change) in delta.members.enumerated() {
             let isRemainder = change.key.utf8.last == UInt8(ascii: "-")
             let digits = isRemainder ? change.key.dropLast() : Substring(change.key)
-            // As numbers are written: two names of one place would be two changes of it.
+            // Only the usual spelling of numbers: two names for one index would mean two changes of the same item.
             guard let index = Int(digits), digits.utf8.elementsEqual(String(index).utf8), index >= 0, index < count || isRemainder && index == count
             else { throw .corrupt("an array of \(Plural.count(count, "item")) has no place \(quoted(change.key.utf8.prefix(40)))") }
             if isRemainder {
@@ -175,12 +175,12 @@ struct DeltaText {
         isFirst = false
     }
 
-    /// Nil for a value of another kind.
+    /// Nil for a value of another type.
     private func string(_ range: Range<Int>) -> String? {
         text[range.lowerBound] == UInt8(ascii: "\"") ? JSONReader.read(UnsafeRawBufferPointer(self[range])).asString : nil
     }
 
-    /// The member that begins at or behind a place within an object; the key has its quotes.
+    /// The next member at or after a position within an object; the key includes its quotes.
     private func nextMember(_ at: inout Int) -> (key: Range<Int>, value: Range<Int>)? {
         skipComma(&at)
         guard at < text.count, text[at] == UInt8(ascii: "\"") else { return nil }
@@ -212,7 +212,7 @@ private struct Changes {
     private let members: [JSONObject.Member]
     private var places: [[UInt8]: Int] = [:]
 
-    /// Above it they are looked up.
+    /// Above this number, they are looked up in a table.
     private static let few = 8
 
     init(_ delta: JSONObject) {
@@ -222,7 +222,7 @@ private struct Changes {
         for (index, member) in members.enumerated() { places[Array(member.key.utf8)] = index }
     }
 
-    /// - Parameter written: a key of the old body, in its quotes.
+    /// - Parameter written: a key of the old body, including its quotes.
     func index(of written: UnsafeBufferPointer<UInt8>) -> Int? {
         let inside = UnsafeBufferPointer(rebasing: written.dropFirst().dropLast())
         if inside.contains(UInt8(ascii: "\\")) {

@@ -1,22 +1,22 @@
-/// What a document's `_exp` says: when the document is to be purged. The word, and what it may hold, are Sync Gateway's.
+/// The meaning of a document's `_exp`: when the document is to be purged. The name and the accepted values are Sync Gateway's.
 public enum DocumentExpiry: Sendable, Equatable {
-    /// It stays; `null` and 0 end an earlier time.
+    /// It stays; `null` and 0 cancel an earlier expiry.
     case never
-    /// So many seconds after it was saved.
+    /// This many seconds after it was saved.
     case after(seconds: Int64)
-    /// Seconds since 1970.
+    /// At this time, in seconds since 1970.
     case at(Int64)
 
-    /// Numbers up to 30 days are lengths of time, greater ones are times.
+    /// Numbers up to 30 days are durations, greater ones are times.
     public static let longestLength: Int64 = 30 * 86_400
-    /// The beginning of the year 2000: a number before that is a length of time that somebody got wrong.
+    /// The beginning of the year 2000: a number before that is probably a mistaken duration.
     public static let earliestMeant: Int64 = 946_684_800
     /// The end of the year 9999.
     static let latest: Int64 = 253_402_300_799
 
     public static let expected = "seconds from now (up to 30 days), a time in seconds since 1970, an ISO 8601 time such as 2030-01-31T12:00:00Z, or null"
 
-    /// Nil for what is none of them.
+    /// Nil for anything else.
     public init?(_ value: JSONValue) {
         switch value {
         case .null: self = .never
@@ -38,7 +38,7 @@ public enum DocumentExpiry: Sendable, Equatable {
         self = .at(time)
     }
 
-    /// In a form that the initializer reads.
+    /// In a form that the initializer accepts.
     public var json: String {
         switch self {
         case .never: "null"
@@ -46,7 +46,7 @@ public enum DocumentExpiry: Sendable, Equatable {
         }
     }
 
-    /// Seconds since 1970; nil: never.
+    /// Seconds since 1970; nil if it never expires.
     public func due(now: Int64) -> Int64? {
         switch self {
         case .never: nil
@@ -55,7 +55,7 @@ public enum DocumentExpiry: Sendable, Equatable {
         }
     }
 
-    /// `YYYY-MM-DDTHH:MM:SS`, with or without a fraction, which is dropped, then `Z` or `+HH:MM`.
+    /// Parses `YYYY-MM-DDTHH:MM:SS`, with an optional fraction, which is ignored, followed by `Z` or `+HH:MM`.
     private static func seconds(iso text: String) -> Int64? {
         let bytes = Array(text.utf8)
         func number(_ range: Range<Int>) -> Int64? {

@@ -1,6 +1,5 @@
-/// The identifier of a document in its collection: 1 to 240 bytes of UTF-8, not beginning with `_`, without
-/// control characters (replication.md section 7). Compared, ordered and hashed as bytes, never after
-/// Unicode normalisation.
+/// The identifier of a document in its collection: 1 to 240 bytes of UTF-8, not starting with `_`, without control characters (replication.md section
+/// 7). Compared, ordered and hashed as bytes, never after Unicode normalisation.
 public struct DocumentID: Hashable, Comparable, Sendable, CustomStringConvertible {
     public let text: String
 
@@ -12,7 +11,7 @@ public struct DocumentID: Hashable, Comparable, Sendable, CustomStringConvertibl
         self.text = owned
     }
 
-    /// Checks the bytes, also that they are UTF-8.
+    /// Checks the bytes, including that they are valid UTF-8.
     public init(utf8 bytes: some Collection<UInt8>) throws(DocumentIDError) {
         let problem = bytes.withContiguousStorageIfAvailable { Self.problem($0) } ?? Array(bytes).withUnsafeBufferPointer { Self.problem($0) }
         if let problem { throw problem }
@@ -20,7 +19,7 @@ public struct DocumentID: Hashable, Comparable, Sendable, CustomStringConvertibl
         self.text = text
     }
 
-    /// An id that was checked before, from our own database.
+    /// An id from our own database, which was checked before.
     public init(stored text: String) { self.text = text }
 
     public var description: String { text }
@@ -45,7 +44,7 @@ public struct DocumentID: Hashable, Comparable, Sendable, CustomStringConvertibl
     }
 }
 
-/// Which rule a document id breaks; `value` is the id escaped and cut for a log line.
+/// The rule that a document id breaks; `value` is the id, escaped and shortened for a log line.
 public enum DocumentIDError: Error, Equatable, Sendable, CustomStringConvertible {
     case empty
     case tooLong(bytes: Int, value: String)

@@ -1,28 +1,28 @@
-// Branches that lost a decision, and are kept with a tombstone for peers that have them still.
+// Branches that lost a decision, and are kept with a tombstone for peers that still have them.
 extension RevisionTree {
-    /// The tombstone that ends a branch in favour of another one: the same wherever that is decided, and another one than the tombstone of somebody
-    /// who deletes the same revision.
+    /// The tombstone that ends a branch in favour of another one: the same wherever that is decided, and different from the tombstone of a user who
+    /// deletes the same revision.
     public static func end(of leaf: RevisionID) -> RevisionID {
         RevisionDigest.revision(parent: leaf, deleted: true, canonicalBody: Array(#"{"ended":true}"#.utf8))
     }
 
     public func isEnd(_ leaf: RevisionID) -> Bool { parent(of: leaf).map { Self.end(of: $0) == leaf } ?? false }
 
-    /// The leaf that is read: the winner, but for the end of a branch that lost a decision, which says nothing of the document while another leaf is
-    /// there. nil for an empty tree.
+    /// The leaf that is read: the winner, ignoring ends of branches that lost a decision while any other leaf exists, since these say nothing about
+    /// the document. nil for an empty tree.
     public var current: Leaf? {
         let leaves = self.leaves
         return leaves.first { !$0.isDeleted || !isEnd($0.revision) } ?? leaves.first
     }
 
-    /// Ends a branch. Of those that have ended the newest `limit` stay.
+    /// Ends a branch. Of the ended branches, the newest `limit` are kept.
     public mutating func endBranch(_ leaf: RevisionID, limit: Int) throws(RevisionTreeError) {
         try insert(Self.end(of: leaf), history: [leaf], isDeleted: true)
         let ends = leaves.filter { $0.isDeleted && isEnd($0.revision) }
         for end in ends.dropFirst(max(limit, 1)) { removeBranch(end.revision) }
     }
 
-    /// The tombstone that ended the branch of a revision; nil where the branch goes on, and for a revision that is not here.
+    /// The tombstone that ended the branch of a revision; nil if the branch continues, or if the revision is not here.
     public func endOfBranch(of revision: RevisionID) -> RevisionID? {
         guard contains(revision) else { return nil }
         let ends = leaves.filter { $0.revision == revision || isAncestor(revision, of: $0.revision) }
@@ -30,10 +30,10 @@ extension RevisionTree {
         return end.revision
     }
 
-    /// What comes of a revision that won elsewhere, while all that was made on top of it lost a decision here: it is what goes on, and the ends go. Where
-    /// something lives on top of it, or was deleted there, nothing changes.
+    /// Handles a revision that won elsewhere while everything based on it lost a decision here: it becomes a leaf again, and the ends are removed. If
+    /// it has a live descendant, or one that was deleted, nothing changes.
     ///
-    /// - Returns: whether it is a leaf now that it was not before.
+    /// - Returns: whether it became a leaf.
     public mutating func takeUp(_ revision: RevisionID) -> Bool {
         let ends = leaves.filter { isAncestor(revision, of: $0.revision) }.map(\.revision)
         guard !ends.isEmpty, ends.allSatisfy({ isDeleted($0) == true && isEnd($0) && !endsTombstone($0) }) else { return false }
@@ -41,10 +41,10 @@ extension RevisionTree {
         return true
     }
 
-    /// The branch was deleted before it ended.
+    /// Whether the branch had been deleted before it was ended.
     public func endsTombstone(_ end: RevisionID) -> Bool { parent(of: end).map { isDeleted($0) == true } ?? false }
 
-    /// A tombstone that nothing followed, but for the end of its branch.
+    /// A tombstone without children, except possibly the end of its branch.
     public func isTombstone(_ revision: RevisionID) -> Bool {
         guard isDeleted(revision) == true else { return false }
         return isLeaf(revision) || endOfBranch(of: revision).map { parent(of: $0) == revision } ?? false

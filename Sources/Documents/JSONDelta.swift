@@ -1,12 +1,12 @@
 import Encodings
 
-/// The difference between two bodies in the form of this field's delta sync (replication.md section 11): per key of an object and per
-/// index of an array, a deletion `[]`, a value, or a delta of what is inside. Of a long text only the part that changed is sent; a peer's
-/// text patches may have any number of parts.
+/// The difference between two bodies in the form of Couchbase's delta sync (replication.md section 11): per key of an object and per index of an
+/// array, a deletion `[]`, a value, or a nested delta. Of a long text only the changed part is sent; a peer's text patches may have any number of
+/// parts.
 ///
-/// A body that a delta makes is never larger than the old one and the delta together: nothing of the old one is used twice.
+/// The result of applying a delta is never larger than the old body and the delta together: no part of the old body is used twice.
 public enum JSONDelta {
-    /// Why a delta does not fit. The peer that sent it sends the whole body instead.
+    /// Why a delta cannot be applied. The peer that sent it then sends the whole body.
     public enum Failure: Error, Equatable, Sendable, CustomStringConvertible {
         case notJSON(String)
         case corrupt(String)
@@ -23,10 +23,10 @@ public enum JSONDelta {
 
     // MARK: - Bytes
 
-    /// The body that a delta makes of an older one. What the delta does not touch is taken over as it is written: of the old body nothing is
-    /// made into values but a text that is patched.
+    /// Applies a delta to an older body. Parts that the delta does not touch are copied as text: nothing of the old body is parsed into values except
+    /// a text that is patched.
     ///
-    /// - Parameter limit: bytes that the new body may have.
+    /// - Parameter limit: maximum size of the new body, in bytes.
     public static func apply(_ delta: [UInt8], to old: [UInt8], limit: Int) throws(Failure) -> [UInt8] {
         let deltaValue: JSONValue
         do {
@@ -41,7 +41,7 @@ public enum JSONDelta {
         return bytes
     }
 
-    /// The delta that makes one body of another; nil where one of them is no JSON object.
+    /// The delta that leads from one body to another; nil if one of them is not a JSON object.
     public static func make(from old: [UInt8], to new: [UInt8]) -> [UInt8]? {
         guard case .object(let old)? = try? JSONValue(stored: old), case .object(let new)? = try? JSONValue(stored: new) else { return nil }
         return JSONValue.object(difference(old, new)).serialize()
@@ -49,7 +49,7 @@ public enum JSONDelta {
 
     // MARK: - Making
 
-    /// None: they are the same. Said in full, as a bare nil beside a value is JSON's null.
+    /// Returns `.none` if they are equal. Spelled out, because a bare nil beside a JSONValue means JSON's null.
     private static func difference(_ old: JSONValue, _ new: JSONValue) -> JSONValue? {
         switch (old, new) {
         case (.object(let old), .object(let new)):
@@ -83,7 +83,7 @@ public enum JSONDelta {
         return delta
     }
 
-    /// Item by item; what lies behind the end of the shorter one is the remainder.
+    /// Compares item by item; items beyond the end of the shorter array are the remainder.
     private static func difference(_ old: [JSONValue], _ new: [JSONValue]) -> JSONObject {
         var delta = JSONObject()
         let common = min(old.count, new.count)
@@ -95,7 +95,7 @@ public enum JSONDelta {
         return delta
     }
 
-    /// A value as a delta says it: objects and arrays stand for themselves only inside of an array.
+    /// A value as written in a delta: objects and arrays stand for themselves only inside an array.
     private static func literal(_ value: JSONValue) -> JSONValue {
         switch value {
         case .object, .array: .array([value])
@@ -104,7 +104,7 @@ public enum JSONDelta {
     }
 }
 
-/// Where an object has its keys, of equal ones the last.
+/// The positions of an object's keys; of equal keys, the last.
 private struct MemberPlaces {
     private let members: [JSONObject.Member]
     private var places: [[UInt8]: Int] = [:]
@@ -121,14 +121,15 @@ private struct MemberPlaces {
     }
 }
 
-/// A change inside of a text: `n=` copies n bytes of the old text, `n-` skips them, `n+bytes|` inserts n bytes: all of the old text, in order.
+/// A change inside a text: `n=` copies n bytes of the old text, `n-` skips them, `n+bytes|` inserts n bytes; the old text is covered completely, in
+/// order.
 enum TextPatch {
-    /// Shorter texts are sent whole, as the field's own library does it.
+    /// Shorter texts are sent whole, as in Couchbase's own library.
     private static let shortestText = 60
-    /// Of `[`, `,0,2]`, which a patch has around it.
+    /// Length of `[` and `,0,2]`, which enclose a patch.
     private static let wrapping = 6
 
-    /// What both texts begin and end with is copied, the rest is replaced. Nil where the new text itself is no longer than that.
+    /// Copies the common prefix and suffix of both texts, and replaces the rest. Nil if the new text itself is no longer than that.
     static func make(from old: String, to new: String) -> String? {
         guard new.utf8.count >= shortestText else { return nil }
         let (old, bytes) = (Array(old.utf8), Array(new.utf8))

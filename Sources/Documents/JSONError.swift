@@ -1,4 +1,4 @@
-/// Why a text is not acceptable JSON, and where.
+/// Why a text is not acceptable JSON, and the position of the error.
 public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     public enum Kind: UInt8, Error, Sendable {
         case unexpectedEnd, unexpectedCharacter, expectedKey, expectedColon, expectedCommaOrEnd
@@ -8,16 +8,16 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     }
 
     public let kind: Kind
-    /// Of the offending byte, from 0.
+    /// Offset of the offending byte, starting at 0.
     public let offset: Int
-    /// From 1.
+    /// Starting at 1.
     public let line: Int
-    /// In bytes, from 1.
+    /// In bytes, starting at 1.
     public let column: Int
-    /// The key that appears twice, escaped and cut for a log line; nil for other kinds.
+    /// The key that appears twice, escaped and shortened for a log line; nil for other kinds.
     public let key: String?
-    /// JSON pointer (RFC 6901), escaped and cut for a log line, of the value in question, or of the object whose key is; nil where the
-    /// place in the text says enough.
+    /// JSON pointer (RFC 6901), escaped and shortened for a log line, to the value in question, or to the object whose key it is; nil if the position
+    /// in the text is sufficient.
     public let path: String?
 
     init(_ kind: Kind, offset: Int, in bytes: UnsafeRawBufferPointer, key: String? = nil) {

@@ -1,15 +1,15 @@
-/// Names a place in a JSON text for an error text.
+/// Describes a position in a JSON text for an error message.
 enum JSONPlace {
-    /// Bytes of a pointer that an error text shows.
+    /// Bytes of a pointer that an error message shows.
     static let shown = 120
 
-    /// The pointer to the value that begins at `offset`, or to the object in which a key begins there. All before it was accepted.
+    /// The pointer to the value that starts at `offset`, or to the object in which a key starts there. Everything before it was accepted.
     static func pointer(to offset: Int, in bytes: UnsafeRawBufferPointer) -> String {
         enum Step {
             case key(UnsafeRawBufferPointer)
             case index(Int)
         }
-        /// The way to where we are; a step for each open container, empty keys standing for objects of which no key was read.
+        /// The path to the current position; one step for each open container, with an empty key for objects of which no key was read.
         var steps: [Step] = []
         var isInValue = true
         var at = 0
@@ -42,7 +42,7 @@ enum JSONPlace {
             }
             at += 1
         }
-        // Before a key the pointer is to its object.
+        // Before a key, the pointer refers to its object.
         if !isInValue { steps.removeLast() }
         var text: [UInt8] = []
         for step in steps {

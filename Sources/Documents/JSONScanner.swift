@@ -1,11 +1,10 @@
-/// What one pass over a document's body found.
+/// The results of one pass over a document's body.
 public struct DocumentScan: Sendable, Equatable {
-    /// The text is its own canonical form (see `CanonicalJSON`). False may mean "not sure": a key with an
-    /// escape is never called canonical.
+    /// The text is in canonical form (see `CanonicalJSON`). False may mean "not sure": a key with an escape is never considered canonical.
     public var isCanonical: Bool
-    /// A key `@type` or a top-level `_attachments` was seen, or a key with an escape, which may be one of them.
+    /// There is a key `@type`, a top-level `_attachments`, or a key with an escape, which may be one of them.
     public var mayHoldBlobs: Bool
-    /// A top-level key begins with `_`.
+    /// A top-level key starts with `_`.
     public var hasReservedKeys: Bool
     /// The object has no members.
     public var isEmpty: Bool
@@ -18,14 +17,14 @@ public struct DocumentScan: Sendable, Equatable {
     }
 }
 
-/// Checks JSON text strictly: RFC 8259; UTF-8; whole surrogate pairs; nesting to `JSONLimits.depth`; numbers that a double can hold; no key
-/// twice in one object.
+/// Checks JSON text strictly: RFC 8259; UTF-8; complete surrogate pairs; nesting up to `JSONLimits.depth`; numbers that fit a double; no key twice in
+/// one object.
 ///
-/// This is the door of every way in. What is stored already is read by the first rules only: an older version may have let more levels, larger
-/// numbers and equal keys pass, of which the last counts.
+/// All input passes through this check. Stored text is read by the grammar rules only: an older version may have accepted more levels, larger numbers
+/// and equal keys, of which the last counts.
 public enum JSONScanner {
     /// Checks a document's body: one object and nothing else but white space.
-    /// - Parameter unusualKeys: empty keys and keys with NUL are let in. Couchbase Lite cannot store them.
+    /// - Parameter unusualKeys: accept empty keys and keys with NUL. Couchbase Lite cannot store them.
     public static func scanDocument(_ bytes: UnsafeRawBufferPointer, unusualKeys: Bool = true) throws(JSONError) -> DocumentScan {
         try scan(bytes, keysMayRepeat: false, unusualKeys: unusualKeys)
     }
@@ -46,7 +45,7 @@ public enum JSONScanner {
         try bytes.withRawBytes { (raw) throws(JSONError) in try scanDocument(raw, unusualKeys: unusualKeys) }
     }
 
-    /// The scan the caller has, or else one of a body that is stored.
+    /// The scan that the caller has, or a scan of a stored body.
     static func scanDocument(stored bytes: [UInt8], known: DocumentScan?) throws(JSONError) -> DocumentScan {
         if let known { return known }
         return try bytes.withRawBytes { (raw) throws(JSONError) in try scan(raw, keysMayRepeat: true) }
@@ -54,7 +53,7 @@ public enum JSONScanner {
 
     /// Checks any one JSON value.
     ///
-    /// - Returns: whether there is a key in it, however deep, that may be `@type`: without one no object in it is a blob.
+    /// - Returns: whether it contains a key, at any depth, that may be `@type`: without one, no object in it is a blob.
     @discardableResult
     public static func checkValue(_ bytes: UnsafeRawBufferPointer) throws(JSONError) -> Bool { try checkValue(bytes, keysMayRepeat: false) }
 

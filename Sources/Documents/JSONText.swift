@@ -1,9 +1,9 @@
 import Encodings
 
-/// Small facts about JSON text that several readers share.
+/// Low-level helpers for JSON text, shared by several readers.
 enum JSONText {
-    /// Marks with their highest bit those of eight bytes that are not plain string text: below 0x20, `"`, `\`,
-    /// DEL, or not ASCII. Only the lowest mark is exact; those above it may be false.
+    /// Marks, by their highest bit, those of eight bytes that are not plain string text: below 0x20, `"`, `\`, DEL, or not ASCII. Only the lowest
+    /// mark is exact; those above it may be false.
     @inline(__always)
     static func firstNotable(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
@@ -12,7 +12,7 @@ enum JSONText {
         return ((quote &- ones) | (backslash &- ones) | (word &- (ones &* 0x20)) | word | (word &+ ones)) & (ones &* 0x80)
     }
 
-    /// Length of the UTF-8 sequence that begins at `q` (a byte of 0x80 or more), 0 if it is not valid.
+    /// Length of the UTF-8 sequence that starts at `q` (a byte of 0x80 or more), 0 if it is invalid.
     @inline(__always)
     static func utf8SequenceLength(_ q: UnsafePointer<UInt8>, _ end: UnsafePointer<UInt8>) -> Int {
         let lead = q.pointee
@@ -41,7 +41,7 @@ enum JSONText {
         return unit
     }
 
-    /// Whether canonical form writes this very `\uXXXX`: a control character without short escape, in lowercase.
+    /// Whether the canonical form contains exactly this `\uXXXX`: a control character without a short escape, in lowercase.
     static func isCanonicalUnicodeEscape(_ q: UnsafePointer<UInt8>, _ unit: UInt32) -> Bool {
         guard mustBeUnicodeEscape(UInt8(truncatingIfNeeded: unit)), unit < 0x80 else { return false }
         return !(q[5] >= 0x41 && q[5] <= 0x46)
@@ -53,12 +53,12 @@ enum JSONText {
     }
 }
 
-// MARK: - Text that was checked before
+// MARK: - Text that was already checked
 
-// These read text that `JSONWalker` accepted in the same call; they still never pass the given end.
+// These functions read text that `JSONWalker` accepted in the same call; they still never pass the given end.
 extension JSONText {
-    /// Moves from a string's opening quote to behind its closing one, or to the end where there is none. True if there are escapes or (if asked
-    /// for) DEL.
+    /// Moves from a string's opening quote to the position after its closing one, or to the end if there is none. True if the string contains escapes
+    /// or, if requested, DEL.
     @inline(__always)
     static func skipCheckedString(_ at: inout UnsafePointer<UInt8>, _ end: UnsafePointer<UInt8>, flagDelete: Bool = true) -> Bool {
         var q = at + 1
@@ -90,7 +90,7 @@ extension JSONText {
         return notable
     }
 
-    /// Moves behind a number or word.
+    /// Moves past a number or word.
     @inline(__always)
     static func skipCheckedScalar(_ at: inout UnsafePointer<UInt8>, _ end: UnsafePointer<UInt8>) {
         while at < end {
@@ -101,7 +101,7 @@ extension JSONText {
         }
     }
 
-    /// The first eight bytes as a number that orders as they do; missing bytes are zero.
+    /// The first eight bytes as a number with the same ordering; missing bytes are zero.
     @inline(__always)
     static func orderPrefix(_ key: UnsafeBufferPointer<UInt8>) -> UInt64 {
         guard let base = key.baseAddress else { return 0 }
@@ -111,7 +111,7 @@ extension JSONText {
         return prefix
     }
 
-    /// Reads one escape, a surrogate pair included, and moves behind it.
+    /// Reads one escape, including a surrogate pair, and moves past it.
     static func readCheckedEscape(_ at: inout UnsafePointer<UInt8>) -> UInt32 {
         let letter = at[1]
         guard letter == 0x75 else {
@@ -135,7 +135,7 @@ extension JSONText {
         return 0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00)
     }
 
-    /// Whether a key that was accepted holds an escaped NUL.
+    /// Whether an accepted key contains an escaped NUL.
     static func holdsNUL(_ inside: UnsafeBufferPointer<UInt8>) -> Bool {
         var at = 0
         while at < inside.count {
@@ -153,10 +153,10 @@ extension JSONText {
         return false
     }
 
-    /// Whether a double can hold a number that was read.
+    /// Whether an accepted number fits a double.
     static func isFinite(_ number: UnsafeBufferPointer<UInt8>) -> Bool { Double(String(decoding: number, as: UTF8.self))?.isFinite == true }
 
-    /// Appends the inside of a string without its escapes.
+    /// Appends the content of a string, unescaped.
     static func appendPlain(_ inside: UnsafeBufferPointer<UInt8>, to out: inout [UInt8]) {
         guard var at = inside.baseAddress else { return }
         let last = at + inside.count

@@ -1,16 +1,16 @@
-/// What JSON text comes to when it is read as a tree of values.
+/// The memory that JSON text takes when it is parsed into a tree of values.
 public enum JSONTreeSize {
-    /// A value with its box, its place in an array that grew, and the head of its text or list. Measured: 56 bytes for an empty list, 72 for a
+    /// A value with its box, its place in an array that has grown, and the header of its text or list. Measured: 56 bytes for an empty list, 72 for a
     /// number, 84 for a value within a list or object of its own.
     private static let bytesPerValue = 128
 
-    /// Memory in bytes: not less than it takes, whatever the values are.
+    /// Memory in bytes: an upper bound for any values.
     public static func bytes(of text: [UInt8]) -> Int { text.withUnsafeBufferPointer { bytes(of: $0) } }
 
-    /// The same of bytes that are held elsewhere.
+    /// The same for bytes in a buffer.
     public static func bytes(of text: UnsafeBufferPointer<UInt8>) -> Int { values(in: text) * bytesPerValue + 2 * text.count }
 
-    /// The number of values, or a few more. The text need not be JSON.
+    /// The number of values, or slightly more. The text need not be JSON.
     public static func values(in text: ArraySlice<UInt8>) -> Int { text.withUnsafeBufferPointer { values(in: $0) } }
 
     private static func values(in text: UnsafeBufferPointer<UInt8>) -> Int {
@@ -31,7 +31,7 @@ public enum JSONTreeSize {
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// Behind the string that begins with the quote here; behind everything where it does not end. The text need not be JSON.
+    /// The position after the string whose quote is here; the end of the text if the string is not terminated. The text need not be JSON.
     public func endOfJSONString(_ quote: Int) -> Int {
         guard let first = baseAddress, quote < count else { return count }
         var at = first + quote
@@ -39,14 +39,14 @@ extension UnsafeBufferPointer<UInt8> {
         return at - first
     }
 
-    /// Where the next byte stands that is no space.
+    /// The position of the next byte that is not white space.
     public func skippingJSONSpace(_ from: Int) -> Int {
         var at = from
         while at < count, self[at] <= 0x20 { at += 1 }
         return at
     }
 
-    /// Behind the value that begins here; behind everything where it does not end.
+    /// The position after the value that starts here; the end of the text if it is incomplete.
     public func endOfJSONValue(_ start: Int) -> Int {
         var at = start
         var depth = 0

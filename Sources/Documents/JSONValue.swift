@@ -1,7 +1,6 @@
 import Encodings
 
-/// A JSON value in memory, for the messages of protocols and for code that changes bodies. Objects keep their
-/// order, numbers their text.
+/// A JSON value in memory, for protocol messages and for code that modifies bodies. Objects keep the order of their members, numbers their text.
 public indirect enum JSONValue: Sendable {
     case null
     case bool(Bool)
@@ -10,7 +9,7 @@ public indirect enum JSONValue: Sendable {
     case array([JSONValue])
     case object(JSONObject)
 
-    /// Reads one JSON value and nothing else, by the rules of ``JSONScanner``.
+    /// Parses one JSON value and nothing else, by the rules of ``JSONScanner``.
     public init(parsing bytes: UnsafeRawBufferPointer) throws(JSONError) {
         try JSONScanner.checkValue(bytes)
         self = JSONReader.read(bytes)
@@ -20,7 +19,7 @@ public indirect enum JSONValue: Sendable {
         self = try bytes.withRawBytes { (raw) throws(JSONError) in try JSONValue(parsing: raw) }
     }
 
-    /// Reads a body that is stored: two equal keys, which an older version accepted, are no error. The last one counts.
+    /// Parses a stored body: two equal keys, which an older version accepted, are not an error. The last one counts.
     public init(stored bytes: [UInt8]) throws(JSONError) {
         self = try bytes.withRawBytes { (raw) throws(JSONError) in
             try JSONScanner.checkValue(raw, keysMayRepeat: true)
@@ -36,7 +35,7 @@ public indirect enum JSONValue: Sendable {
         return out
     }
 
-    /// Appends the value without white space, members in their order.
+    /// Appends the value without white space, with members in their order.
     public func serialize(into out: inout [UInt8]) { write(into: &out, sorted: false) }
 
     /// The canonical form (see `CanonicalJSON`).
@@ -94,7 +93,7 @@ public indirect enum JSONValue: Sendable {
 }
 
 extension JSONValue: Equatable {
-    /// Strings compare as bytes, numbers as written, objects whatever the order of their members.
+    /// Strings compare as bytes, numbers as written, objects regardless of the order of their members.
     public static func == (a: JSONValue, b: JSONValue) -> Bool {
         switch (a, b) {
         case (.null, .null): true
@@ -121,7 +120,7 @@ extension JSONValue {
     public var asArray: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
     public var asObject: JSONObject? { if case .object(let value) = self { value } else { nil } }
 
-    /// The member of an object; nil if there is none or this is no object.
+    /// The member of an object; nil if there is none or this is not an object.
     public subscript(key: String) -> JSONValue? { asObject?[key] }
 
     public static func int(_ value: some BinaryInteger) -> JSONValue { .number(JSONNumber(value)) }
@@ -140,7 +139,7 @@ extension JSONValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, Expre
     }
 }
 
-/// The members of a JSON object in their order. Keys compare as bytes; of equal keys the last one counts.
+/// The members of a JSON object in order. Keys compare as bytes; of equal keys the last one counts.
 public struct JSONObject: Sendable, Equatable {
     public struct Member: Sendable {
         public var key: String
@@ -159,7 +158,7 @@ public struct JSONObject: Sendable, Equatable {
     public var isEmpty: Bool { members.isEmpty }
     public var count: Int { members.count }
 
-    /// Setting replaces the member where it is, or appends it; setting nil removes it.
+    /// Setting replaces the member in place, or appends it; setting nil removes it.
     public subscript(key: String) -> JSONValue? {
         get { members.last { $0.key.sameBytes(as: key) }?.value }
         set {
@@ -175,7 +174,7 @@ public struct JSONObject: Sendable, Equatable {
         }
     }
 
-    /// In ascending order of their keys' bytes, of equal keys the last only.
+    /// In ascending order of the keys' bytes; of equal keys only the last.
     func sortedMembers() -> [Member] {
         let order = members.indices.sorted { x, y in
             if members[x].key.sameBytes(as: members[y].key) { return x < y }
@@ -198,11 +197,11 @@ public struct JSONObject: Sendable, Equatable {
     }
 }
 
-/// A JSON number, kept as the text it was written with, so that no digit is lost.
+/// A JSON number, kept as its original text so that no digit is lost.
 public struct JSONNumber: Sendable, Hashable, CustomStringConvertible {
     public let text: String
 
-    /// Text that follows JSON's grammar of numbers; nil otherwise.
+    /// Nil unless the text follows JSON's grammar for numbers.
     public init?(parsing text: String) {
         let bytes = Array(text.utf8)
         guard let first = bytes.first, first == 0x2D || isDigit(first), let last = bytes.last, isDigit(last),
@@ -213,7 +212,7 @@ public struct JSONNumber: Sendable, Hashable, CustomStringConvertible {
 
     public init(_ value: some BinaryInteger) { text = String(value) }
 
-    /// nil for infinities and NaN, which JSON cannot write.
+    /// nil for infinities and NaN, which JSON cannot represent.
     public init?(_ value: Double) {
         guard value.isFinite else { return nil }
         text = value.description
@@ -221,7 +220,7 @@ public struct JSONNumber: Sendable, Hashable, CustomStringConvertible {
 
     init(checked text: String) { self.text = text }
 
-    /// The value if it is whole and fits, also if written as `1e3` or `2.0`.
+    /// The value if it is an integer that fits, even if written as `1e3` or `2.0`.
     public var asInt64: Int64? { Int64(text) ?? asDouble.flatMap { Int64(exactly: $0) } }
     public var asUInt64: UInt64? { UInt64(text) ?? asDouble.flatMap { UInt64(exactly: $0) } }
     /// The nearest Double; nil if the number is too large for one.

@@ -1,13 +1,13 @@
-/// One strict pass over a JSON text. It goes down once per nested container, reads strings eight bytes at a
-/// time, and can record where containers end, so that a second pass may skip them.
+/// One strict pass over a JSON text. It recurses once per nested container, reads strings eight bytes at a time, and can record where containers end,
+/// so that a second pass may skip them.
 struct JSONWalker: ~Copyable {
     typealias Problem = JSONError.Kind
 
-    /// What is recorded of a container, in the order in which they begin.
+    /// What is recorded about a container, in order of their start.
     struct Container: BitwiseCopyable {
         /// Offset after the closing bracket.
         var end: UInt32
-        /// Index of the first container that begins after this one ends.
+        /// Index of the first container that starts after this one ends.
         var next: UInt32
         var isCanonical: Bool
     }
@@ -19,16 +19,16 @@ struct JSONWalker: ~Copyable {
     var mayHoldBlobs = false
     var hasReservedKeys = false
     var isEmpty = false
-    /// How many bytes the canonical form may be longer than the text, at most.
+    /// By how many bytes the canonical form may be longer than the text, at most.
     var growth = 0
     let recording: Bool
     var containers = PlainStack<Container>(capacity: 8)
     let keysMayRepeat: Bool
     let unusualKeys: Bool
     private let deepest: Int
-    /// Of all objects that the walk is in, innermost last; those of one object without its nested ones.
+    /// The keys of all open objects, innermost last; without those of nested objects that have ended.
     private var keys = PlainStack<ObjectKey>(capacity: 32)
-    /// What `.duplicateKey` names.
+    /// The key named by `.duplicateKey`.
     private var duplicate: UnsafeBufferPointer<UInt8>?
 
     private init(start: UnsafePointer<UInt8>, count: Int, recording: Bool, keysMayRepeat: Bool, unusualKeys: Bool) {
@@ -45,15 +45,15 @@ struct JSONWalker: ~Copyable {
         DocumentScan(isCanonical: isCanonical, mayHoldBlobs: mayHoldBlobs, hasReservedKeys: hasReservedKeys, isEmpty: isEmpty)
     }
 
-    /// What was recorded; it is gone from here then.
+    /// Takes the recorded containers out of the walker.
     mutating func takeContainers() -> PlainStack<Container> {
         var taken = PlainStack<Container>(capacity: 1)
         swap(&taken, &containers)
         return taken
     }
 
-    /// Walks the whole text. nil if there is none at all.
-    /// - Parameter keysMayRepeat: the text is stored already: what an older version let in is read.
+    /// Walks the whole text. nil if it is empty.
+    /// - Parameter keysMayRepeat: the text is stored already: what an older version accepted can be read.
     static func walk(
         _ bytes: UnsafeRawBufferPointer, rootMustBeObject: Bool, recording: Bool, keysMayRepeat: Bool, unusualKeys: Bool = true
     ) throws(JSONError) -> JSONWalker? {
@@ -144,7 +144,7 @@ struct JSONWalker: ~Copyable {
             exponent = q
             repeat { q += 1 } while q < end && isDigit(q.pointee)
         }
-        // Most numbers are far from the largest; what is stored already stays readable.
+        // Most numbers are far from the limit; stored numbers remain readable.
         if q - first < 200, exponent.map({ q - $0 <= 2 }) ?? true { return }
         guard keysMayRepeat || JSONText.isFinite(UnsafeBufferPointer(start: first, count: q - first)) else {
             q = first
@@ -194,7 +194,7 @@ struct JSONWalker: ~Copyable {
         }
         var previous = UnsafeBufferPointer<UInt8>(start: nil, count: 0)
         let firstKey = keys.count
-        /// Keys that ascend as they are written are all different.
+        /// If keys are in ascending order as written, they are all different.
         var ascends = true
         while true {
             guard p < end else { throw .unexpectedEnd }
@@ -295,7 +295,7 @@ struct JSONWalker: ~Copyable {
 
     // MARK: Strings
 
-    /// Reads a string from its opening quote to behind its closing one. True if it holds an escape.
+    /// Reads a string from its opening quote to the position after its closing one. True if it contains an escape.
     @inline(__always)
     private mutating func string() throws(Problem) -> Bool {
         var q = p + 1
@@ -316,7 +316,7 @@ struct JSONWalker: ~Copyable {
         return try restOfString()
     }
 
-    /// Goes on from any byte inside a string.
+    /// Continues from any byte inside a string.
     private mutating func restOfString() throws(Problem) -> Bool {
         var q = p
         defer { p = q }
@@ -341,7 +341,7 @@ struct JSONWalker: ~Copyable {
                     growth += 5
                 }
                 q += 1
-                // After something notable, plain text usually follows again.
+                // After a special character, plain text usually follows again.
                 while end - q >= 8 {
                     let mark = JSONText.firstNotable(UInt64(littleEndian: UnsafeRawPointer(q).loadUnaligned(as: UInt64.self)))
                     guard mark == 0 else {

@@ -1,8 +1,8 @@
-/// A key of an object being walked, and the search for two that are equal.
+/// A key of an object being walked, and the search for equal keys.
 struct ObjectKey: BitwiseCopyable {
     /// The first eight bytes, so that most comparisons are one.
     let prefix: UInt64
-    /// Where the key is in the text, without its quotes, and as it is written.
+    /// The key's position in the text, without its quotes, in its written form.
     let start: UInt32
     let count: UInt32
     let isEscaped: Bool
@@ -20,7 +20,7 @@ struct ObjectKey: BitwiseCopyable {
         UnsafeBufferPointer(start: text + Int(start), count: Int(count))
     }
 
-    /// The bytes that a key stands for, from those it is written with.
+    /// The unescaped bytes of a key, from its written form.
     static func plain(_ written: UnsafeBufferPointer<UInt8>) -> [UInt8] {
         var plain: [UInt8] = []
         plain.reserveCapacity(written.count)
@@ -30,7 +30,7 @@ struct ObjectKey: BitwiseCopyable {
 
     /// The later of two equal keys of an object; nil if all differ. Their order is lost.
     ///
-    /// Sorted, not hashed: whoever writes the keys cannot make it slow.
+    /// Sorted rather than hashed: no choice of keys can make it slow.
     static func duplicate(in keys: UnsafeMutableBufferPointer<ObjectKey>, of text: UnsafePointer<UInt8>) -> ObjectKey? {
         if keys.contains(where: \.isEscaped) { return duplicateWithEscapes(keys, of: text) }
         if keys.count <= 16 {
@@ -55,7 +55,7 @@ struct ObjectKey: BitwiseCopyable {
         return nil
     }
 
-    /// Equal are keys that stand for the same bytes, however they are written.
+    /// Keys are equal if their unescaped bytes are, however they are written.
     private static func duplicateWithEscapes(_ keys: UnsafeMutableBufferPointer<ObjectKey>, of text: UnsafePointer<UInt8>) -> ObjectKey? {
         var plain = keys.map { (bytes: Self.plain($0.bytes(text)), key: $0) }
         func order(_ a: [UInt8], _ b: [UInt8]) -> Int { a.withUnsafeBufferPointer { x in b.withUnsafeBufferPointer { y in compareBytes(x, y) } } }

@@ -1,11 +1,11 @@
-/// A stack of plain values that one pass over a text pushes and pops. It has one owner, so that, unlike an array, it need not ask at each step
-/// whether its memory is shared.
+/// A stack of plain values for one pass over a text. It has a single owner, so that, unlike an array, it need not check at each step whether its
+/// memory is shared.
 struct PlainStack<Element: BitwiseCopyable>: ~Copyable {
     private var base: UnsafeMutablePointer<Element>?
     private var capacity = 0
     private(set) var count = 0
 
-    /// - Parameter capacity: elements that it takes at once, when the first one comes.
+    /// - Parameter capacity: number of elements for which memory is allocated with the first one.
     init(capacity: Int) { firstCapacity = max(1, capacity) }
 
     private let firstCapacity: Int
@@ -42,14 +42,14 @@ struct PlainStack<Element: BitwiseCopyable>: ~Copyable {
         (base, capacity) = (memory, larger)
     }
 
-    /// Pops all but the first `kept`.
+    /// Pops all but the first `kept` elements.
     @inline(__always)
     mutating func cut(to kept: Int) {
         precondition(kept >= 0 && kept <= count, "beyond the stack")
         count = kept
     }
 
-    /// The elements from `first` on, while `body` runs.
+    /// Calls `body` with the elements from `first` on.
     @inline(__always)
     mutating func withElements<Result>(from first: Int, _ body: (UnsafeMutableBufferPointer<Element>) -> Result) -> Result {
         precondition(first >= 0 && first <= count, "beyond the stack")

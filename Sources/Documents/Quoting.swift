@@ -1,5 +1,5 @@
-/// A value from outside as it may appear in an error text: control characters, quotes and bytes that are not
-/// ASCII escaped, cut after `limit` bytes.
+/// A value from outside in a form suitable for an error message: control characters, quotes and non-ASCII bytes are escaped, and it is cut after
+/// `limit` bytes.
 func quoted(_ bytes: some Collection<UInt8>, limit: Int = 60) -> String {
     var text = "\""
     for byte in bytes.prefix(limit) {

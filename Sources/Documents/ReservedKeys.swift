@@ -1,12 +1,11 @@
-/// The top-level keys of a body that begin with `_`, which belong to protocols and not to documents
-/// (replication.md sections 4 and 10).
+/// The top-level keys of a body that start with `_`, which belong to protocols rather than documents (replication.md sections 4 and 10).
 public enum ReservedKeys {
-    /// The first reserved key, for an error text; nil if there is none.
+    /// The first reserved key, for an error message; nil if there is none.
     public static func first(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> String? {
         try all(in: body, scan: scan).first
     }
 
-    /// All reserved keys in their order.
+    /// All reserved keys in order.
     public static func all(in body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [String] {
         let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.hasReservedKeys else { return [] }
@@ -14,8 +13,8 @@ public enum ReservedKeys {
         return members.map(\.key).filter { $0.utf8.first == 0x5F }
     }
 
-    /// What is wrong with the reserved keys of a body from outside, for an error text; nil if nothing is. Those of peers are known by name,
-    /// and what says who or what a document is has its type: another reader could take it for something else than we do.
+    /// What is wrong with the reserved keys of a body from outside, for an error message; nil if nothing is. Those of peers are known by name, and
+    /// those that determine what a document is must have the right type: another reader could interpret them differently.
     public static func problem(in root: JSONObject) -> String? {
         for member in root.members where member.key.utf8.first == 0x5F {
             let expected: String
@@ -25,7 +24,7 @@ public enum ReservedKeys {
             case "_attachments": if member.value.asObject == nil { expected = "an object" } else { continue }
             case "_exp": if DocumentExpiry(member.value) == nil { expected = DocumentExpiry.expected } else { continue }
             case "_cv", "_vv", "_revisions", "_purged": continue
-            // Sync Gateway's own.
+            // Sync Gateway's own keys.
             case let key where key.utf8.starts(with: "_sync".utf8): continue
             default: return "\(quoted(member.key.utf8)) is no key of a document: top-level keys that begin with _ are reserved"
             }
@@ -34,8 +33,8 @@ public enum ReservedKeys {
         return nil
     }
 
-    /// What is wrong with the `_attachments` of a document that is saved here, for an error text; nil if nothing is. Their bytes are blobs,
-    /// so that each entry names a digest; one that is no `sha1-` is carried as it is, and its bytes with nobody.
+    /// What is wrong with the `_attachments` of a document saved here, for an error message; nil if nothing is. Their bytes are blobs, so each entry
+    /// names a digest; an entry whose digest is not a `sha1-` is kept unchanged, although its bytes exist nowhere.
     public static func attachmentsProblem(in root: JSONObject) -> String? {
         guard let value = root["_attachments"] else { return nil }
         guard case .object(let attachments) = value else { return "_attachments must be an object with an entry for each attachment" }
@@ -48,9 +47,9 @@ public enum ReservedKeys {
         return nil
     }
 
-    /// A peer's body without its reserved keys; the body itself if it has none. Genuine entries of `_attachments`
-    /// stay. Entries that mirror an inline blob (`blob_/pointer`, and `blob_<digit>…` of 2.0) go; if such an entry
-    /// names another digest than the blob at its pointer, its digest, length and type are put into the blob first.
+    /// A peer's body without its reserved keys; the body itself if it has none. Genuine entries of `_attachments` stay. Entries that mirror an inline
+    /// blob (`blob_/pointer`, and `blob_<digit>…` of 2.0) are removed; if such an entry names a different digest than the blob at its pointer, its
+    /// digest, length and type are first copied into the blob.
     public static func strip(from body: [UInt8], scan: DocumentScan? = nil) throws(JSONError) -> [UInt8] {
         let found = try JSONScanner.scanDocument(stored: body, known: scan)
         guard found.hasReservedKeys else { return body }
@@ -88,13 +87,13 @@ public enum ReservedKeys {
     }
 }
 
-/// The form in which peers without inline blobs expect them (replication.md section 10).
+/// The form of blobs for peers that do not support inline blobs (replication.md section 10).
 public enum LegacyAttachments {
     static let prefix = "blob_"
 
-    /// The body with a top-level `_attachments` that mirrors each inline blob, as a stub of the given generation; 0: without one.
-    /// Other entries of `_attachments` stay. The body itself if it has no inline blob.
-    /// - Parameter whereListed: only if there are `_attachments` already: then Couchbase Lite wants all blobs in it, else none.
+    /// Adds a top-level `_attachments` that mirrors each inline blob, as a stub of the given generation; 0: without one. Other entries of
+    /// `_attachments` stay. Returns the body itself if it has no inline blob.
+    /// - Parameter whereListed: only if there are `_attachments` already: then Couchbase Lite wants all blobs in it, otherwise none.
     public static func add(
         to body: [UInt8], generation: UInt64, whereListed: Bool = false, scan: DocumentScan? = nil
     ) throws(JSONError) -> [UInt8] {
@@ -116,7 +115,7 @@ public enum LegacyAttachments {
         return JSONValue.object(root).serialize()
     }
 
-    /// `_attachments` as they are saved here: entries get the `stub` and the `revpos` that they lack and that Sync Gateway asks for.
+    /// The form in which `_attachments` are saved here: adds missing `stub` and `revpos` members, which Sync Gateway requires.
     public static func complete(_ attachments: JSONObject, generation: UInt64) -> JSONObject {
         JSONObject(
             attachments.members.map { member in
@@ -127,13 +126,13 @@ public enum LegacyAttachments {
             })
     }
 
-    /// Whether a key of `_attachments` stands for an inline blob.
+    /// Whether a key of `_attachments` mirrors an inline blob.
     static func isMirror(_ key: String) -> Bool {
         guard key.utf8.starts(with: prefix.utf8), let next = key.utf8.dropFirst(prefix.utf8.count).first else { return false }
         return next == 0x2F || isDigit(next)
     }
 
-    /// The keys on the way to the blob that an entry `blob_/a/b` stands for; nil for other entries.
+    /// The path of keys to the blob that an entry `blob_/a/b` mirrors; nil for other entries.
     static func pointer(ofKey key: String) -> [String]? {
         guard isMirror(key) else { return nil }
         let path = key.dropFirst(prefix.count)
@@ -164,7 +163,7 @@ public enum LegacyAttachments {
 }
 
 extension JSONValue {
-    /// Calls `change` with the value at a path of keys and indexes, if there is one.
+    /// Calls `change` with the value at a path of keys and indexes, if it exists.
     fileprivate mutating func change(at path: ArraySlice<String>, _ change: (inout JSONValue) -> Void) {
         guard let key = path.first else {
             change(&self)

@@ -1,10 +1,10 @@
 import Digests
 
-/// The ids we give to revisions made here, as LiteCore 3.3 and later does (replication.md section 7), so that the
-/// same edit made in two places is the same revision.
+/// The ids of revisions made here, computed as in LiteCore 3.3 and later (replication.md section 7), so that the same edit made in two places yields
+/// the same revision.
 public enum RevisionDigest {
-    /// The child of `parent` (nil: a first revision) with this body. `canonicalBody` is the canonical JSON.
-    /// SHA-1 over: length of the parent's id in one byte, the id, the deleted flag in one byte, the body.
+    /// The id of the child of `parent` (nil: a first revision) with this body. `canonicalBody` is the canonical JSON. The digest is the SHA-1 over:
+    /// length of the parent's id in one byte, the id, the deleted flag in one byte, the body.
     public static func revision(parent: RevisionID?, deleted: Bool, canonicalBody: [UInt8]) -> RevisionID {
         canonicalBody.withUnsafeBytes { revision(parent: parent, deleted: deleted, canonicalBody: $0) }
     }
@@ -16,7 +16,7 @@ public enum RevisionDigest {
             let digest = UnsafeMutableRawBufferPointer(rebasing: scratch[264..<284])
             var count = 0
             if let parent {
-                // A checked id has 145 bytes at most; the length must fit one byte in any case.
+                // A checked id has at most 145 bytes; the length must fit one byte in any case.
                 parent.text.withBytes { id in
                     count = min(id.count, 255)
                     UnsafeMutableRawBufferPointer(rebasing: head[1...]).copyMemory(

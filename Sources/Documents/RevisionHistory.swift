@@ -1,15 +1,15 @@
 import Glibc
 
-/// Ancestors of a revision, newest first, as one text: `3-cc,2-bb,1-aa,`. A peer may send a thousand, each of a hundred bytes; as values
-/// they would take twice the memory, and an allocation each.
+/// Ancestors of a revision, newest first, as one text: `3-cc,2-bb,1-aa,`. A peer may send a thousand of a hundred bytes each; as separate values they
+/// would take twice the memory, and an allocation each.
 public struct RevisionHistory: Sendable, Hashable, Collection, ExpressibleByArrayLiteral, CustomStringConvertible {
-    /// Each id with a comma behind it.
+    /// Each id is followed by a comma.
     private var text: [UInt8]
     public private(set) var count: Int
 
     public init() { (text, count) = ([], 0) }
 
-    /// Of ids that were checked before.
+    /// Creates a history from ids that were checked before.
     public init(_ ids: some Sequence<RevisionID>) {
         self.init()
         for id in ids {
@@ -21,7 +21,7 @@ public struct RevisionHistory: Sendable, Hashable, Collection, ExpressibleByArra
 
     public init(arrayLiteral ids: RevisionID...) { self.init(ids) }
 
-    /// Reads what a peer sends: ids with commas between, and blanks behind these, which are no part of an id.
+    /// Parses a peer's list: ids separated by commas, which may be followed by spaces.
     public init(parsing bytes: UnsafeRawBufferPointer, limit: Int = DocumentLimits.historyRevisions) throws(RevisionHistoryError) {
         self.init()
         var start = 0
@@ -35,7 +35,7 @@ public struct RevisionHistory: Sendable, Hashable, Collection, ExpressibleByArra
             while first < end, bytes[first] == UInt8(ascii: " ") { first += 1 }
             let id = UnsafeRawBufferPointer(rebasing: bytes[first..<end])
             do throws(RevisionIDError) { try RevisionID.check(id) } catch { throw .badID(error) }
-            // Once and in full: a text that grew would hold up to twice its size.
+            // Reserved once: a growing array would hold up to twice its size.
             if text.isEmpty { text.reserveCapacity(bytes.count + 1) }
             text.append(contentsOf: id)
             text.append(Self.comma)
@@ -45,7 +45,7 @@ public struct RevisionHistory: Sendable, Hashable, Collection, ExpressibleByArra
 
     private static let comma = UInt8(ascii: ",")
 
-    /// What it holds in memory beside itself.
+    /// Memory it holds beyond the value itself, in bytes.
     public var heldBytes: Int { text.capacity > 0 ? text.capacity + 32 : 0 }
 
     // MARK: Collection

@@ -1,22 +1,22 @@
-/// The identifier of a revision, kept as the text it came as. Two kinds exist: `generation-digest` in revision trees, and `time@source` in
-/// version vectors. Databases store the first kind; the second names the same revisions to peers that have version vectors.
+/// The identifier of a revision, kept as its original text. There are two kinds: `generation-digest` in revision trees, and `time@source` in version
+/// vectors. Databases store the first kind; the second names the same revisions for peers with version vectors.
 public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertible {
     public enum Kind: Sendable { case tree, version }
 
     public let text: String
-    /// Of a tree revision: 1 for the first. 0 for the other kind.
+    /// For a tree revision: 1 for the first. 0 for the other kind.
     public let generation: UInt64
 
     public var kind: Kind { generation == 0 ? .version : .tree }
 
-    /// Checks a tree revision: a decimal generation from 1 to `DocumentLimits.receivedGeneration` without leading zero, `-`, and
-    /// an even number, 2 to 128, of lowercase hexadecimal digits (replication.md section 7: Core refuses all else).
+    /// Parses a tree revision: a decimal generation from 1 to `DocumentLimits.receivedGeneration` without leading zero, `-`, and an even number, 2 to
+    /// 128, of lowercase hexadecimal digits (replication.md section 7: Core refuses anything else).
     public init(_ text: some StringProtocol) throws(RevisionIDError) {
         try self.init(text, largest: DocumentLimits.receivedGeneration)
     }
 
-    /// As `init(_:)`, for a text that names a revision which is stored: it may have a greater generation, made by edits here or
-    /// accepted by an older version.
+    /// Like `init(_:)`, for a text that names a stored revision: it may have a greater generation, created by local edits or accepted by an older
+    /// version.
     public init(known text: some StringProtocol) throws(RevisionIDError) {
         try self.init(text, largest: DocumentLimits.storedGeneration)
     }
@@ -31,10 +31,10 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         self.text = owned
     }
 
-    /// The name of a revision for peers that have version vectors.
+    /// The name of a revision for peers with version vectors.
     public init(_ version: VectorVersion) { (text, generation) = (version.description, 0) }
 
-    /// What a peer that has version vectors sends: a version, or the id of a revision that has none.
+    /// Parses what a peer with version vectors sends: a version, or the id of a revision that has none.
     public init(named text: some StringProtocol) throws(VersionError) {
         if text.utf8.contains(UInt8(ascii: "@")) {
             self.init(try VectorVersion(text))
@@ -43,7 +43,7 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         }
     }
 
-    /// What a peer calls a revision of a tree that has no version.
+    /// A peer's name for a tree revision that has no version.
     public func named(_ naming: RevisionNaming) -> RevisionID {
         naming == .versionsOnly && kind == .tree ? RevisionID(VectorVersion(standingFor: self)) : self
     }
@@ -51,7 +51,7 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
     /// Nil for a tree revision.
     public var version: VectorVersion? { kind == .version ? try? VectorVersion(text) : nil }
 
-    /// As `init(_:)`, from bytes.
+    /// Like `init(_:)`, from bytes.
     public init(utf8 bytes: UnsafeRawBufferPointer) throws(RevisionIDError) {
         let generation: UInt64
         switch Self.check(bytes.assumingMemoryBound(to: UInt8.self), largest: DocumentLimits.receivedGeneration) {
@@ -62,7 +62,7 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         text = String(decoding: bytes, as: UTF8.self)  // all ASCII after the check
     }
 
-    /// Checks a tree revision as ``init(utf8:)`` does, and makes nothing of it.
+    /// Checks a tree revision as ``init(utf8:)`` does, without creating a value.
     static func check(_ bytes: UnsafeRawBufferPointer) throws(RevisionIDError) {
         if case .failure(let error) = check(bytes.assumingMemoryBound(to: UInt8.self), largest: DocumentLimits.receivedGeneration) { throw error }
     }
@@ -73,7 +73,7 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         text = String(decoding: bytes, as: UTF8.self)
     }
 
-    /// A revision that was checked before, from our own database.
+    /// An id from our own database, which was checked before.
     public init(stored text: String) {
         self.text = text
         generation = text.withBytes { Self.leadingNumber($0) }
@@ -96,9 +96,9 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         a.generation == b.generation && a.text.sameBytes(as: b.text)
     }
 
-    /// By generation as a number, then by the bytes of the digest: the "greater revision id" of the protocol.
+    /// By generation as a number, then by the bytes of the digest: the protocol's "greater revision id".
     public static func < (a: RevisionID, b: RevisionID) -> Bool {
-        // Equal generations have equal text before the dash, so whole texts order as their digests do.
+        // With equal generations, the text before the dash is equal, so whole texts are ordered like their digests.
         a.generation != b.generation ? a.generation < b.generation : a.text.precedesBytes(of: b.text)
     }
 
@@ -118,7 +118,7 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         return 0
     }
 
-    /// False, with the number as it was, if it would pass `largest`.
+    /// Returns false, leaving the number unchanged, if it would exceed `largest`.
     private static func append(_ digit: UInt8, to number: inout UInt64, largest: UInt64) -> Bool {
         let digit = UInt64(digit - 0x30)
         guard number <= (largest - digit) / 10 else { return false }
@@ -154,7 +154,7 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         return .success(generation)
     }
 
-    /// Whether the text begins with a version of a version vector: hexadecimal time, `@`, 22 characters of source.
+    /// Whether the text starts with a version of a version vector: hexadecimal time, `@`, 22 characters of source.
     private static func isVersion(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let sign = bytes.firstIndex(of: 0x40), sign >= 1, sign <= 16, bytes.count >= sign + 23 else { return false }
         return bytes[..<sign].allSatisfy {
@@ -163,12 +163,12 @@ public struct RevisionID: Hashable, Comparable, Sendable, CustomStringConvertibl
     }
 }
 
-/// Which rule a revision id breaks; `value` is the id escaped and cut for a log line.
+/// The rule that a revision id breaks; `value` is the id, escaped and shortened for a log line.
 public enum RevisionIDError: Error, Equatable, Sendable, CustomStringConvertible {
     case badGeneration(value: String)
     case badDigestLength(digits: Int, value: String)
     case badDigest(value: String)
-    /// A version of a version vector (Couchbase Lite 4), where revisions of trees are spoken of.
+    /// A version of a version vector (Couchbase Lite 4), where a tree revision is expected.
     case isVersion(value: String)
 
     public var description: String {

@@ -1,12 +1,12 @@
 import Encodings
 import Glibc
 
-/// The revisions known of one document. A value: nodes in descending order (generation, then digest), so that the
-/// order of insertion leaves no trace and the newest come first.
+/// The known revisions of one document. A value type with nodes in descending order (generation, then digest), so that the order of insertion leaves
+/// no trace and the newest come first.
 public struct RevisionTree: Sendable, Equatable {
     struct Node: Sendable {
         var generation: UInt64
-        /// Where the digest is in `digests`.
+        /// Position of the digest in `digests`.
         var digestStart: UInt32
         var digestCount: UInt32
         /// Index of the parent, -1 for a root. Parents come after their children.
@@ -15,7 +15,7 @@ public struct RevisionTree: Sendable, Equatable {
         var isLeaf: Bool
     }
 
-    /// A revision with its place in the tree.
+    /// A revision and its place in the tree.
     public struct Entry: Sendable, Equatable {
         public let revision: RevisionID
         public let parent: RevisionID?
@@ -29,33 +29,33 @@ public struct RevisionTree: Sendable, Equatable {
         public let isDeleted: Bool
     }
 
-    /// What an insertion did.
+    /// The result of an insertion.
     public enum Insertion: Sendable, Equatable {
-        /// The revision was there; nothing changed.
+        /// The revision existed; nothing changed.
         case alreadyPresent
-        /// It was added below `ancestor` (nil: as a new root). `extendsLeaf` if that ancestor ended a branch until now.
+        /// It was added below `ancestor` (nil: as a new root). `extendsLeaf` if that ancestor was a leaf before.
         case inserted(ancestor: RevisionID?, extendsLeaf: Bool)
     }
 
     var nodes: [Node] = []
-    /// The digests' bytes, one after the other in any order.
+    /// The digests' bytes, concatenated in any order.
     var digests: [UInt8] = []
-    /// What peers of version vectors compare revisions by; for those that have been given one, see `RevisionTreeVectors`.
+    /// Version vectors of the revisions that have one, for comparison by peers with version vectors, see `RevisionTreeVectors`.
     var vectors = VectorTable()
 
     public init() {}
 
-    /// A tree of one first revision. Throws `.notATreeRevision`.
+    /// A tree with a single first revision. Throws `.notATreeRevision`.
     public init(_ revision: RevisionID, isDeleted: Bool = false) throws(RevisionTreeError) {
         _ = try insert(revision, isDeleted: isDeleted)
     }
 
-    // MARK: Asking
+    // MARK: - Queries
 
     public var count: Int { nodes.count }
     public var isEmpty: Bool { nodes.isEmpty }
 
-    /// All revisions, the newest first.
+    /// All revisions, newest first.
     public var entries: [Entry] {
         nodes.indices.map { index in
             let node = nodes[index]
@@ -71,13 +71,13 @@ public struct RevisionTree: Sendable, Equatable {
         return (ends.filter { !nodes[$0].isDeleted } + ends.filter { nodes[$0].isDeleted }).map { leaf(at: $0) }
     }
 
-    /// The current revision: a leaf that is not deleted before one that is, then the higher generation, then the
-    /// greater digest. The same on every replica that knows the same leaves. nil for an empty tree.
+    /// The current revision: a live leaf before a deleted one, then the higher generation, then the greater digest. The same on every replica that
+    /// knows the same leaves. nil for an empty tree.
     public var winner: Leaf? { winnerIndex.map { leaf(at: $0) } }
 
-    /// More than one branch ends here, be it in a tombstone.
+    /// Whether more than one branch ends here, including in tombstones.
     public var hasSeveralLeaves: Bool { nodes.lazy.filter(\.isLeaf).prefix(2).count > 1 }
-    /// More than one branch ends in a revision that is not deleted.
+    /// Whether more than one branch ends in a live revision.
     public var hasConflict: Bool { nodes.lazy.filter { $0.isLeaf && !$0.isDeleted }.prefix(2).count > 1 }
 
     public func contains(_ revision: RevisionID) -> Bool { index(of: revision) != nil }
@@ -90,13 +90,13 @@ public struct RevisionTree: Sendable, Equatable {
         return self.revision(at: Int(nodes[index].parent))
     }
 
-    /// The ancestors, the nearest first, without the revision itself; at most `limit`.
+    /// The ancestors, nearest first, without the revision itself; at most `limit`.
     public func ancestors(of revision: RevisionID, limit: Int = .max) -> [RevisionID] {
         history(of: revision, limit: limit, until: [])
     }
 
-    /// The history a peer needs with a revision: its ancestors, the nearest first, up to the first of `known`, which is
-    /// included and may then be one more than `limit`; without any, at most `limit` (replication.md section 5).
+    /// The history that a peer needs with a revision: its ancestors, nearest first, up to and including the first of `known`, which may then exceed
+    /// `limit` by one; without any, at most `limit` (replication.md section 5).
     public func history(of revision: RevisionID, limit: Int, until known: [RevisionID]) -> [RevisionID] {
         guard let start = index(of: revision) else { return [] }
         let stops = known.compactMap { index(of: $0) }
@@ -123,7 +123,7 @@ public struct RevisionTree: Sendable, Equatable {
         return at == wanted
     }
 
-    /// Whether a revision that is not in the tree may be an ancestor that was pruned: some branch has nothing at its generation.
+    /// Whether a revision that is not in the tree may be a pruned ancestor: some branch has no revision of its generation.
     public func mayHavePruned(_ revision: RevisionID) -> Bool {
         nodes.indices.contains { leaf in
             guard nodes[leaf].isLeaf else { return false }
@@ -137,10 +137,10 @@ public struct RevisionTree: Sendable, Equatable {
         }
     }
 
-    /// The newest revision from which both come (one of them, if it is the other's ancestor); nil if there is none.
+    /// The newest revision from which both descend (one of them, if it is the other's ancestor); nil if there is none.
     public func commonAncestor(of a: RevisionID, and b: RevisionID) -> RevisionID? {
         guard var x = index(of: a), var y = index(of: b) else { return nil }
-        // Parents have greater indexes, so whichever is behind steps up.
+        // Parents have greater indexes, so the one with the smaller index moves up.
         while x != y {
             if x < y { x = Int(nodes[x].parent) } else { y = Int(nodes[y].parent) }
             if x < 0 || y < 0 { return nil }
@@ -150,26 +150,26 @@ public struct RevisionTree: Sendable, Equatable {
 
     // MARK: Size
 
-    /// What it takes in memory, in bytes.
+    /// Memory it takes, in bytes.
     public var memorySize: Int {
         let named = vectors.values.reduce(0) { $0 + Self.vectorSize + $1.others.count * 2 * MemoryLayout<VectorVersion>.stride }
         return nodes.count * MemoryLayout<Node>.stride + digests.count + named
     }
 
-    /// A vector with its place in the table and the revision that it belongs to.
+    /// A vector with its entry in the table and the revision that it belongs to.
     private static let vectorSize = 512
 
-    /// What a stored tree comes to when it is read. The bytes need not be a tree.
+    /// The memory that a stored tree takes when decoded, in bytes. The data need not be a valid tree.
     public static func memorySize(ofEncoded bytes: [UInt8]) -> Int {
         guard bytes.count > 1 else { return 0 }
         let count = bytes.withRawBytes { Varint.read($0, at: 1) }
-        // Each revision takes five bytes or more.
+        // Each revision takes at least five bytes.
         let nodes = count.length > 0 ? min(Int(clamping: count.value), bytes.count / 5 + 1) : 0
         let named = bytes[0] == encodingVersionWithVectors ? nodes * vectorSize : 0
         return nodes * MemoryLayout<Node>.stride + bytes.count + named
     }
 
-    // MARK: Inside
+    // MARK: - Internals
 
     var winnerIndex: Int? {
         nodes.firstIndex { $0.isLeaf && !$0.isDeleted } ?? nodes.firstIndex { $0.isLeaf }
@@ -204,7 +204,7 @@ public struct RevisionTree: Sendable, Equatable {
         return nil
     }
 
-    /// Below zero, zero or above as the node is lesser, equal or greater.
+    /// Negative, zero or positive if the node is less, equal or greater.
     @inline(__always)
     func compare(_ node: Node, _ generation: UInt64, _ digest: UnsafeRawBufferPointer) -> Int {
         if node.generation != generation { return node.generation < generation ? -1 : 1 }
@@ -228,7 +228,7 @@ public struct RevisionTree: Sendable, Equatable {
             let digits = text.count - dash - 1
             guard digits >= 2, digits & 1 == 0, digits / 2 <= out.count else { return nil }
             var isHex = true
-            // Within the bounds that were checked above.
+            // Within the limits checked above.
             guard let from = text.baseAddress?.advanced(by: dash + 1), let to = out.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return nil }
             for index in 0..<(digits / 2) {
                 let (high, low) = (digit(from[2 * index]), digit(from[2 * index + 1]))
@@ -256,21 +256,21 @@ public struct RevisionTree: Sendable, Equatable {
     }
 }
 
-/// Why a revision cannot enter a tree, or a stored tree cannot be read.
+/// Why a revision cannot be added to a tree, or a stored tree cannot be decoded.
 public enum RevisionTreeError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Not `generation-digest`.
     case notATreeRevision(value: String)
-    /// A step in the history skips generations too near its new end.
+    /// A step in the history skips generations too close to its new end.
     case generationsNotConsecutive(child: RevisionID, parent: RevisionID)
-    /// A step in the history does not go to a lower generation.
+    /// A step in the history does not lead to a lower generation.
     case historyDoesNotDescend(child: RevisionID, parent: RevisionID)
     case historyTooLong(count: Int, limit: Int)
-    /// The tree could not be read again.
+    /// The tree could not be decoded again.
     case generationTooHigh(RevisionID, limit: UInt64)
     case tooManyRevisions(count: Int, limit: Int)
     /// The stored bytes are not a tree: the database is damaged.
     case malformedEncoding(reason: String, offset: Int)
-    /// The stored bytes have a form that only a later version of this program knows.
+    /// The stored bytes use a format that only a later version of this program knows.
     case unsupportedEncoding(version: UInt8)
 
     public var description: String {

@@ -1,8 +1,7 @@
 extension RevisionTree {
-    /// Adds a revision with its ancestors, the nearest first, walking them to the first one known (LiteCore's rule,
-    /// replication.md section 7). Generations must go down by exactly one at each step, except that gaps are allowed
-    /// from the `depth`th revision on (counting the new one), where peers prune. A known revision changes nothing.
-    /// The tree is unchanged if an error is thrown.
+    /// Adds a revision with its ancestors, nearest first, up to the first one that is known (LiteCore's rule, replication.md section 7). Generations
+    /// must decrease by exactly one at each step, except that gaps are allowed from the `depth`th revision on (counting the new one), where peers
+    /// prune. A known revision changes nothing. The tree is unchanged if an error is thrown.
     @discardableResult
     public mutating func insert(
         _ revision: RevisionID, history: RevisionHistory = RevisionHistory(), isDeleted: Bool = false, depth: Int = 50
@@ -35,7 +34,7 @@ extension RevisionTree {
         return result
     }
 
-    /// As above, for a history that is here as values.
+    /// The same for a history that is available as values.
     @discardableResult
     public mutating func insert(
         _ revision: RevisionID, history: [RevisionID], isDeleted: Bool = false, depth: Int = 50
@@ -43,7 +42,7 @@ extension RevisionTree {
         try insert(revision, history: RevisionHistory(history), isDeleted: isDeleted, depth: depth)
     }
 
-    /// Appends the digests of the revisions that are new, and their nodes, to the newest known one; returns its index or -1.
+    /// Appends the digests of the new revisions, and their nodes, up to the newest known one; returns its index or -1.
     private mutating func readChain(
         _ revision: RevisionID, _ history: RevisionHistory, depth: Int, into chain: inout [Node]
     ) throws(RevisionTreeError) -> Int {
@@ -72,8 +71,7 @@ extension RevisionTree {
         return -1
     }
 
-    /// Appends a digest and returns -1, or appends nothing and returns the index of the revision if it is known; nil for
-    /// an id of another form.
+    /// Appends a digest and returns -1, or appends nothing and returns the index of the revision if it is known; nil for an id of the other kind.
     private mutating func append(digestOf revision: RevisionID) -> Int? {
         withUnsafeTemporaryAllocation(byteCount: DocumentLimits.revisionDigestDigits / 2, alignment: 1) { scratch in
             guard let count = Self.readDigest(of: revision, into: scratch) else { return nil }
@@ -84,7 +82,7 @@ extension RevisionTree {
         }
     }
 
-    /// Merges new nodes, in descending order and each the child of the next, into the tree.
+    /// Merges new nodes into the tree; they are in descending order and each is the child of the next.
     private mutating func merge(_ chain: [Node], below ancestor: Int) {
         let old = nodes
         var merged: [Node] = []
@@ -115,8 +113,8 @@ extension RevisionTree {
         nodes = merged
     }
 
-    /// Drops revisions that are `depth` or more steps above every leaf below them. Leaves and the revisions in
-    /// `keeping` always stay; a revision whose parent goes hangs on its nearest remaining ancestor. Returns how many went.
+    /// Drops revisions that are `depth` or more steps above every leaf below them. Leaves and the revisions in `keeping` always stay; a revision
+    /// whose parent is dropped is attached to its nearest remaining ancestor. Returns the number of dropped revisions.
     @discardableResult
     public mutating func prune(depth: Int, keeping: Set<RevisionID> = []) -> Int {
         let depth = max(depth, 1)
@@ -139,8 +137,8 @@ extension RevisionTree {
         return remove(keep)
     }
 
-    /// Removes a leaf and its ancestors up to the first that has another child. Returns what went, the newest first;
-    /// nothing if the revision is no leaf. Ancestors in `keeping` end the removal and become leaves.
+    /// Removes a leaf and its ancestors up to the first one that has another child. Returns the removed revisions, newest first; none if the revision
+    /// is not a leaf. Ancestors in `keeping` stop the removal and become leaves.
     @discardableResult
     public mutating func removeBranch(_ leaf: RevisionID, keeping: Set<RevisionID> = []) -> [RevisionID] {
         guard let start = index(of: leaf), nodes[start].isLeaf else { return [] }
@@ -160,7 +158,7 @@ extension RevisionTree {
         return removed
     }
 
-    /// These revisions, as far as they are here, with all their ancestors.
+    /// A tree of these revisions, as far as they exist, and all of their ancestors.
     public func branches(to revisions: some Sequence<RevisionID>) -> RevisionTree {
         var keep = [Bool](repeating: false, count: nodes.count)
         for revision in revisions {
@@ -176,7 +174,7 @@ extension RevisionTree {
         return branches
     }
 
-    /// Keeps the marked nodes only, and makes leaves of those left without children.
+    /// Keeps only the marked nodes; those left without children become leaves.
     @discardableResult
     private mutating func remove(_ keep: [Bool]) -> Int {
         var places = [Int32](repeating: -1, count: nodes.count)

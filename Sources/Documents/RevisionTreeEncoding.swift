@@ -1,12 +1,11 @@
 import Encodings
 
-/// The stored form: a version byte, the number of nodes, then for each node, in descending order, its flags (1:
-/// deleted), the distance to its parent's node (0: none), its generation, the length of its digest, and the digest.
-/// Numbers are little-endian base-128 varints.
+/// The stored form: a version byte, the number of nodes, then for each node, in descending order, its flags (1: deleted), the distance to its
+/// parent's node (0: none), its generation, the length of its digest, and the digest. Numbers are little-endian base-128 varints.
 ///
-/// Version 2 goes on with version vectors: the number of authors, 16 bytes for each, the number of vectors, and for each the index of its
-/// node, how many versions were merged into it and how many are older, and its versions, the current one first: the author's index, then
-/// eight bytes of time, the lowest first. Of ancestors only the current version is kept.
+/// Version 2 continues with version vectors: the number of authors, 16 bytes for each, and the number of vectors. Each vector consists of the index
+/// of its node, how many versions were merged into it, how many are older, and its versions, the current one first: the author's index, then eight
+/// bytes of time, lowest first. For ancestors only the current version is kept.
 extension RevisionTree {
     static let encodingVersion: UInt8 = 1
     static let encodingVersionWithVectors: UInt8 = 2
@@ -30,7 +29,7 @@ extension RevisionTree {
     }
 
     private func encodeVectors(_ out: inout [UInt8]) {
-        // In the order of the nodes, so that the same tree has the same bytes.
+        // In node order, so that equal trees are encoded equally.
         let kept = nodes.indices.compactMap { index -> (index: Int, vector: VersionVector)? in
             guard let vector = vectors[revision(at: index)] else { return nil }
             return (index, nodes[index].isLeaf ? vector : vector.bare)
@@ -38,8 +37,7 @@ extension RevisionTree {
         Self.encode(kept, to: &out)
     }
 
-    /// The stored form of a tree that has one revision, with its vector: most documents are that for most of their time. Nil for an id that no
-    /// tree can have.
+    /// The stored form of a tree that has one revision, with its vector, which is the usual case. Nil for an id that cannot be in a tree.
     public static func encoded(_ revision: RevisionID, isDeleted: Bool, vector: VersionVector) -> [UInt8]? {
         guard revision.generation <= DocumentLimits.storedGeneration else { return nil }
         var out: [UInt8] = []
@@ -77,7 +75,7 @@ extension RevisionTree {
         }
     }
 
-    /// The authors of a tree's vectors, each once, in the order in which they come. Most documents have one or two: only many are hashed.
+    /// The authors of a tree's vectors, each once, in order of appearance. Most documents have one or two: hashing is used only for many.
     private struct AuthorTable {
         private static let searched = 8
         private(set) var order: [SourceID] = []
@@ -96,7 +94,7 @@ extension RevisionTree {
         }
     }
 
-    /// Reads the stored form. Throws `.malformedEncoding`, `.unsupportedEncoding`, `.tooManyRevisions`.
+    /// Decodes the stored form. Throws `.malformedEncoding`, `.unsupportedEncoding`, `.tooManyRevisions`.
     public init(decoding bytes: UnsafeRawBufferPointer) throws(RevisionTreeError) {
         var reader = Reader(bytes: bytes)
         let version = try reader.byte()
@@ -136,7 +134,7 @@ extension RevisionTree {
 
     private mutating func readVectors(_ reader: inout Reader) throws(RevisionTreeError) {
         func count(_ value: UInt64) throws(RevisionTreeError) -> Int {
-            // Each of what is counted takes eight bytes or more, but for the vectors of few versions.
+            // Each counted item takes at least eight bytes, except for vectors with few versions.
             guard value <= UInt64(reader.bytes.count) else { throw reader.malformed("a count of \(value)") }
             return Int(value)
         }

@@ -1,11 +1,11 @@
-// A document's revisions have their places in the tree. Those that a peer of version vectors made, and those that were made on top of
-// them, have a version vector as well: it names them to such peers.
+// All of a document's revisions have their places in the tree. Those that a peer with version vectors made, and those based on them, also have a
+// version vector, which names them for such peers.
 extension RevisionTree {
     public var hasVectors: Bool { !vectors.isEmpty }
 
     public func vector(of revision: RevisionID) -> VersionVector? { vectors.isEmpty ? nil : vectors[revision] }
 
-    /// Gives a revision of the tree its vector.
+    /// Assigns a vector to a revision of the tree.
     public mutating func setVector(_ vector: VersionVector, of revision: RevisionID) {
         guard contains(revision) else { return }
         vectors.set(vector, of: revision)
@@ -17,14 +17,14 @@ extension RevisionTree {
         return vectors[revision] ?? ancestors(of: revision).lazy.compactMap { vectors[$0] }.first
     }
 
-    /// What a revision is compared by where it has no vector.
+    /// The vector by which a revision without one of its own is compared.
     public func comparableVector(of revision: RevisionID) -> VersionVector {
         vector(of: revision) ?? VersionVector(VectorVersion(standingFor: revision))
     }
 
     // MARK: Names
 
-    /// What a peer calls a revision.
+    /// A peer's name for a revision.
     public func name(of revision: RevisionID, _ naming: RevisionNaming = .vectors) -> RevisionID {
         guard naming != .trees else { return revision }
         return vector(of: revision).map { RevisionID($0.current) } ?? revision.named(naming)
@@ -42,29 +42,29 @@ extension RevisionTree {
         return entries.lazy.map(\.revision).first { VectorVersion(standingFor: $0) == version }
     }
 
-    /// Ancestors of a revision that have no versions, newest first: the end of its history for peers of version vectors.
+    /// Ancestors of a revision that have no version, newest first: the last part of its history for peers with version vectors.
     public func unversionedAncestors(of revision: RevisionID, limit: Int) -> [RevisionID] {
         Array(ancestors(of: revision).lazy.filter { vectors[$0] == nil }.prefix(limit))
     }
 
-    /// Whether a revision here is, or knows of, exactly this version.
+    /// Whether exactly this version is the one of a revision here, or in its vector.
     public func mentions(_ version: VectorVersion) -> Bool {
         vectors.values.contains { $0.current == version || $0.merged.contains(version) || $0.older.contains(version) }
     }
 
-    // MARK: Revisions of such peers
+    // MARK: - Revisions from such peers
 
-    /// How a revision that comes with a version vector stands to the tree.
+    /// How a revision received with a version vector relates to the tree.
     public enum VectorPlace: Sendable, Equatable {
         /// It is this one.
         case here(RevisionID)
-        /// A leaf knows of it: it was superseded, or lost a conflict.
+        /// A leaf's vector covers it: it was superseded, or lost a conflict.
         case superseded
-        /// It is the child of this one; nil: it has no ancestor here.
+        /// It is a child of this revision; nil: it has no ancestor here.
         case below(RevisionID?)
     }
 
-    /// - Parameter current: the revision that is read; it comes first among those that it may descend from.
+    /// - Parameter current: the revision that is read; it takes precedence among possible parents.
     public func place(of history: VectorHistory, current: RevisionID) -> VectorPlace {
         let version = history.vector.current
         if let here = revision(of: version) { return .here(here) }
@@ -75,14 +75,14 @@ extension RevisionTree {
             ends.first { isKnown($0, to: history, mentioned) } ?? entries.lazy.map(\.revision).first { isKnown($0, to: history, mentioned) })
     }
 
-    /// Those of the revisions that went into one that comes with this vector.
+    /// Of these revisions, those that are covered by this vector.
     public func known(_ revisions: [RevisionID], to history: VectorHistory) -> [RevisionID] {
         let mentioned = mentioned(in: history)
         return revisions.filter { isKnown($0, to: history, mentioned) }
     }
 
-    /// Whether it came by the version alone that stands for this id: a peer of version vectors carried it here that does not tell ids, and both
-    /// are the same revision.
+    /// Whether the revision arrived only with the version that stands for this id: a peer with version vectors, which does not pass on ids, brought
+    /// it here, and both are the same revision.
     public func isStandIn(_ revision: RevisionID, for id: RevisionID) -> Bool {
         !vectors.isEmpty && vectors[revision]?.current.stands(for: id) == true
     }
@@ -95,14 +95,14 @@ extension RevisionTree {
 
     private func isKnown(_ revision: RevisionID, to history: VectorHistory, _ mentioned: Mentioned) -> Bool {
         let index = index(of: revision)
-        // The peer may have it from a time before it had a version.
+        // The peer may have it from before it had a version.
         if let index, mentioned.itself.contains(index) { return true }
         if let vector = vectors[revision] { return history.knows(vector.current) || history.names(standIn: vector.current) }
         return index.map(mentioned.ancestors.contains) ?? false || history.knows(VectorVersion(standingFor: revision))
     }
 
-    /// The revisions here that a history names by their ids, also as the place that the revision has in another tree, and what is above them: looked up
-    /// once, since a peer may name a thousand in a tree of thousands.
+    /// The revisions here that a history names by their ids, including the revision's place in another tree, and all their ancestors. Looked up once,
+    /// since a peer may name a thousand in a tree of thousands.
     private struct Mentioned {
         var itself: Set<Int> = []
         var ancestors: Set<Int> = []
@@ -118,12 +118,12 @@ extension RevisionTree {
             }
         }
         add(history.revisions)
-        // Which may have another version there: two agents that spoke by ids have each given it one.
+        // It may have another version there: two agents that communicated by ids have each assigned one.
         if let place = history.place { add(place.history) }
         return mentioned
     }
 
-    /// The id of a revision that a peer of version vectors made, as a child of one here: the same wherever it gets the same parent.
+    /// The id of a revision made by a peer with version vectors, as a child of one here: the same wherever it gets the same parent.
     public static func revision(of version: VectorVersion, below parent: RevisionID?, isDeleted: Bool) -> RevisionID {
         RevisionDigest.revision(parent: parent, deleted: isDeleted, canonicalBody: Array(version.description.utf8))
     }

@@ -1,11 +1,11 @@
-/// A version vector as peers send it, with the revisions of a tree that the document had before it had versions: `V1,V2;V3,3-cc,2-bb`.
+/// A version vector as peers send it, with the tree revisions that the document had before it had versions: `V1,V2;V3,3-cc,2-bb`.
 public struct VectorHistory: Sendable, Hashable {
     public var vector: VersionVector
     /// Newest first.
     public var revisions: RevisionHistory
-    /// The place that the revision has in another tree, where that is known.
+    /// The revision's place in another tree, if known.
     public var place: TreePlace?
-    /// Its own version says nothing of what its author made before: who sends it has not shown that it is the author's next one.
+    /// Its own version does not imply earlier ones of the same author: the sender has not shown that it is the author's next version.
     public private(set) var standsAlone = false
 
     /// A revision's id with its ancestors, newest first.
@@ -18,7 +18,7 @@ public struct VectorHistory: Sendable, Hashable {
 
     public init(_ vector: VersionVector, revisions: RevisionHistory = RevisionHistory()) { (self.vector, self.revisions) = (vector, revisions) }
 
-    /// Whether peers can take it. What they refuse is refused at the door here: stored, it would be forwarded in vain for good.
+    /// Checks that peers can accept it. What they refuse is refused on entry: once stored, it would be forwarded in vain forever.
     ///
     /// - Throws: `.timeImpossible`, `.sourceReserved`.
     public func check() throws(VersionError) {
@@ -33,18 +33,18 @@ public struct VectorHistory: Sendable, Hashable {
         guard version.source != .zero else { throw .sourceReserved(value: version.description) }
     }
 
-    /// Whether a revision of this version went into it, or a later one of the same author.
+    /// Whether it covers this version: it contains it, or a later one of the same author.
     func knows(_ version: VectorVersion) -> Bool {
         standsAlone ? vector.others.contains { $0.covers(version) } : vector.knows(version)
     }
 
-    /// Whether it names an ancestor by its id that this version stands for.
+    /// Whether it names, by its id, an ancestor for which this version stands.
     func names(standIn version: VectorVersion) -> Bool {
         guard version.source == .revisionTree, !standsAlone else { return false }
         return revisions.contains { version.stands(for: $0) } || place?.history.contains { version.stands(for: $0) } ?? false
     }
 
-    /// The same revision, without what it claims to know of others. Ids of ancestors are no claims: nobody has them by guessing.
+    /// The same revision, without its claims about other versions. Ids of ancestors are not claims: they cannot be guessed.
     public var alone: VectorHistory {
         var alone = VectorHistory(vector.bare)
         alone.place = place
@@ -52,10 +52,10 @@ public struct VectorHistory: Sendable, Hashable {
         return alone
     }
 
-    /// Without the versions of these sources that were never given out: nobody can know what was never made.
+    /// Without the versions of these sources that were never assigned: nobody can know versions that were never made.
     ///
-    /// - Parameter isReal: whether this version of the document was given out.
-    /// - Returns: nil where all are real.
+    /// - Parameter isReal: whether this version of the document was assigned.
+    /// - Returns: nil if all of them are real.
     public func withoutInvented(of sources: [SourceID], isReal: (VectorVersion) -> Bool) -> VectorHistory? {
         func isInvented(_ version: VectorVersion) -> Bool { sources.contains(version.source) && !isReal(version) }
         let isAlone = isInvented(vector.current)
@@ -66,14 +66,14 @@ public struct VectorHistory: Sendable, Hashable {
         return real
     }
 
-    /// Whether it names this revision by its id, and not just by a version, which can be guessed.
+    /// Whether it names this revision by its id, and not only by a version, which can be guessed.
     public func names(_ revision: RevisionID) -> Bool {
         revisions.contains(revision) || place.map { $0.revision == revision || $0.history.contains(revision) } ?? false
     }
 
-    /// Reads the current version, which may be a whole vector, and what a peer sends as its history.
+    /// Parses the current version, which may be a whole vector, and the history that a peer sends with it.
     ///
-    /// - Parameter history: joined to `revision` with a semicolon, or with a comma if it has a semicolon of its own.
+    /// - Parameter history: appended to `revision` with a semicolon, or with a comma if it contains a semicolon itself.
     public init(_ revision: some StringProtocol, history: some StringProtocol) throws(VersionError) {
         var text = String(revision)
         if !history.isEmpty {
@@ -91,7 +91,7 @@ public struct VectorHistory: Sendable, Hashable {
         var count = 0
         var rest = text[...]
         while !rest.isEmpty {
-            // Of semicolons the first one divides; another one is part of an item, and makes no sense there.
+            // Only the first semicolon separates; another one is part of an item, which is then invalid.
             let end = rest.firstIndex { $0 == UInt8(ascii: ",") || !isBehind && $0 == UInt8(ascii: ";") } ?? rest.endIndex
             let item = rest[..<end].drop { $0 == UInt8(ascii: " ") }
             let endsPart = end < rest.endIndex && rest[end] == UInt8(ascii: ";")
@@ -114,7 +114,7 @@ public struct VectorHistory: Sendable, Hashable {
         self.revisions = RevisionHistory(revisions)
     }
 
-    /// As it goes to a peer behind the current version.
+    /// The form sent to a peer after the current version.
     ///
     /// - Parameter authorsOnce: see ``VersionVector/withAuthorsOnce``.
     public func text(authorsOnce: Bool = false) -> String {

@@ -1,8 +1,8 @@
-/// The version vectors of a tree's revisions. Most documents have a few, which are searched faster than hashed.
+/// The version vectors of a tree's revisions. Most documents have only a few, for which a linear search is faster than hashing.
 struct VectorTable: Sendable, Equatable {
     private static let searched = 8
     private var entries: [(revision: RevisionID, vector: VersionVector)] = []
-    /// Where each one is, once there are more than ``searched``.
+    /// The index of each, once there are more than ``searched``.
     private var places: [RevisionID: Int] = [:]
 
     var isEmpty: Bool { entries.isEmpty }

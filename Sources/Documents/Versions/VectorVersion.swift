@@ -1,19 +1,19 @@
-/// One edit in a version vector: when its author made it, by the author's clock (replication.md section 7).
+/// One edit in a version vector: its author, and when it was made by the author's clock (replication.md section 7).
 public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
-    /// Nanoseconds of a hybrid logical clock: it goes up with each version of its source, whatever the machine's clock does. From 1 to
-    /// ``largestTime``; peers take those from ``times`` only.
+    /// Nanoseconds of a hybrid logical clock: it increases with each version of its source, whatever the machine's clock does. From 1 to
+    /// ``largestTime``; peers accept only times in ``times``.
     public let time: UInt64
     public let source: SourceID
 
-    /// The greatest time that is taken: behind it a source must be able to go on.
+    /// The greatest time that is accepted: a source must be able to continue after it.
     public static let largestTime = UInt64.max - (1 << 32)
 
-    /// What Couchbase Lite 4 takes (`HybridClock`): from 18 minutes after the beginning of 1970 to the year 2262.
+    /// The range that Couchbase Lite 4 accepts (`HybridClock`): from 18 minutes after the beginning of 1970 to the year 2262.
     public static let times: ClosedRange<UInt64> = (1 << 40)...(1 << 63 - 1)
 
     public init(time: UInt64, source: SourceID) { (self.time, self.source) = (time, source) }
 
-    /// What a revision of a tree is compared as: its generation, then the first 40 bits of its digest.
+    /// The version that stands for a tree revision in comparisons: its generation, then the first 40 bits of its digest.
     public init(standingFor revision: RevisionID) {
         var bits: UInt64 = 0
         for digit in revision.digest.utf8.prefix(10) { bits = bits << 4 | UInt64(digit < 0x40 ? digit - 0x30 : digit - 0x57) }
@@ -21,7 +21,7 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
         self.init(time: min(revision.generation, 1 << 23) << 40 | bits, source: .revisionTree)
     }
 
-    /// Reads `TIME@SOURCE`: a hexadecimal time without leading zeros, and 22 characters of base64.
+    /// Parses `TIME@SOURCE`: a hexadecimal time without leading zeros, and 22 characters of base64.
     public init(_ text: some StringProtocol) throws(VersionError) {
         var text = String(text)
         self = try text.withUTF8 { bytes in Result { () throws(VersionError) in try VectorVersion(utf8: bytes[...]) } }.get()
@@ -44,17 +44,18 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
         self.init(time: time, source: source)
     }
 
-    /// It is that version, or a later one of its author. Revisions of trees are nobody's in particular, so that one says nothing of another.
+    /// Whether it is that version, or a later one of the same author. Versions that stand for tree revisions have no real author, so one does not
+    /// cover another.
     func covers(_ other: VectorVersion) -> Bool {
         source == other.source && (source == .revisionTree ? time == other.time : time >= other.time)
     }
 
-    /// Whether it is what a revision of a tree is compared as.
+    /// Whether it is the version that stands for this tree revision.
     func stands(for revision: RevisionID) -> Bool {
         source == .revisionTree && revision.kind == .tree && VectorVersion(standingFor: revision) == self
     }
 
-    /// A later version of the same author.
+    /// Whether it is a later version of the same author.
     public func isLater(than other: VectorVersion) -> Bool { source == other.source && source != .revisionTree && time > other.time }
 
     public var description: String {
@@ -70,25 +71,25 @@ public struct VectorVersion: Hashable, Comparable, Sendable, CustomStringConvert
         }
     }
 
-    /// By time, then by source: which of two is the later one is the same for everybody.
+    /// By time, then by source: everybody agrees which of two is the later one.
     public static func < (a: VectorVersion, b: VectorVersion) -> Bool {
         a.time != b.time ? a.time < b.time : a.source < b.source
     }
 }
 
-/// Why a version or a version vector is refused. `value` is it escaped, and cut for a log line.
+/// Why a version or a version vector is refused. `value` is its text, escaped and shortened for a log line.
 public enum VersionError: Error, Equatable, Sendable, CustomStringConvertible {
     case malformed(value: String)
     case timeTooLate(value: String)
-    /// No peer takes it: its author's clock is wrong, or has not been set.
+    /// No peer accepts it: its author's clock is wrong, or has not been set.
     case timeImpossible(value: String)
-    /// Couchbase Lite 4 takes a source of zeros for itself.
+    /// Couchbase Lite 4 reserves the source of all zeros for itself.
     case sourceReserved(value: String)
     case tooManyVersions(limit: Int)
     case badRevision(RevisionIDError)
-    /// A vector that knows a later version of its own author is not the vector of that revision.
+    /// A vector that contains a later version of its own author cannot be the vector of that revision.
     case contradictory(value: String)
-    /// Revisions of a tree come behind all versions.
+    /// Tree revisions must follow all versions.
     case versionBehindRevision(value: String)
 
     public var description: String {

@@ -1,17 +1,17 @@
-/// What a revision knows of: the version that it is, and for each other author the newest version that went into it. Two revisions
-/// compare by it: one that knows the other's version descends from it.
+/// What a revision covers: its own version, and for each other author the newest version that went into it. Revisions are compared by it: if one
+/// vector covers the version of another revision, its revision descends from that one.
 ///
-/// Its text is `CURRENT,MERGED,…;OLDER,…`: versions that were merged into it stand before the semicolon (replication.md section 7).
+/// Its text is `CURRENT,MERGED,…;OLDER,…`: versions that were merged into it precede the semicolon (replication.md section 7).
 public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
     public private(set) var current: VectorVersion
-    /// Versions in conflict of which it was made, or that it stands for since.
+    /// Conflicting versions from which it was merged, or that it stands for since a decision.
     public private(set) var merged: [VectorVersion] = []
-    /// The newest of other authors, latest first.
+    /// The newest versions of other authors, latest first.
     public private(set) var older: [VectorVersion] = []
 
     public init(_ current: VectorVersion) { self.current = current }
 
-    /// Of a peer's.
+    /// Creates a peer's vector.
     ///
     /// - Throws: `.contradictory`.
     init(_ current: VectorVersion, merged: [VectorVersion], older: [VectorVersion]) throws(VersionError) {
@@ -21,43 +21,43 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
         self.init(stored: current, merged: merged, older: older)
     }
 
-    /// Of our own database's.
+    /// Creates a vector from our own database.
     init(stored current: VectorVersion, merged: [VectorVersion], older: [VectorVersion]) {
         self.current = current
         if !merged.isEmpty || !older.isEmpty { take(merged: merged, older: older) }
     }
 
-    /// How many versions are kept of one document, beside the current one. The oldest go: whoever still has one of them as the current
-    /// version is taken for a side of a conflict, and nothing is lost.
+    /// How many versions of one document are kept besides the current one. The oldest are dropped: a peer that still has one of them as its current
+    /// version is then treated as a side of a conflict, and nothing is lost.
     public static let keptVersions = 64
 
     // MARK: Comparing
 
-    /// It has this version of the author, or a later one.
+    /// Whether it contains this version, or a later one of the same author.
     public func knows(_ version: VectorVersion) -> Bool {
         current.covers(version) || merged.contains { $0.covers(version) } || older.contains { $0.covers(version) }
     }
 
-    /// It has each version of the other one, or a later one of the same author.
+    /// Whether it contains every version of the other vector, or a later one of the same author.
     public func knows(all other: VersionVector) -> Bool {
         knows(other.current) && other.merged.allSatisfy { knows($0) } && other.older.allSatisfy { knows($0) }
     }
 
     public enum Relation: Sendable { case same, older, newer, conflicting }
 
-    /// How it stands to another one of the same document.
+    /// How it relates to another vector of the same document.
     public func relation(to other: VersionVector) -> Relation {
         if current == other.current { return .same }
         switch (other.knows(current), knows(other.current)) {
         case (true, false): return .older
         case (false, true): return .newer
         case (false, false): return .conflicting
-        // Each was taken into the other: both stand for the same.
+        // Each was merged into the other: both stand for the same.
         case (true, true): return current < other.current ? .older : .newer
         }
     }
 
-    /// Of all its versions, but for those that stand for revisions of trees; nil where there is no other.
+    /// The latest time of all its versions, ignoring those that stand for tree revisions; nil if there is no other.
     public var latestTime: UInt64? {
         var latest: UInt64?
         forEachVersion { if $0.source != .revisionTree { latest = max(latest ?? 0, $0.time) } }
@@ -73,36 +73,37 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
         return vector
     }
 
-    /// The vector of a revision that was made of two in conflict.
+    /// The vector of a revision that was merged from conflicting ones.
     public static func merge(_ version: VectorVersion, _ sides: [VersionVector]) -> VersionVector {
         var vector = VersionVector(version)
         vector.take(merged: sides.map(\.current), older: sides.flatMap { $0.merged + $0.older })
         return vector
     }
 
-    /// The same version, which stands for another one from now on that lost against it. What that one knew of the same author's later
-    /// versions has no place in it: see ``standsFor(_:)``.
+    /// Makes the same version stand for another one that lost against it. Later versions of the same author in the other vector are left out: see
+    /// ``standsFor(_:)``.
     public mutating func absorb(_ other: VersionVector) {
         take(merged: merged + [other.current], older: older + other.merged + other.older)
     }
 
-    /// Also has these versions behind it.
+    /// Adds these versions as older ones.
     public mutating func take(older versions: [VectorVersion]) { take(merged: merged, older: older + versions) }
 
-    /// Whether it can stand for the other one, or a new version has to: where one author made both sides, the later one knows the earlier.
+    /// Whether it can stand for the other one; if not, a new version is needed, because one author made both sides and the other contains a later
+    /// version.
     public func standsFor(_ other: VersionVector) -> Bool { !([other.current] + other.others).contains { $0.isLater(than: current) } }
 
-    /// Without all but the version itself.
+    /// Only the version itself.
     public var bare: VersionVector { VersionVector(current) }
 
-    /// The newest of each author, once, and not of the current version's.
+    /// Keeps only the newest version of each author, and none of the current version's author.
     private mutating func take(merged new: [VectorVersion], older old: [VectorVersion]) {
         let (new, old) = (new.filter { !$0.isLater(than: current) }, old.filter { !$0.isLater(than: current) })
         merged = Self.newest(new, without: [current], limit: Self.keptVersions)
         older = Self.newest(old, without: [current] + merged, limit: Self.keptVersions - merged.count)
     }
 
-    /// Latest first, `limit` at most; those that `known` knows already are left out.
+    /// Latest first, at most `limit`; those already covered by `known` are left out.
     private static func newest(_ versions: [VectorVersion], without known: [VectorVersion], limit: Int) -> [VectorVersion] {
         var kept: [VectorVersion] = []
         for version in versions.sorted(by: >) {
@@ -115,8 +116,8 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
 
     // MARK: Text
 
-    /// As peers take it that allow each author once behind the current version: the latest version of each is left, and of what stands for revisions
-    /// of trees the greatest.
+    /// The form for peers that allow each author only once after the current version: keeps the latest version of each, and the greatest of those
+    /// that stand for tree revisions.
     public var withAuthorsOnce: VersionVector {
         let all = others
         guard all.count > 1 else { return self }
@@ -127,7 +128,7 @@ public struct VersionVector: Hashable, Sendable, CustomStringConvertible {
         return vector
     }
 
-    /// What stands behind the current version; empty if there is nothing.
+    /// The text after the current version; empty if there is none.
     public var history: String {
         let behind = older.map(\.description).joined(separator: ",")
         return merged.isEmpty ? behind : merged.map(\.description).joined(separator: ",") + ";" + behind
