@@ -1,11 +1,10 @@
 import COpenSSL
 import Glibc
 
-/// One digest algorithm of libcrypto. The method is fetched once, because EVP_MD_fetch searches
-/// the providers under a lock each time, and each thread keeps one context, because allocating
-/// one costs more than hashing a short text.
+/// One digest algorithm of libcrypto. The method is fetched once, because EVP_MD_fetch searches the providers under a lock each time, and each thread
+/// keeps one context, because allocating one costs more than hashing a short text.
 ///
-/// Unchecked: OpenSSL's method is read only, and each thread has its own context.
+/// Unchecked: OpenSSL's method is read-only, and each thread has its own context.
 struct DigestEngine: @unchecked Sendable {
     // Unchecked: an EVP_MD is immutable and reference-counted by OpenSSL, and a pthread key is
     // a number; contexts never leave the thread that made them.
@@ -18,7 +17,7 @@ struct DigestEngine: @unchecked Sendable {
     static let md5 = DigestEngine(name: "MD5")
 
     private init(name: String) {
-        // No outside data leads here: without these digests nothing in this program can work.
+        // Does not depend on input from outside: without these digests nothing in this program can work.
         guard let method = EVP_MD_fetch(nil, name, nil) else {
             fatalError("OpenSSL offers no \(name): check its configuration (openssl.cnf) and providers")
         }
@@ -30,7 +29,7 @@ struct DigestEngine: @unchecked Sendable {
         contextKey = key
     }
 
-    /// This thread's context, started anew.
+    /// This thread's context, reset for a new digest.
     @inline(__always)
     func startThreadContext() -> OpaquePointer {
         if let existing = pthread_getspecific(contextKey) {

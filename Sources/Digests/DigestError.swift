@@ -1,6 +1,6 @@
-/// What can go wrong in this target because of a value from outside.
+/// The errors of this module, all caused by a value from outside.
 public enum DigestError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// A password hash not of the form `$scrypt$ln=15,r=8,p=1$<base64 salt>$<base64 key>`. `reason` says which part.
+    /// A password hash that is not of the form `$scrypt$ln=15,r=8,p=1$<base64 salt>$<base64 key>`. `reason` says which part is wrong.
     case malformedPasswordHash(reason: String)
     /// A password longer than `DigestLimits.passwordBytes`.
     case passwordTooLong(bytes: Int, limit: Int)

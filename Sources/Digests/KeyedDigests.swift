@@ -3,7 +3,7 @@ import COpenSSL
 /// HMAC-SHA-256.
 public func hmacSHA256(key: [UInt8], message: [UInt8]) -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: SHA256.byteCount) { out, count in
-        // OpenSSL takes a null key for "the previous key", so an empty one gets an address.
+        // OpenSSL interprets a null key as "the previous key", so an empty key needs an address.
         let keyBytes = key.isEmpty ? [0] : key
         let result = HMAC(EVP_sha256(), keyBytes, Int32(key.count), message, message.count, out.baseAddress, nil)
         guard result != nil else { fatalError("OpenSSL refused HMAC-SHA256") }
@@ -11,8 +11,8 @@ public func hmacSHA256(key: [UInt8], message: [UInt8]) -> [UInt8] {
     }
 }
 
-/// scrypt (RFC 7914): `n` a power of two, `length` in bytes.
-/// Throws `.scryptParameters` if the parameters pass `DigestLimits` or OpenSSL refuses them.
+/// scrypt (RFC 7914): `n` a power of two, `length` in bytes. Throws `.scryptParameters` if the parameters exceed `DigestLimits` or OpenSSL refuses
+/// them.
 public func scrypt(password: [UInt8], salt: [UInt8], n: UInt64, r: UInt32, p: UInt32, length: Int) throws(DigestError) -> [UInt8] {
     guard n >= 2, n & (n - 1) == 0 else { throw .scryptParameters(reason: "n is \(n), which is not a power of two above 1") }
     guard r >= 1, p >= 1, length >= 1, length <= 1024 else {
@@ -25,7 +25,7 @@ public func scrypt(password: [UInt8], salt: [UInt8], n: UInt64, r: UInt32, p: UI
     guard !overflow, perBlock <= DigestLimits.scryptMemory else {
         throw .scryptParameters(reason: "n = \(n), r = \(r) need more memory than scryptMemory = \(DigestLimits.scryptMemory) bytes")
     }
-    // OpenSSL counts the p blocks and its own table too.
+    // OpenSSL also counts the p blocks and its own table.
     let allowance = perBlock + 128 * UInt64(r) * UInt64(p) + 1 << 20
     var done = false
     let key = [UInt8](unsafeUninitializedCapacity: length) { out, count in
@@ -45,7 +45,7 @@ public func scrypt(password: [UInt8], salt: [UInt8], n: UInt64, r: UInt32, p: UI
     return key
 }
 
-/// `count` bytes from OpenSSL's generator, fit for keys and salts.
+/// `count` bytes from OpenSSL's random generator, suitable for keys and salts.
 public func randomBytes(_ count: Int) throws(DigestError) -> [UInt8] {
     guard count > 0 else { return [] }
     var done = false
@@ -57,7 +57,7 @@ public func randomBytes(_ count: Int) throws(DigestError) -> [UInt8] {
     return bytes
 }
 
-/// Whether two byte strings are equal, in a time that depends on their lengths only.
+/// Whether two byte strings are equal, in a time that depends only on their lengths.
 public func constantTimeEquals(_ a: [UInt8], _ b: [UInt8]) -> Bool {
     a.count == b.count && (a.isEmpty || CRYPTO_memcmp(a, b, a.count) == 0)
 }

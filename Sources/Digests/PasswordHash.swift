@@ -1,8 +1,8 @@
 import Encodings
 
-/// Password hashes as text: `$scrypt$ln=15,r=8,p=1$<base64 salt>$<base64 key>`.
+/// Password hashes in text form: `$scrypt$ln=15,r=8,p=1$<base64 salt>$<base64 key>`.
 public enum PasswordHash {
-    /// log2 of scrypt's n for new hashes: about 60 ms and 32 MiB, against guessing from a stolen configuration.
+    /// log2 of scrypt's n for new hashes: about 60 ms and 32 MiB per guess, should a configuration be stolen.
     static let logN: UInt32 = 15
     static let saltBytes = 16
     static let keyBytes = 32
@@ -14,15 +14,15 @@ public enum PasswordHash {
         return "$scrypt$ln=\(logN),r=8,p=1$\(Base64.encode(salt))$\(Base64.encode(key))"
     }
 
-    /// Whether the password gives this hash. Takes tens of milliseconds: never on an event loop.
-    /// Throws `.malformedPasswordHash` or `.scryptParameters` for a bad hash text; a password that is too long is merely wrong.
+    /// Whether the password matches this hash. Takes tens of milliseconds: never call it on an event loop. Throws `.malformedPasswordHash` or
+    /// `.scryptParameters` for an invalid hash; a password that is too long simply does not match.
     public static func verify(password: String, hash: String) throws(DigestError) -> Bool {
         let parts = try parse(hash)
         guard password.utf8.count <= DigestLimits.passwordBytes else { return false }
         return constantTimeEquals(try derive(password, parts, length: parts.key.count), parts.key)
     }
 
-    /// Checks the text of a hash without deriving anything, for configuration checks. Throws as `verify`.
+    /// Checks the text of a hash without deriving a key, for configuration checks. Throws like `verify`.
     public static func validate(_ hash: String) throws(DigestError) { _ = try parse(hash) }
 
     private struct Parts {

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// SHA-1, the digest of revisions and blobs on the wire (replication.md sections 7 and 10). Not for secrets.
+/// SHA-1, the digest of revisions and blobs on the wire (replication.md sections 7 and 10). Not for security purposes.
 public enum SHA1 {
     /// Digest length in bytes.
     public static let byteCount = 20
@@ -9,7 +9,7 @@ public enum SHA1 {
 
     public static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.sha1.hash($0) } }
 
-    /// Digest of two pieces one after the other, written to `out` (at least `byteCount` bytes) without allocating.
+    /// The digest of two concatenated pieces, written to `out` (at least `byteCount` bytes) without allocating.
     public static func hash(
         _ first: UnsafeRawBufferPointer,
         _ second: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
@@ -29,7 +29,7 @@ public enum SHA256 {
     public static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.sha256.hash($0) } }
 }
 
-/// SHA-1 over pieces that come one after the other (a blob being received). One owner at a time.
+/// SHA-1 over data that arrives in pieces, such as a blob being received. Not for concurrent use.
 public final class SHA1Hasher {
     private let context = DigestEngine.sha1.makeContext()
 
@@ -46,7 +46,7 @@ public final class SHA1Hasher {
         if done == nil { Array(bytes).withUnsafeBytes { update($0) } }
     }
 
-    /// The digest of all so far; the hasher starts anew afterwards.
+    /// The digest of everything so far; the hasher is reset afterwards.
     public func finalize() -> [UInt8] {
         let digest = [UInt8](unsafeUninitializedCapacity: SHA1.byteCount) { out, count in
             DigestEngine.sha1.finish(context, into: UnsafeMutableRawBufferPointer(out))
@@ -57,7 +57,7 @@ public final class SHA1Hasher {
     }
 }
 
-/// SHA-256 over pieces that come one after the other. One owner at a time.
+/// SHA-256 over data that arrives in pieces. Not for concurrent use.
 public final class SHA256Hasher {
     private let context = DigestEngine.sha256.makeContext()
 
@@ -69,7 +69,7 @@ public final class SHA256Hasher {
         if !bytes.isEmpty { bytes.withUnsafeBytes { DigestEngine.sha256.update(context, $0) } }
     }
 
-    /// The digest of all so far; the hasher starts anew afterwards.
+    /// The digest of everything so far; the hasher is reset afterwards.
     public func finalize() -> [UInt8] {
         let digest = [UInt8](unsafeUninitializedCapacity: SHA256.byteCount) { out, count in
             DigestEngine.sha256.finish(context, into: UnsafeMutableRawBufferPointer(out))
@@ -80,14 +80,14 @@ public final class SHA256Hasher {
     }
 }
 
-/// For clients that know attachments by it, as CouchDB's do; it proves nothing of who made the bytes.
+/// For clients that identify attachments by MD5, as CouchDB's do; it proves nothing about the origin of the bytes.
 public enum MD5 {
     public static let byteCount = 16
 
     public static func hash(_ bytes: [UInt8]) -> [UInt8] { bytes.withUnsafeBytes { DigestEngine.md5.hash($0) } }
 }
 
-/// MD5 of bytes that come in pieces.
+/// MD5 over data that arrives in pieces.
 public final class MD5Hasher {
     private let context = DigestEngine.md5.makeContext()
 
