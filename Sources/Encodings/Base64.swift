@@ -2,7 +2,7 @@
 public enum Base64 {
     private static let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-    /// The six bits of each character, 0xFF for those outside the alphabet.
+    /// The six bits of each character, 0xFF for characters outside the alphabet.
     private static let values: [UInt8] = {
         var table = [UInt8](repeating: 0xFF, count: 256)
         for index in 0..<64 { table[Int(alphabet.utf8Start[index])] = UInt8(index) }
@@ -42,13 +42,13 @@ public enum Base64 {
 
     public static func encode(_ bytes: [UInt8]) -> String { bytes.withUnsafeBytes { encode($0) } }
 
-    /// The bytes, or nil unless `text` is padded base64 whose unused bits are zero (so that each value has one text).
+    /// The decoded bytes, or nil unless `text` is padded base64 whose unused bits are zero (so that each value has only one text).
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var owned = String(text)
         return owned.withUTF8 { decode($0) }
     }
 
-    /// As the other `decode`, from the text's bytes.
+    /// Like the other `decode`, from the text's bytes.
     public static func decode(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard text.count % 4 == 0 else { return nil }
         guard text.count > 0 else { return [] }
@@ -82,7 +82,7 @@ public enum Base64 {
     }
 }
 
-/// Base64url without padding (RFC 4648 section 5), as JSON Web Tokens have it.
+/// Base64url without padding (RFC 4648 section 5), as used by JSON Web Tokens.
 extension Base64 {
     public static func encodeURL(_ bytes: [UInt8]) -> String {
         let text = encode(bytes).utf8.prefix { $0 != 0x3D }.map { byte in
@@ -95,7 +95,7 @@ extension Base64 {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes; nil for anything that ``encodeURL(_:)`` does not make.
+    /// The decoded bytes; nil for anything that ``encodeURL(_:)`` would not produce.
     public static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
         var standard: [UInt8] = []
         standard.reserveCapacity(text.utf8.count + 2)

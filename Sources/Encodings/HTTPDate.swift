@@ -4,7 +4,8 @@ import Glibc
 package enum HTTPDate {
     private static let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
-    /// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`, also with dashes in the date, or of `Sun Nov  6 08:49:37 1994`; nil for anything else.
+    /// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, also with dashes in the date, or `Sun Nov  6 08:49:37 1994`, into seconds since 1970; nil for anything
+    /// else.
     package static func seconds(_ text: String) -> Int64? {
         let words = text.utf8.split(whereSeparator: { $0 == 0x20 || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ",") })
             .map { String(Substring($0)) }
@@ -26,11 +27,11 @@ package enum HTTPDate {
 
 /// The header `Retry-After` (RFC 9110, section 10.2.3).
 package enum RetryAfter {
-    /// `retry_after_read`: a day; what is longer counts as that.
+    /// `retry_after_read`: one day; longer times are reduced to it.
     private static let longest = 86_400
 
-    /// Seconds to wait. A date counts from the answer's own `Date`: the clock here may be another one than the server's. Nil where the header is
-    /// absent or neither, or where a date has no `Date` beside it.
+    /// Seconds to wait. A date is relative to the answer's own `Date`, since the clock here may differ from the server's. Nil if the header is absent
+    /// or invalid, or if it is a date and there is no `Date`.
     package static func seconds(_ value: String?, date: String?) -> Int? {
         guard let value else { return nil }
         if let seconds = Int(value) { return min(max(seconds, 0), longest) }

@@ -2,7 +2,7 @@
 public enum Hex {
     static let digits: StaticString = "0123456789abcdef"
 
-    /// The digit of a number below 16.
+    /// The digit for a number below 16.
     @inlinable @inline(__always)
     public static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x57 + value }
 
@@ -18,7 +18,7 @@ public enum Hex {
         }
     }
 
-    /// The bytes, or nil unless `text` is pairs of hexadecimal digits (either case).
+    /// The decoded bytes, or nil unless `text` consists of pairs of hexadecimal digits (either case).
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count / 2)
@@ -35,7 +35,7 @@ public enum Hex {
         return high == nil ? bytes : nil
     }
 
-    /// The number behind a digit of either case; nil for any other character.
+    /// The value of a digit of either case; nil for any other character.
     @inlinable @inline(__always)
     public static func value(of character: UInt8) -> UInt8? {
         switch character {

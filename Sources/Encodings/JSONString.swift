@@ -1,9 +1,8 @@
-/// Strings as JSON text writes them: in quotes, with the escapes `\" \\ \n \r \t`, and `\u00xx` in lowercase for the other control
-/// characters and DEL.
+/// Strings in JSON's notation: in quotes, with the escapes `\" \\ \n \r \t`, and `\u00xx` in lowercase for the other control characters and DEL.
 public enum JSONString {
     /// The text in quotes.
     ///
-    /// - Parameter forTerminals: escapes all that ``isUnprintable(_:)`` too.
+    /// - Parameter forTerminals: also escape everything for which ``isUnprintable(_:)`` is true.
     public static func quoted(_ text: String, forTerminals: Bool = false) -> String {
         var bytes: [UInt8] = []
         append(text.utf8, to: &bytes)
@@ -15,8 +14,8 @@ public enum JSONString {
         return quoted
     }
 
-    /// What makes a line look like something else: control characters, which a terminal may take for commands; separators that are no
-    /// plain space; and all that is not seen, such as marks that turn the direction of writing, joiners, fillers and tags.
+    /// Whether a character can make a line appear as something else: control characters, which a terminal may interpret as commands; separators other
+    /// than a plain space; and invisible characters, such as direction marks, joiners, fillers and tags.
     public static func isUnprintable(_ scalar: Unicode.Scalar) -> Bool {
         if scalar.value < 0x7F { return scalar.value < 0x20 }
         switch scalar.properties.generalCategory {
@@ -25,7 +24,7 @@ public enum JSONString {
         }
     }
 
-    /// `\uXXXX`, two of them beyond U+FFFF.
+    /// `\uXXXX`, twice for characters beyond U+FFFF.
     public static func escape(_ scalar: Unicode.Scalar) -> String {
         UTF16.encode(scalar)?.map { unit in
             let digits = String(unit, radix: 16)
@@ -33,7 +32,7 @@ public enum JSONString {
         }.joined() ?? ""
     }
 
-    /// Appends a string in quotes; its bytes are UTF-8.
+    /// Appends a string, given as UTF-8 bytes, in quotes.
     @inlinable
     public static func append(_ text: some Sequence<UInt8>, to out: inout [UInt8]) {
         out.append(0x22)
@@ -46,7 +45,7 @@ public enum JSONString {
     @inlinable @inline(__always)
     public static func needsEscape(_ byte: UInt8) -> Bool { byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F }
 
-    /// Writes a byte below 0x80 as it stands inside a string.
+    /// Writes a byte below 0x80 in its form inside a string.
     @inlinable @inline(__always)
     public static func writeEscaped(_ byte: UInt8, _ put: (UInt8) -> Void) {
         switch byte {

@@ -1,6 +1,6 @@
 /// Percent encoding of URL path components (RFC 3986, section 2.1).
 public enum PercentEncoding {
-    /// Each `%XX` replaced by its byte; nil if an escape is malformed or the result is no UTF-8 text.
+    /// Replaces each `%XX` by its byte; nil if an escape is malformed or the result is not UTF-8.
     public static func decode(_ component: some Collection<UInt8>) -> String? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(component.count)
@@ -16,7 +16,7 @@ public enum PercentEncoding {
         return String(validating: bytes, as: UTF8.self)
     }
 
-    /// The text as one path component.
+    /// Encodes the text as one path component.
     public static func encode(_ text: String) -> String {
         var encoded = ""
         for byte in text.utf8 {

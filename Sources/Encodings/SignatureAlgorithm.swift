@@ -1,4 +1,4 @@
-/// How a signature is made, by the names of JSON Web Algorithms (RFC 7518, RFC 8037).
+/// Signature algorithms by their names in JSON Web Algorithms (RFC 7518, RFC 8037).
 public enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
     case rs384 = "RS384"

@@ -1,10 +1,10 @@
-/// Texts in texts, found by their bytes: no accent that follows hides a secret, as it would from a search by characters. The standard
-/// library's own search is of its regular expressions, which are a megabyte and a half of every program that asks for it.
+/// Substring search by bytes: unlike in a search by characters, a following combining accent cannot hide a secret. The standard library's own search
+/// is part of its regular expressions, which add one and a half megabytes to a program.
 extension StringProtocol {
-    /// Whether these bytes are in it. Nothing is in everything.
+    /// Whether the text contains these bytes. Every text contains the empty one.
     public func holds(_ text: some StringProtocol) -> Bool { text.isEmpty || place(of: text) != nil }
 
-    /// Where these bytes are first; nil of none, and where they are not.
+    /// The first range of these bytes; nil if they do not occur, or are empty.
     public func place(of text: some StringProtocol) -> Range<Index>? {
         let wanted = Array(text.utf8)
         guard let first = wanted.first else { return nil }
@@ -18,7 +18,7 @@ extension StringProtocol {
         return nil
     }
 
-    /// With another text wherever these bytes are, from the left. Nothing is not looked for.
+    /// Replaces all occurrences of these bytes, from the left. Does nothing if they are empty.
     public func with(_ text: some StringProtocol, replacedBy other: some StringProtocol) -> String {
         var result = ""
         var rest = self[startIndex...]
@@ -32,7 +32,7 @@ extension StringProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether these bytes are in it.
+    /// Whether the text contains these bytes.
     public func holds(_ text: StaticString) -> Bool {
         text.withUTF8Buffer { wanted in
             guard let first = wanted.first else { return true }

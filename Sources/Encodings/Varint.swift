@@ -1,6 +1,6 @@
-/// Unsigned LEB128: 7 bits a byte, least significant first, at most 10 bytes.
+/// Unsigned LEB128: 7 bits per byte, least significant first, at most 10 bytes.
 public enum Varint {
-    /// `length` 0: the bytes end inside the number; -1: it does not fit 64 bits.
+    /// `length` 0: the number is truncated; -1: it does not fit 64 bits.
     public struct Reading {
         public var value: UInt64
         public var length: Int
@@ -12,7 +12,7 @@ public enum Varint {
         }
     }
 
-    /// The number that begins at `start`; `length` 0 where that is behind the last byte.
+    /// The number that starts at `start`; `length` 0 if that is after the last byte.
     @inlinable @inline(__always)
     public static func read(_ bytes: UnsafeRawBufferPointer, at start: Int) -> Reading {
         guard start < bytes.count else { return Reading(value: 0, length: 0) }
@@ -34,13 +34,13 @@ public enum Varint {
         return Reading(value: 0, length: bytes.count - start >= 10 ? -1 : 0)
     }
 
-    /// Bytes that the number takes: 1 to 10.
+    /// Number of bytes of the encoded number: 1 to 10.
     @inlinable
     public static func length(_ value: UInt64) -> Int {
         value < 0x80 ? 1 : (70 - value.leadingZeroBitCount) / 7
     }
 
-    /// Gives the bytes of the number to `put`, first to last.
+    /// Passes the bytes of the encoded number to `put`, in order.
     @inlinable @inline(__always)
     public static func write(_ value: UInt64, _ put: (UInt8) -> Void) {
         var rest = value
