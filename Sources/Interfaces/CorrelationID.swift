@@ -1,9 +1,9 @@
 import Environment
 
-/// What the lines that both sides of one connection log have in common: the field's `X-Correlation-Id`, which travels with the upgrade.
+/// The id by which both sides of a connection can find each other's log lines: the `X-Correlation-Id` header, sent with the upgrade request.
 public enum CorrelationID {
     public static let header = "X-Correlation-Id"
-    /// `correlation_id_bytes`: longer ones from a peer are not taken over.
+    /// `correlation_id_bytes`: longer ones from a peer are not adopted.
     public static let longest = 64
 
     public static func make(_ random: any RandomSource) -> String {
@@ -11,7 +11,7 @@ public enum CorrelationID {
         return String(repeating: "0", count: 16 - digits.utf8.count) + digits
     }
 
-    /// What a peer names, where it is one that can stand in a log; nil otherwise.
+    /// The id sent by a peer, if it is suitable for a log; nil otherwise.
     public static func accepted(_ text: String?) -> String? {
         guard let text, (1...longest).contains(text.utf8.count), text.utf8.allSatisfy(isPlain) else { return nil }
         return text

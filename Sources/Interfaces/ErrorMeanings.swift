@@ -1,41 +1,41 @@
-/// Errors by what they mean, for those who decide what follows. The numbers are HTTP's, as the peers of this field send and expect them.
+/// Errors by their meaning, for code that decides what follows. The codes are HTTP's, as other implementations send and expect them.
 extension ReplicationError {
-    /// What came is not what it should be, and the same again would be refused again.
+    /// The input is malformed, and would be refused again.
     package static func malformed(_ message: String) -> Self { Self(domain: .http, code: 400, message: message) }
 
-    /// It may not be, whatever is in it.
+    /// Not allowed, whatever the content.
     package static func forbidden(_ message: String) -> Self { Self(domain: .http, code: 403, message: message) }
 
-    /// Another revision stands in its way.
+    /// It conflicts with another revision.
     package static func conflict(_ message: String) -> Self { Self(domain: .http, code: 409, message: message) }
 
     package static func tooLarge(_ message: String) -> Self { Self(domain: .http, code: 413, message: message) }
 
-    /// It cannot be done now: whoever has it keeps it, and tries again. 503 is the one status that every client survives and retries.
+    /// Temporarily impossible: the sender keeps it, and retries. 503 is the one status that every client survives and retries.
     package static func busy(_ message: String) -> Self { Self(domain: .http, code: 503, message: message) }
 
-    /// What came is not what was asked for, and what was may come yet.
+    /// The answer is not what was requested, and a later one may be.
     package static func mistaken(_ message: String) -> Self { Self(domain: .http, code: 502, message: message) }
 
-    /// A policy that could not decide holds the document.
+    /// The document is held because a policy could not decide.
     package init(_ failure: PolicyFailure) {
         self.init(domain: .plugin, code: 503, message: "\(failure.kind): \(failure.message)")
     }
 
-    /// A policy that could not decide holds the conflict.
+    /// The conflict stays pending because a policy could not decide.
     package static func undecided(_ failure: PolicyFailure) -> Self {
         Self(domain: .plugin, code: 409, message: "conflict pending: \(failure.kind): \(failure.message)")
     }
 
-    /// The peer may not have it, or does not let us.
+    /// The peer may not have it, or refuses access.
     package var isForbidden: Bool { domain == .http && code == 403 }
 
-    /// The peer does not have it, or does not give it to us.
+    /// The peer does not have it, or refuses to send it.
     package var isNotGiven: Bool { domain == .http && (code == 403 || code == 404) }
 
-    /// The peer cannot do it now.
+    /// The peer is temporarily unable to do it.
     package var isBusy: Bool { domain == .http && code == 503 }
 
-    /// The peer lets us read and not write, or has no such request at all.
+    /// The peer grants only read access, or does not support the request.
     package var forbidsWriting: Bool { domain == .http && (code == 403 || code == 405) }
 }

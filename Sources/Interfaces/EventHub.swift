@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Hands each value to every listener, to all of them in the same order. A listener that does not keep up loses the oldest values.
+/// Delivers each value to every listener, in the same order to all of them. A slow listener loses the oldest values.
 package final class EventHub<Value: Sendable>: Sendable {
     private struct Listeners {
         var next = 0
@@ -11,10 +11,10 @@ package final class EventHub<Value: Sendable>: Sendable {
     private let listeners = Mutex(Listeners())
     private let kept: Int
 
-    /// - Parameter kept: values kept for a listener that is busy.
+    /// - Parameter kept: number of values buffered for a busy listener.
     package init(kept: Int) { self.kept = kept }
 
-    /// What is sent from now on.
+    /// A stream of the values sent from now on.
     package func stream() -> AsyncStream<Value> {
         let (stream, continuation) = AsyncStream.makeStream(of: Value.self, bufferingPolicy: .bufferingNewest(kept))
         let number = listeners.withLock { listeners -> Int? in
@@ -34,11 +34,11 @@ package final class EventHub<Value: Sendable>: Sendable {
     }
 
     package func send(_ value: Value) {
-        // Yielding runs no code of a listener, so it may happen inside the lock; an end calls back into it, and may not.
+        // Yielding runs no listener code, so it is safe under the lock; finishing calls back into this object, and is not.
         listeners.withLock { for continuation in $0.all.values { continuation.yield(value) } }
     }
 
-    /// Ends every stream, also those that are asked for later.
+    /// Ends every stream, including those requested later.
     package func finish() {
         let all = listeners.withLock { listeners in
             listeners.isFinished = true

@@ -1,28 +1,28 @@
 import NIOCore
 
-/// A remote database that is spoken to in HTTP requests instead of messages. As a ``MessageTransport`` it has a place and an end; it
-/// neither delivers nor takes messages.
+/// A remote database reached by HTTP requests instead of messages. As a ``MessageTransport`` it only has an execution context and an end; it neither
+/// delivers nor accepts messages.
 ///
-/// Whoever implements it logs in, renews its session and follows redirects: what comes out is the database's own answer.
+/// Implementations log in, renew their session and follow redirects: what they return is the database's own answer.
 public protocol HTTPPeer: MessageTransport {
-    /// Sends one request and collects its answer. Any number may be under way.
+    /// Sends one request and collects its answer. Any number of requests may be in flight.
     ///
-    /// - Throws: ``ReplicationError`` where there was no complete answer; `CancellationError`.
+    /// - Throws: ``ReplicationError`` if there was no complete answer; `CancellationError`.
     func exchange(_ request: PeerRequest) async throws -> PeerAnswer
 
-    /// Sends one request and passes the body of a good answer (2xx) on as it comes, each piece with the answer's status and headers; the body
-    /// of another is collected.
+    /// Sends one request and passes on the body of a successful answer (2xx) as it arrives, each piece with the answer's status and headers; the body
+    /// of any other answer is collected.
     func download(_ request: PeerRequest, _ take: @escaping @Sendable (_ head: PeerAnswer, ByteBuffer) async throws -> Void) async throws -> PeerAnswer
 
-    /// A text of the other side's, which may repeat what was sent to it, in which passwords, tokens and cookies are not shown.
+    /// A text from the other side, which may quote what was sent to it, with passwords, tokens and cookies removed.
     func withoutSecrets(_ text: String) -> String
 
-    /// Returns when the session wants more: at once, unless it said ``MessageTransport/setReading(_:)`` false.
+    /// Returns when the session is ready for more: at once, unless it called ``MessageTransport/setReading(_:)`` with false.
     func untilReading() async
 }
 
 extension MessageTransport {
-    /// What is spoken over the connection, for logs and status: a subprotocol as it stands in the handshake, or `CouchDB`.
+    /// The protocol spoken over the connection, for logs and status: a subprotocol as in the handshake, or `CouchDB`.
     package var protocolName: String { self is any HTTPPeer ? "CouchDB" : (subprotocol ?? .generation3).rawValue }
 }
 
@@ -31,7 +31,7 @@ public struct PeerRequest: Sendable {
     public enum Body: Sendable {
         case none
         case bytes(ByteBuffer)
-        /// Pieces in order, made as they are sent; `length` bytes together.
+        /// Pieces in order, produced while they are sent; `length` is their total size in bytes.
         case pieces(length: Int, @Sendable (_ write: (ByteBuffer) async throws -> Void) async throws -> Void)
 
         /// In bytes.
@@ -45,17 +45,17 @@ public struct PeerRequest: Sendable {
     }
 
     public var method: String
-    /// Behind the database's own path: empty, or beginning with `/` or `?`, percent-encoded.
+    /// Relative to the database's own path: empty, or beginning with `/` or `?`, percent-encoded.
     public var path: String
     public var headers: [(name: String, value: String)] = []
     public var body = Body.none
-    /// The longest time in which nothing moves, in milliseconds.
+    /// The longest time without progress, in milliseconds.
     public var patience = 30_000
-    /// The answer is whitespace for as long as there is nothing to say: it need not come at a pace.
+    /// While there is nothing to report, the answer consists of white space: no particular pace is required.
     public var hasHeartbeat = false
-    /// Bytes of a good answer that are collected.
+    /// Maximum number of bytes collected of a successful answer.
     public var maximumAnswer = 64 << 20
-    /// Told of bytes of bodies that went or came.
+    /// Called with the number of body bytes sent or received.
     public var moved: (@Sendable (Int) -> Void)?
 
     public init(_ method: String, _ path: String) {
@@ -69,9 +69,9 @@ public struct PeerAnswer: Sendable {
     public var status: Int
     public var headers: [(name: String, value: String)]
     public var body: ByteBuffer
-    /// The body has more than was to be collected; what is here is its beginning.
+    /// The body exceeds the limit; the answer contains only its beginning.
     public var isTooLarge: Bool
-    /// What a body of so many bytes comes to as values, where that was counted: for a large one it is a look at all of it.
+    /// Memory of a body of this size when parsed into values, if it was computed: for a large body that takes a pass over all of it.
     package var counted: (text: Int, values: Int)?
 
     public init(status: Int, headers: [(name: String, value: String)] = [], body: ByteBuffer = ByteBuffer(), isTooLarge: Bool = false) {
@@ -83,6 +83,6 @@ public struct PeerAnswer: Sendable {
 
     public var isGood: Bool { (200..<300).contains(status) }
 
-    /// The first header of that name, given in lower case.
+    /// The first header with this name, which must be in lower case.
     public func header(_ name: String) -> String? { headers.first { $0.name.lowercased() == name }?.value }
 }

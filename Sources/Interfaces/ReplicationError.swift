@@ -1,12 +1,11 @@
-/// An error of a replicator or of one document, in the terms of this field: a domain, a number in that domain, whether
-/// trying again can help.
+/// An error of a replicator or of one document, in Couchbase's terms: a domain, a code within that domain, and whether retrying can help.
 public struct ReplicationError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Who defines the number.
+    /// Who defines the code.
     public enum Domain: String, Sendable {
         case http, websocket, network, tls, blip, litecore, plugin, store
     }
 
-    /// The network domain's numbers, as LiteCore numbers them.
+    /// The network domain's codes, numbered as in LiteCore.
     public enum NetworkCode: Int, Sendable {
         case dnsFailure = 1, unknownHost = 2, timeout = 3
         case invalidURL = 4, tooManyRedirects = 5, invalidRedirect = 12
@@ -17,11 +16,11 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
 
     /// What helps against an error.
     public enum Kind: String, Sendable {
-        /// Trying again, with growing delays.
+        /// Retrying, with growing delays.
         case transient
-        /// Somebody has to change something, here, at the peer or on the way; see ``ReplicationError/remedy``.
+        /// Somebody has to change something: here, at the peer, or in between; see ``ReplicationError/remedy``.
         case needsAction = "needs_action"
-        /// Nothing that is known beforehand.
+        /// Nothing that is known in advance.
         case permanent
     }
 
@@ -29,24 +28,24 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     public var code: Int
     public var message: String
     public var kind: Kind
-    /// The peer asked not to be troubled for so long (`Retry-After`).
+    /// How long the peer asked to be left alone (`Retry-After`), in seconds.
     public var retryAfterSeconds: Int?
-    /// In place of what the table of remedies says; of an error that passes by itself: what helps, where its cause is on this side.
+    /// Replaces the remedy from the table. For an error that goes away by itself: what helps, if the cause is on this side.
     package var ownRemedy: String?
-    /// The document is larger than the settings here allow. Where they allow more, it is asked for once more.
+    /// The document exceeds the local size settings. It is requested again when they allow more.
     package var isOfSizeHere = false
 
-    /// Trying again, with growing delays, can help.
+    /// Whether retrying, with growing delays, can help.
     public var isTransient: Bool {
         get { kind == .transient }
         set { kind = newValue ? .transient : .permanent }
     }
 
-    /// No other connection is worth a try, be it after a long time: 4002 is a peer's word for "do not come back", and an own database that is
-    /// closed or broken does not open for another connection.
+    /// Whether no further connection is worth trying, not even after a long time: with 4002, a peer says "do not come back", and a closed or broken
+    /// local database does not recover for another connection.
     package var isForGood: Bool { (domain, code) == (.websocket, 4002) || domain == .store }
 
-    /// Makes an error whose ``kind`` follows the table of the operator surface.
+    /// Creates an error whose ``kind`` follows the table of the operator surface.
     public init(domain: Domain, code: Int, message: String) {
         self.domain = domain
         self.code = code
@@ -54,7 +53,7 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         kind = Self.kind(domain, code)
     }
 
-    /// An error that goes away when somebody does something.
+    /// Creates an error that goes away when somebody acts.
     public init(domain: Domain, code: Int, message: String, remedy: String) {
         self.init(domain: domain, code: code, message: message)
         kind = .needsAction
@@ -65,8 +64,8 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         self.init(domain: .network, code: code.rawValue, message: message)
     }
 
-    /// The number that the field shows to applications: network and TLS 5000+, HTTP status and WebSocket close code 10000+
-    /// (close codes begin at 1000, so they show as 11000+). For the field TLS is a part of the network: codes 6 to 15.
+    /// The code that Couchbase Lite shows to applications: network and TLS 5000+, HTTP status and WebSocket close code 10000+ (close codes begin at
+    /// 1000, so they appear as 11000+). TLS belongs to the network domain: codes 6 to 15.
     public var publicCode: Int {
         switch domain {
         case .network, .tls: 5000 + code
@@ -76,10 +75,10 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
         }
     }
 
-    /// The peer holds a revision that the document's own does not descend from: HTTP/409, and LiteCore/8 of a Couchbase Lite that listens.
+    /// The peer holds a revision from which the document's own does not descend: HTTP/409, and LiteCore/8 from a Couchbase Lite listener.
     public var isConflict: Bool { (domain == .http && code == 409) || (domain == .litecore && code == 8) }
 
-    /// The network may come back by itself; a continuous replicator waits for it.
+    /// The network may recover by itself; a continuous replicator waits for that.
     public var isNetworkDependent: Bool {
         domain == .network && [1, 2, 3, 20, 21, 22, 23, 24, 25, 26, 27].contains(code)
     }
@@ -89,11 +88,11 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
     private static func kind(_ domain: Domain, _ code: Int) -> Kind {
         switch domain {
         case .http where [408, 429, 500, 502, 503, 504, 507].contains(code): .transient
-        // A redirect that leads nowhere, and 511, are the answers of captive portals.
+        // A redirect that leads nowhere, and 511, are typical of captive portals.
         case .http where [401, 403, 404, 407, 511].contains(code) || (300..<400).contains(code): .needsAction
-        // 1011 is what a frame that was changed or lost on the way ends with, at either end. A fault that stays is tried ever more seldom.
+        // 1011 is the result, on either side, of a frame that was altered or lost in transit. A persistent fault is retried at growing intervals.
         case .blip where code == 1011: .transient
-        // Memory is used up, this agent's or the peer's, which others may give back.
+        // Memory is exhausted, this agent's or the peer's; others may release some.
         case .litecore where code == 13: .transient
         case .websocket where [1001, 1006, 1011, 1012, 1013, 4001, 408, 429, 502, 503, 504].contains(code): .transient
         case .websocket where [1002, 403].contains(code): .needsAction
@@ -106,16 +105,16 @@ public struct ReplicationError: Error, Sendable, Equatable, CustomStringConverti
 }
 
 extension ReplicationError {
-    /// Without the remedy, where the message ends with it.
+    /// The message without the remedy, if it ends with that.
     public var cause: String {
         guard let remedy, message.utf8.count > remedy.utf8.count + 2, message.hasSuffix("; \(remedy)") else { return "\(self)" }
         return "\(domain.rawValue)/\(code): \(message.dropLast(remedy.count + 2))"
     }
 
-    /// With the remedy, once.
+    /// The message including the remedy, once.
     public var sentence: String { remedy.map { "\(cause); \($0)" } ?? cause }
 
-    /// What somebody can do about it; nil where nothing is known, or nobody has to.
+    /// What somebody can do about it; nil if unknown, or if nobody has to do anything.
     public var remedy: String? {
         guard kind == .needsAction else { return nil }
         if let ownRemedy { return ownRemedy }

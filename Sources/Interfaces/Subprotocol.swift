@@ -1,4 +1,4 @@
-/// The WebSocket subprotocols that are spoken here, in our order of preference.
+/// The supported WebSocket subprotocols, in our order of preference.
 public enum Subprotocol: String, CaseIterable, Sendable {
     /// Couchbase Lite 3 and Sync Gateway 3.
     case generation3 = "BLIP_3+CBMobile_3"
@@ -7,15 +7,15 @@ public enum Subprotocol: String, CaseIterable, Sendable {
     /// Couchbase Lite 4 and Sync Gateway 4: revisions are named by version vectors.
     case generation4 = "BLIP_3+CBMobile_4"
 
-    /// Without what all of them have: `CBMobile_3`.
+    /// The name without the common part: `CBMobile_3`.
     public var name: String { String(rawValue.drop { $0 != "+" }.dropFirst()) }
 
     public static let names = allCases.map(\.rawValue)
     /// For a side whose database has version vectors.
     public static let namesVersionsFirst = [generation4.rawValue] + names.filter { $0 != generation4.rawValue }
 
-    /// Which of the protocols that a peer offers is spoken with it. Its order decides, but for generation 4: a peer that offers others as well
-    /// may have a database with revision trees, and is spoken to by versions only where it says that it prefers that.
+    /// Chooses among the protocols offered by a peer. The peer's order decides, except for generation 4: a peer that also offers others may have a
+    /// database with revision trees, so version vectors are used with it only if it says that it prefers them.
     public static func choose(of offered: [String], spoken: [String] = names, prefersVersions: Bool = false) -> String? {
         let common = offered.filter { token in spoken.contains { $0.utf8.elementsEqual(token.utf8) } }
         let versions = common.first { $0 == generation4.rawValue }
@@ -23,8 +23,8 @@ public enum Subprotocol: String, CaseIterable, Sendable {
         return common.first { $0 != generation4.rawValue } ?? versions
     }
 
-    /// The header of an upgrade request by which one of our own replicators says that its database has both kinds of revisions. Whoever of
-    /// the two has version vectors prefers them.
+    /// The header of an upgrade request by which a Nightjar replicator says that its database has both kinds of revisions. Whichever side has version
+    /// vectors prefers them.
     public static let versionsHeader = "X-Version-Vectors"
     public static let versionsSupported = "supported"
     public static let versionsPreferred = "preferred"

@@ -19,34 +19,34 @@ public struct Principal: Sendable, Equatable {
         self.collections = collections
     }
 
-    /// A listener without an authenticator knows nobody and limits nothing.
+    /// The principal for a listener without an authenticator: no name, no restrictions.
     public static let anonymous = Principal()
 }
 
-/// What an authenticator says of a caller.
+/// An authenticator's answer about a caller.
 public enum AuthenticationVerdict: Sendable, Equatable {
     case accepted(Principal)
     case refused
-    /// The authenticator itself failed: the caller's credentials may be right.
+    /// The authenticator itself failed: the caller's credentials may be valid.
     case failed(PolicyFailure)
 }
 
-/// Checks names and passwords of peers.
+/// Checks peers' names and passwords.
 public protocol PasswordAuthenticator: Sendable {
     func authenticate(username: String, password: String, listener: String, remote: String) async -> AuthenticationVerdict
-    /// A value each time that it may judge otherwise than before: another version, another file of users.
+    /// Yields a value each time that its answers may have changed: another version, another users file.
     func versionChanges() -> AsyncStream<String>
 }
 
-/// Checks the certificates of peers. That the peer holds the key is proved already; whom the chain leads to is not.
+/// Checks peers' certificates. The peer has already proved that it holds the key; whether to trust the chain is still open.
 public protocol CertificateAuthenticator: Sendable {
-    /// - Parameter chain: the peer's own certificate first, then what it sent with it.
+    /// - Parameter chain: the peer's own certificate first, then the others that it sent.
     func authenticate(chain: [PeerCertificate], listener: String, remote: String) async -> AuthenticationVerdict
-    /// As for passwords.
+    /// As for ``PasswordAuthenticator``.
     func versionChanges() -> AsyncStream<String>
 }
 
-/// One that never changes its mind.
+/// For an authenticator whose answers never change.
 extension PasswordAuthenticator {
     public func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
 }

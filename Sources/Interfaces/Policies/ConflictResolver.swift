@@ -3,15 +3,15 @@ import Documents
 /// Two revisions of one document that do not descend from each other.
 public struct PolicyConflict: Sendable {
     public var id: DocumentID
-    /// Nil when that side is deleted.
+    /// Nil if that side is deleted.
     public var local: PolicyDocument?
     public var remote: PolicyDocument?
-    /// The common ancestor, nil where its body is gone.
+    /// The common ancestor; nil if its body is no longer stored.
     public var base: PolicyDocument?
     public var localRevision: RevisionID
     public var remoteRevision: RevisionID
     public var baseRevision: RevisionID?
-    /// What peers of version vectors call both sides; nil for one that has no version.
+    /// The version of each side for peers with version vectors; nil if it has none.
     public var localVersion: VectorVersion?
     public var remoteVersion: VectorVersion?
 
@@ -31,14 +31,14 @@ public struct PolicyConflict: Sendable {
     }
 }
 
-/// How a conflict ends.
+/// The decision about a conflict.
 public enum ConflictDecision: Sendable, Equatable {
     case local
     case remote
-    /// A new body, the JSON bytes of an object.
+    /// A new body: the JSON text of an object.
     case merged([UInt8])
     case delete
-    /// No decision: the conflict stays pending and the local document is untouched.
+    /// No decision: the conflict stays pending and the local document is unchanged.
     case failed(PolicyFailure)
 }
 
@@ -48,7 +48,7 @@ public protocol ConflictResolver: Sendable {
     var version: String { get }
     func resolve(_ conflict: PolicyConflict, _ context: PolicyContext) async -> ConflictDecision
     func versionChanges() -> AsyncStream<String>
-    /// Where it fails, the conflict is decided as if there were no resolver, instead of waiting until it is mended.
+    /// Whether, if it fails, the conflict is decided by the default rule instead of waiting until the resolver is fixed.
     var yieldsToRule: Bool { get }
 }
 

@@ -1,12 +1,12 @@
-/// What a filter says of one document.
+/// A filter's decision about one document.
 public enum FilterVerdict: Sendable, Equatable {
     case pass
-    /// The document passes with this body in the place of its own; checked as one from outside.
+    /// The document passes with this body in place of its own; it is checked like input from outside.
     case replace([UInt8])
     case reject
     case failed(PolicyFailure)
 
-    /// The document passes, changed or not.
+    /// Whether the document passes, changed or not.
     public var passes: Bool {
         switch self {
         case .pass, .replace: true
@@ -25,9 +25,9 @@ public protocol DocumentFilter: Sendable {
     func evaluate(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [FilterVerdict]
     /// Yields the new version each time another one comes into force.
     func versionChanges() -> AsyncStream<String>
-    /// The same of all that it is made of.
+    /// Likewise for all components of which it consists.
     func allVersionChanges() -> [AsyncStream<String>]
-    /// It may answer ``FilterVerdict/replace(_:)``: what travels is not what is stored, and no base for deltas.
+    /// Whether it may answer ``FilterVerdict/replace(_:)``: then the document sent differs from the stored one, and cannot be a base for deltas.
     var changesBodies: Bool { get }
 }
 
@@ -35,7 +35,7 @@ extension DocumentFilter {
     public func allVersionChanges() -> [AsyncStream<String>] { [versionChanges()] }
     public var changesBodies: Bool { false }
 
-    /// What counts when a filter gives fewer verdicts than it was asked for.
+    /// The verdict for documents about which a filter returned none.
     package var missingVerdict: FilterVerdict {
         .failed(
             PolicyFailure(

@@ -1,6 +1,6 @@
-/// One certificate of a peer's chain, as an authenticator sees it.
+/// One certificate of a peer's chain, as presented to an authenticator.
 public struct PeerCertificate: Sendable, Equatable {
-    /// RFC 4514 text, like "CN=anna,O=Example".
+    /// RFC 4514 text, such as "CN=anna,O=Example".
     public var subject: String
     /// The first common name of the subject.
     public var commonName: String?
@@ -11,9 +11,9 @@ public struct PeerCertificate: Sendable, Equatable {
     public var uris: [String]
     /// Hex digits, lower case.
     public var serial: String
-    /// Of the whole certificate; hex digits, lower case.
+    /// SHA-256 of the whole certificate; hex digits, lower case.
     public var sha256: String
-    /// Of its public key; hex digits, lower case.
+    /// SHA-256 of its public key; hex digits, lower case.
     public var spkiSHA256: String
     /// Seconds since 1970, UTC.
     public var notBefore: Int64

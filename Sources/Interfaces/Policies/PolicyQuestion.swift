@@ -1,6 +1,6 @@
 import Documents
 
-/// Which way a document goes, seen from this database.
+/// The direction in which a document moves, from this database's point of view.
 public enum Direction: String, Sendable {
     /// Out of this database.
     case push
@@ -8,14 +8,14 @@ public enum Direction: String, Sendable {
     case pull
 }
 
-/// One document as a policy sees it: ids and the raw JSON bytes, which nobody has parsed yet.
+/// One document as presented to a policy: ids and the raw JSON text, not parsed yet.
 public struct PolicyDocument: Sendable {
     public var id: DocumentID
     public var revision: RevisionID
     public var isDeleted: Bool
     /// The body, a JSON object.
     public var body: [UInt8]
-    /// The document is leaving because the peer took access to it away.
+    /// The document is being removed because the peer revoked access to it.
     public var accessRemoved: Bool
 
     public init(id: DocumentID, revision: RevisionID, isDeleted: Bool, body: [UInt8], accessRemoved: Bool = false) {
@@ -27,7 +27,7 @@ public struct PolicyDocument: Sendable {
     }
 }
 
-/// A policy could not decide. The document is held, the conflict stays pending: a failure never lets anything pass.
+/// A policy could not decide. The document is held, or the conflict stays pending: a failure never lets anything pass.
 public struct PolicyFailure: Error, Sendable, Equatable {
     public var plugin: String
     /// Content hash of the version that failed.
@@ -36,7 +36,7 @@ public struct PolicyFailure: Error, Sendable, Equatable {
     public var kind: String
     /// `file:line: what happened`.
     public var message: String
-    /// It is over soon, and nobody has to do anything: the plugin's tests are running.
+    /// The failure ends soon without anybody doing anything: the plugin's tests are running.
     public var passesByItself = false
 
     public init(plugin: String, version: String, kind: String, message: String) {
@@ -47,7 +47,7 @@ public struct PolicyFailure: Error, Sendable, Equatable {
     }
 }
 
-/// Where a decision is asked for.
+/// The circumstances in which a decision is requested.
 public struct PolicyContext: Sendable {
     public var database: String
     public var collection: CollectionName
@@ -56,11 +56,12 @@ public struct PolicyContext: Sendable {
     public var replicator: String?
     /// The configured name of the listener, or nil on a replicator.
     public var listener: String?
-    /// URL of the remote, or the peer's address. Of a command its program only: plugins, like status, get no arguments, which may hold secrets.
+    /// URL of the remote, or the peer's address. For a command, only its program: arguments may contain secrets, so plugins and status do not get
+    /// them.
     public var remote: String
     /// Name of the authenticated peer.
     public var user: String?
-    /// What is spoken with it, which tells how it names revisions; nil where nothing is.
+    /// The protocol spoken with the peer, which determines how it names revisions; nil if there is none.
     public var subprotocol: Subprotocol?
 
     public init(

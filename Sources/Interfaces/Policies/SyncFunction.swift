@@ -1,11 +1,11 @@
-/// Who writes a document that a sync function looks at.
+/// The author of a write that a sync function judges.
 public struct SyncCaller: Sendable, Equatable {
-    /// Nil for a peer that nobody authenticated.
+    /// Nil for an anonymous peer.
     public var name: String?
     public var roles: [String]
-    /// What the peer may pull.
+    /// The channels that the peer may pull.
     public var channels: [String]
-    /// The agent itself: everything is allowed, the function only assigns channels.
+    /// The agent itself: everything is allowed, and the function only assigns channels.
     public var isAdmin: Bool
 
     public init(name: String? = nil, roles: [String] = [], channels: [String] = [], isAdmin: Bool = false) {
@@ -18,10 +18,10 @@ public struct SyncCaller: Sendable, Equatable {
     public static let admin = SyncCaller(isAdmin: true)
 }
 
-/// One write that a sync function decides about.
+/// A write to be judged by a sync function.
 public struct SyncRequest: Sendable {
     public var document: PolicyDocument
-    /// The revision that is replaced; nil where there is none, or it is a deletion.
+    /// The revision to be replaced; nil if there is none, or it is a deletion.
     public var old: PolicyDocument?
     public var caller: SyncCaller
 
@@ -32,10 +32,10 @@ public struct SyncRequest: Sendable {
     }
 }
 
-/// What a sync function assigns to a revision.
+/// A sync function's assignment for a revision.
 public struct SyncAssignment: Sendable, Equatable {
     public var channels: [String]
-    /// Channels by user; a user that begins with `role:` is a role.
+    /// Channels by user; a user that starts with `role:` is a role.
     public var access: [String: [String]]
     /// Roles by user.
     public var roles: [String: [String]]
@@ -50,19 +50,19 @@ public struct SyncAssignment: Sendable, Equatable {
     }
 }
 
-/// What a sync function says of one write.
+/// A sync function's decision about one write.
 public enum SyncVerdict: Sendable, Equatable {
     case accepted(SyncAssignment)
-    /// The peer gets the reason and gives the revision up.
+    /// The peer is told the reason and gives up the revision.
     case rejected(reason: String)
-    /// The peer keeps the revision and comes back.
+    /// The peer keeps the revision and retries.
     case failed(PolicyFailure)
 }
 
-/// Decides which writes of peers are stored, and which channels documents are in: Sync Gateway's sync function.
+/// Decides which of the peers' writes are stored, and in which channels documents are: the equivalent of Sync Gateway's sync function.
 public protocol SyncFunction: Sendable {
     var pluginName: String { get }
-    /// What verdicts depend on now: a hash of the version in force and of the parameters.
+    /// Determines the verdicts: a hash of the version in force and of the parameters.
     var version: String { get }
     /// One verdict for each request, in the same order.
     func assign(_ requests: [SyncRequest], _ context: PolicyContext) async -> [SyncVerdict]
@@ -70,7 +70,7 @@ public protocol SyncFunction: Sendable {
 }
 
 extension SyncFunction {
-    /// What counts when a function gives fewer verdicts than it was asked for.
+    /// The verdict for requests about which a function returned none.
     package var missingVerdict: SyncVerdict {
         .failed(
             PolicyFailure(
