@@ -1,7 +1,6 @@
 import CSQLite
 
-/// One connection to a database file. Used by one thread at a time: it is opened without
-/// SQLite's own locks.
+/// One connection to a database file. Must be used by one thread at a time: it is opened without SQLite's own locks.
 public final class Connection {
     public enum Mode: Sendable {
         /// Creates the file if there is none.
@@ -11,15 +10,15 @@ public final class Connection {
     }
 
     public let path: String
-    /// Open until `close`; statements hold the connection, so it outlives them.
+    /// Open until `close`; statements retain the connection, so it outlives them.
     let handle: OpaquePointer
     private var cache: [String: Statement] = [:]
     private var isClosed = false
     /// Written by SQLite after each commit in WAL mode.
     private let logSize = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
 
-    /// Opens the file. A file that is not a database is found out by the first statement.
-    /// - Parameter vfs: the name of a registered VFS, which makes the calls for files; nil for the default one.
+    /// Opens the file. A file that is not a database is detected only by the first statement.
+    /// - Parameter vfs: the name of a registered VFS, which performs the file operations; nil for the default one.
     public init(path: String, mode: Mode, vfs: String? = nil, busyTimeoutMilliseconds: Int32 = 5000) throws(SQLiteError) {
         self.path = path
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
@@ -45,7 +44,7 @@ public final class Connection {
         logSize.deallocate()
     }
 
-    /// Ends automatic checkpoints; from now on `loggedPages` tells when one is due.
+    /// Disables automatic checkpoints; from then on, `loggedPages` says when one is due.
     public func takeOverCheckpoints() {
         _ = sqlite3_wal_hook(handle, { context, _, _, pages in
             context?.assumingMemoryBound(to: Int32.self).pointee = pages
@@ -56,9 +55,8 @@ public final class Connection {
     /// Pages in the write-ahead log after this connection's last commit.
     public var loggedPages: Int32 { logSize.pointee }
 
-    /// Finalizes cached statements and closes. Statements kept elsewhere keep the file open
-    /// until they go. Nothing else may be called afterwards. Who has used `cached` must call it:
-    /// a cached statement and its connection hold each other.
+    /// Finalizes cached statements and closes. Statements kept elsewhere keep the file open until they are released. Nothing else may be called
+    /// afterwards. Must be called if `cached` was used: a cached statement and its connection retain each other.
     public func close() {
         guard !isClosed else { return }
         isClosed = true
@@ -73,12 +71,12 @@ public final class Connection {
         guard code == SQLITE_OK else { throw error(code, sql) }
     }
 
-    /// A new prepared statement for a caller that keeps it.
+    /// Prepares a new statement, kept by the caller.
     public func prepare(_ sql: String) throws(SQLiteError) -> Statement {
         try Statement(self, sql)
     }
 
-    /// A prepared statement, made once per SQL text. Not to be used by two at the same time.
+    /// A prepared statement, created once per SQL text. Must not be used in two places at the same time.
     public func cached(_ sql: String) throws(SQLiteError) -> Statement {
         if let statement = cache[sql] { return statement }
         let statement = try Statement(self, sql)
@@ -86,13 +84,13 @@ public final class Connection {
         return statement
     }
 
-    /// The first column of the first row as an integer; `nil` without rows.
+    /// The first column of the first row as an integer; `nil` if there is no row.
     public func integer(_ sql: String) throws(SQLiteError) -> Int64? {
         let statement = try prepare(sql)
         return try statement.step() ? statement.integer(0) : nil
     }
 
-    /// The first column of the first row as text; `nil` without rows.
+    /// The first column of the first row as text; `nil` if there is no row.
     public func text(_ sql: String) throws(SQLiteError) -> String? {
         let statement = try prepare(sql)
         return try statement.step() ? statement.text(0) : nil
@@ -101,10 +99,10 @@ public final class Connection {
     /// Rows changed by the last INSERT, UPDATE or DELETE.
     public var changes: Int { Int(sqlite3_changes64(handle)) }
     public var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(handle) }
-    /// False when an error has already rolled the transaction back.
+    /// False if an error has already rolled back the transaction.
     public var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
-    /// Runs `body` in an immediate transaction; rolls back when it throws.
+    /// Runs `body` in an immediate transaction; rolls back if it throws.
     public func transaction<T>(_ body: () throws -> T) throws -> T {
         try execute("BEGIN IMMEDIATE")
         do {
@@ -118,16 +116,16 @@ public final class Connection {
     }
 
     public enum CheckpointMode: Sendable {
-        /// Moves what it can without waiting for anybody.
+        /// Moves as many pages as possible without waiting.
         case passive
-        /// Waits (busy timeout) for readers, so that the log starts over.
+        /// Waits (busy timeout) for readers, so that the log restarts from its beginning.
         case restart
-        /// Like `restart`, and cuts the log file to nothing.
+        /// Like `restart`, and truncates the log file.
         case truncate
     }
 
     /// Moves the write-ahead log into the database file.
-    /// - Returns: pages in the log and pages of it moved.
+    /// - Returns: number of pages in the log, and how many of them were moved.
     @discardableResult
     public func checkpoint(_ mode: CheckpointMode) throws(SQLiteError) -> (logged: Int32, moved: Int32) {
         let constant = switch mode {

@@ -6,9 +6,9 @@ public struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible {
     public var code: Int32
     /// Extended result code, which says more about input/output errors and constraints.
     public var extendedCode: Int32
-    /// SQLite's own words.
+    /// SQLite's message.
     public var message: String
-    /// The statement, or what was being done.
+    /// The statement, or the operation.
     public var sql: String
 
     public init(code: Int32, extendedCode: Int32, message: String, sql: String) {
@@ -22,11 +22,11 @@ public struct SQLiteError: Error, Sendable, Equatable, CustomStringConvertible {
         case full, inputOutput, corrupt, notADatabase, constraint, busy, cannotOpen, readOnly, tooBig, interrupted, other
     }
 
-    /// The classes a caller tells apart.
+    /// The kinds of errors that callers distinguish.
     public var kind: Kind {
         switch code {
         case SQLITE_FULL: .full
-        // The memory that connections share could not grow: it is a file beside the database's, and there is no other reason.
+        // The memory shared by connections is a file next to the database's; running out of space is the only reason why it cannot grow.
         case SQLITE_IOERR where extendedCode == SQLITE_IOERR | 19 << 8: .full
         case SQLITE_IOERR: .inputOutput
         case SQLITE_CORRUPT: .corrupt

@@ -1,9 +1,9 @@
 import CSQLite
 
-/// A prepared statement. Bind, step, read, reset; indexes of parameters start at 1, of columns at 0.
+/// A prepared statement: bind, step, read, reset. Parameter indexes start at 1, column indexes at 0.
 ///
-/// Binding does not report errors one by one: a wrong index is a programming error, and a value
-/// beyond SQLite's size limit or lack of memory shows in the next `step`, which remembers it.
+/// Binding does not report errors individually: a wrong index is a programming error, and a value beyond SQLite's size limit, or lack of memory,
+/// makes the next `step` fail.
 public final class Statement {
     let handle: OpaquePointer
     private let connection: Connection
@@ -11,7 +11,7 @@ public final class Statement {
 
     init(_ connection: Connection, _ sql: String) throws(SQLiteError) {
         var pointer: OpaquePointer?
-        // PERSISTENT: these live long and must not use up the connection's fast memory.
+        // PERSISTENT: these statements live long and must not occupy the connection's lookaside memory.
         let code = sqlite3_prepare_v3(connection.handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &pointer, nil)
         guard code == SQLITE_OK, let pointer else {
             throw connection.error(code == SQLITE_OK ? SQLITE_MISUSE : code, sql)
@@ -24,7 +24,7 @@ public final class Statement {
 
     public var sql: String { sqlite3_sql(handle).map { String(cString: $0) } ?? "" }
 
-    /// It may change the file. COMMIT counts as one that does not.
+    /// Whether it may change the file. COMMIT counts as a statement that does not.
     public var isWrite: Bool { sqlite3_stmt_readonly(handle) == 0 }
 
     // MARK: binding
@@ -42,7 +42,7 @@ public final class Statement {
         var text = text
         text.withUTF8 { utf8 in
             utf8.withMemoryRebound(to: CChar.self) {
-                // An empty buffer may have no address, which SQLite would take for NULL.
+                // An empty buffer may have no address, and SQLite would interpret that as NULL.
                 note(sqlite3_bind_text64(handle, index, $0.baseAddress ?? Self.nothing, UInt64($0.count), Self.copy, UInt8(SQLITE_UTF8)))
             }
         }
@@ -64,23 +64,23 @@ public final class Statement {
         if let text { bind(index, text) } else { bindNull(index) }
     }
 
-    /// Refers to the bytes: they must stay until `reset`.
+    /// References the bytes: they must remain valid until `reset`.
     public func bindUncopied(_ index: Int32, blob: UnsafeRawBufferPointer) {
         note(sqlite3_bind_blob64(handle, index, blob.baseAddress ?? UnsafeRawPointer(Self.nothing), UInt64(blob.count), nil))
     }
 
-    /// Refers to the UTF-8 bytes: they must stay until `reset`.
+    /// References the UTF-8 bytes: they must remain valid until `reset`.
     public func bindUncopied(_ index: Int32, text: UnsafeBufferPointer<UInt8>) {
         text.withMemoryRebound(to: CChar.self) {
             note(sqlite3_bind_text64(handle, index, $0.baseAddress ?? Self.nothing, UInt64($0.count), nil, UInt8(SQLITE_UTF8)))
         }
     }
 
-    // Not generic: the rooms that call them do not see their bodies, and would look for their types at each call.
+    // Not generic: other modules do not see the bodies of these functions, and would look up type metadata at each call.
 
-    /// Makes the text visible to `body` as a parameter without copying it; `body` must step and reset.
+    /// Binds the text as a parameter without copying it, while `body` runs; `body` must step and reset.
     public func withBound(_ index: Int32, _ text: String, _ body: () -> Void) {
-        // Native strings give their bytes without a copy; others make one here.
+        // Native strings provide their bytes without a copy; for others one is made here.
         var text = text
         text.withUTF8 { utf8 in
             bindUncopied(index, text: utf8)
@@ -97,12 +97,12 @@ public final class Statement {
     }
 
     private static let copy = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
-    /// An address for empty values; never read, never written.
+    /// An address for empty values; never read or written.
     private nonisolated(unsafe) static let nothing = UnsafePointer(UnsafeMutablePointer<CChar>.allocate(capacity: 1))
 
     // MARK: running
 
-    /// True if there is a row to read, false when done. After an error the statement is reset.
+    /// True if there is a row to read, false at the end. After an error the statement is reset.
     public func step() throws(SQLiteError) -> Bool {
         if bindFailure == SQLITE_OK {
             let code = sqlite3_step(handle)
@@ -118,16 +118,16 @@ public final class Statement {
         throw failure
     }
 
-    /// Ready to run again. Bound values stay.
+    /// Makes it ready to run again. Bound values are kept.
     public func reset() { sqlite3_reset(handle) }
 
-    /// Runs to the end, ignoring rows, and resets.
+    /// Runs to completion, ignoring rows, and resets.
     public func run() throws(SQLiteError) {
         while try step() {}
         sqlite3_reset(handle)
     }
 
-    /// Steps once and resets: for statements that give no row.
+    /// Steps once and resets: for statements without rows.
     public func runOnce() throws(SQLiteError) {
         _ = try step()
         sqlite3_reset(handle)
@@ -139,7 +139,7 @@ public final class Statement {
     public func double(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
     public func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
 
-    /// Text as a string; NULL is empty, bytes that are not UTF-8 are replaced.
+    /// Text as a string; NULL is empty, invalid UTF-8 is repaired.
     public func text(_ column: Int32) -> String {
         withText(column) { String(decoding: $0, as: UTF8.self) }
     }
@@ -157,10 +157,10 @@ public final class Statement {
         isNull(column) ? nil : text(column)
     }
 
-    /// Bytes of a text or blob, without reading it if it lies on further pages.
+    /// The size of a text or blob, without reading its overflow pages.
     public func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
 
-    /// The column's bytes in SQLite's memory, valid inside `body`.
+    /// The column's bytes in SQLite's memory, valid while `body` runs.
     @inline(__always)
     public func withBlob<R, Failure: Error>(
         _ column: Int32, _ body: (UnsafeRawBufferPointer) throws(Failure) -> R
@@ -170,7 +170,7 @@ public final class Statement {
         return try body(UnsafeRawBufferPointer(start: pointer, count: count))
     }
 
-    /// The column's UTF-8 bytes in SQLite's memory, valid inside `body`.
+    /// The column's UTF-8 bytes in SQLite's memory, valid while `body` runs.
     @inline(__always)
     public func withText<R, Failure: Error>(
         _ column: Int32, _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> R
