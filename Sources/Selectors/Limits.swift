@@ -1,28 +1,27 @@
-/// Every bound of selectors, with its reason. A selector comes from a client, and is asked about every document of a scan.
+/// All limits of selectors, with their reasons. A selector comes from a client, and is evaluated for every document of a scan.
 package enum SelectorLimits {
-    /// `selector_depth`: levels of operators and sub-objects. CouchDB has none; nobody writes as many by hand.
+    /// `selector_depth`: nesting of operators and sub-objects. CouchDB has no limit; nobody writes this many by hand.
     package static let depth = 32
-    /// `selector_conditions`: operators and fields of one selector. Each of them may be asked of each document.
+    /// `selector_conditions`: operators and fields of one selector. Each may be evaluated for each document.
     package static let conditions = 1_000
-    /// `selector_steps`: conditions, elements of lists and states of regular expressions that are gone through for one document.
+    /// `selector_steps`: conditions, list elements and states of regular expressions processed for one document.
     package static let steps = 4_000_000
-    /// `selector_request_steps`: the same for all documents that one query looks at, or one page of a feed: what fifty of them may cost, or an
-    /// ordinary selector asked about millions.
+    /// `selector_request_steps`: the same for all documents that one query, or one page of a feed, examines: the maximum cost of fifty of them, or an
+    /// ordinary selector on millions.
     package static let requestSteps = 200_000_000
-    /// `selector_fields`: fields of a sort, of an index and of a projection.
+    /// `selector_fields`: fields of a sort, of an index or of a projection.
     package static let fields = 64
     /// `index_fields`: fields of one index. Each adds up to `index_key_bytes` to every entry.
     package static let indexFields = 16
-    /// `index_key_bytes`: of one field's value that count where documents are put in order; what lies behind counts no more. Indexes and
-    /// sorts without one agree on it.
+    /// `index_key_bytes`: bytes of one field's value that count for sorting; the rest is ignored. Indexes, and sorts without one, agree on this.
     package static let keyBytes = 512
-    /// `selector_field_bytes`: in memory, of a document's members that a selector, an index or a projection names. They are read as a tree of
-    /// values, sixty times as large as text of small numbers.
+    /// `selector_field_bytes`: memory of the document members that a selector, an index or a projection names. They are parsed into a tree of values,
+    /// which can be sixty times as large as a text of small numbers.
     package static let fieldBytes = 16 << 20
-    /// `regex_states`: states of a regular expression, counted repetitions written out. All of them may be alive at each character.
+    /// `regex_states`: states of a regular expression, with counted repetitions expanded. All of them may be active at each character.
     package static let regexStates = 500
-    /// `regex_text_bytes`: of a string that a regular expression is tried on; a longer one does not match.
+    /// `regex_text_bytes`: longest string on which a regular expression is tried; a longer one does not match.
     package static let regexTextBytes = 64 << 10
-    /// Levels of groups in a regular expression: its parser recurses.
+    /// Nesting of groups in a regular expression: its parser is recursive.
     static let regexDepth = 50
 }

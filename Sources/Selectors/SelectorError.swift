@@ -1,6 +1,6 @@
 /// Why a selector, a sort or an index cannot be used.
 package struct SelectorError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// CouchDB's word for programs.
+    /// CouchDB's machine-readable code.
     package let word: String
     package let reason: String
 
@@ -12,7 +12,7 @@ package struct SelectorError: Error, Sendable, Equatable, CustomStringConvertibl
         SelectorError("bad_arg", "Bad argument for operator \(name): expected \(expected), not \(cut(found))")
     }
 
-    /// Of a value that a client sent, enough to find it again.
+    /// A shortened value from a client, long enough to recognise it.
     static func cut(_ text: String) -> String {
         let shown = text.unicodeScalars.prefix(80)
         return shown.endIndex == text.unicodeScalars.endIndex ? text : String(shown) + "…"

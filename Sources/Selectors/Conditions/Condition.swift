@@ -1,18 +1,18 @@
 import Documents
 
-/// What a selector asks of a document, after negations were moved down to single fields.
+/// A selector's condition on a document, after negations were pushed down to individual fields.
 package indirect enum Condition: Sendable {
     case all([Condition])
-    /// True without any, as in CouchDB.
+    /// True if the list is empty, as in CouchDB.
     case any([Condition])
-    /// A field that is missing passes no test but that for its absence.
+    /// A missing field passes no test except that for its absence.
     case field(FieldPath, Test)
 }
 
-/// What is asked of one value.
+/// A test of one value.
 package indirect enum Test: Sendable {
     case compared(Comparison, JSONValue)
-    /// The value, or an element of the array that it is, is one of these.
+    /// The value, or one of its elements if it is an array, is one of these.
     case among(ValueSet)
     case exists(Bool)
     case type(String)
@@ -21,7 +21,7 @@ package indirect enum Test: Sendable {
     case size(Int)
     case matches(Pattern)
     case beginsWith(String)
-    /// An array that has all of them.
+    /// An array that contains all of them.
     case hasAll([JSONValue])
     case anyElement(Condition)
     case everyElement(Condition)
@@ -48,7 +48,7 @@ package enum Comparison: String, Sendable {
         }
     }
 
-    /// - Parameter order: of the value, compared with the operator's argument.
+    /// - Parameter order: the result of comparing the value with the operator's argument.
     func holds(_ order: Int) -> Bool {
         switch self {
         case .less: order < 0
@@ -61,9 +61,9 @@ package enum Comparison: String, Sendable {
     }
 }
 
-/// Values to be found again quickly, however many a client lists.
+/// A set of values with fast look-up, however many a client lists.
 package struct ValueSet: Sendable {
-    /// As the client listed them.
+    /// In the client's order.
     package let listed: [JSONValue]
     private let sorted: [JSONValue]
 

@@ -1,6 +1,6 @@
 import Documents
 
-/// What asking one document costs: lists in it times conditions could be a lot.
+/// The cost of evaluating one document: list elements times conditions could be a large number.
 struct MatchRun {
     private(set) var isOver = false
     private(set) var spent = 0
@@ -8,14 +8,14 @@ struct MatchRun {
 
     init(limit: Int = SelectorLimits.steps) { self.limit = limit }
 
-    /// When it is over, answers do not count any more.
+    /// Once it is exhausted, answers no longer count.
     mutating func take(_ steps: Int) {
         spent += steps
         if spent > limit { isOver = true }
     }
 }
 
-/// What asking many documents may cost, for one request of a client.
+/// The maximum cost of evaluating many documents for one request of a client.
 package struct SelectorBudget: Sendable {
     package let limit: Int
     /// Steps so far.
@@ -25,13 +25,13 @@ package struct SelectorBudget: Sendable {
 }
 
 extension Selector {
-    /// - Throws: ``SelectorError`` where the document would cost more than `selector_steps`.
+    /// - Throws: ``SelectorError`` if the document would cost more than `selector_steps`.
     package func matches(_ document: JSONValue) throws(SelectorError) -> Bool {
         var budget = SelectorBudget()
         return try matches(document, &budget)
     }
 
-    /// - Throws: ``SelectorError`` where the document would cost more than `selector_steps`, or more than the budget has left.
+    /// - Throws: ``SelectorError`` if the document would cost more than `selector_steps`, or more than is left of the budget.
     package func matches(_ document: JSONValue, _ budget: inout SelectorBudget) throws(SelectorError) -> Bool {
         var run = MatchRun(limit: min(SelectorLimits.steps, budget.limit - budget.spent))
         let isMeant = condition.matches(document, &run)
@@ -70,7 +70,7 @@ extension Test {
         return true
     }
 
-    /// The value is there.
+    /// Whether an existing value passes.
     func passes(_ value: JSONValue, _ run: inout MatchRun) -> Bool {
         switch self {
         case .compared(let comparison, let other): return comparison.holds(Collation.compare(value, other))
@@ -82,7 +82,7 @@ extension Test {
         case .type(let name): return name.utf8.elementsEqual(Self.type(of: value).utf8)
         case .remainder(let divisor, let remainder):
             guard case .number(let number) = value, let whole = Int64(number.text) else { return false }
-            // The smallest integer by -1 has no quotient.
+            // The smallest integer divided by -1 has no quotient.
             return whole.remainderReportingOverflow(dividingBy: divisor).partialValue == remainder
         case .size(let size): return value.asArray?.count == size
         case .matches(let pattern): return value.asString.map { pattern.matches($0, &run) } ?? false
@@ -102,7 +102,7 @@ extension Test {
     private static func hasAll(_ wanted: [JSONValue], _ value: JSONValue) -> Bool {
         guard !wanted.isEmpty, let items = value.asArray else { return false }
         if wanted.allSatisfy({ one in items.contains { Collation.compare($0, one) == 0 } }) { return true }
-        // A single list may also be the value itself.
+        // A single list may also equal the value itself.
         return wanted.count == 1 && Collation.compare(wanted[0], value) == 0
     }
 

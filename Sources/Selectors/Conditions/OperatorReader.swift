@@ -1,6 +1,6 @@
 import Documents
 
-/// Reads the operators that test one value.
+/// Parses the operators that test one value.
 enum OperatorReader {
     static func test(_ name: String, _ argument: JSONValue) throws(SelectorError) -> Test {
         if let comparison = Comparison(rawValue: name) { return .compared(comparison, argument) }
@@ -38,6 +38,6 @@ enum OperatorReader {
         return .remainder(divisor: divisor, remainder)
     }
 
-    /// An integer that is written as one.
+    /// The value if it is written as an integer.
     private static func whole(_ value: JSONValue) -> Int64? { value.asNumber.flatMap { Int64($0.text) } }
 }

@@ -1,12 +1,12 @@
 import Documents
 
-/// A selector of CouchDB's: which documents are meant, by their fields. A value without I/O.
+/// A CouchDB selector: selects documents by their fields. A value type without I/O.
 package struct Selector: Sendable {
     package let condition: Condition
-    /// Members of the document that decide; others need not be read.
+    /// The members of a document that it depends on; others need not be read.
     package let roots: [String]
 
-    /// - Throws: ``SelectorError`` for what is no selector, or one beyond ``SelectorLimits``.
+    /// - Throws: ``SelectorError`` if it is not a selector, or exceeds ``SelectorLimits``.
     package init(_ json: JSONValue) throws(SelectorError) {
         guard case .object(let object) = json else {
             throw SelectorError("invalid_selector_json", "Selector must be a JSON object, not: \(SelectorError.cut(json.text))")
@@ -16,21 +16,21 @@ package struct Selector: Sendable {
         roots = condition.roots
     }
 
-    /// The only ids that it can mean, if it names them and they are not too many.
+    /// The only ids that it can select, if it names them and there are at most `limit`.
     package func ids(limit: Int) -> [String]? { condition.ids(limit) }
 
-    /// As it is understood.
+    /// The selector in its normalised form.
     package var json: JSONValue { condition.json }
 }
 
-/// Reads a selector from JSON, with negations moved down: `{"$not": {"a": {"$gt": 1}}}` is `{"a": {"$lte": 1}}`, so that a document without
-/// the field is not meant either way.
+/// Parses a selector from JSON, pushing negations down: `{"$not": {"a": {"$gt": 1}}}` becomes `{"a": {"$lte": 1}}`, so that a document without the
+/// field is not selected in either case.
 private struct SelectorReader {
     private var conditions = 0
 
     /// - Parameters:
-    ///   - path: the fields around it.
-    ///   - isElement: inside of `$elemMatch` and the like, where conditions may be on the whole element.
+    ///   - path: the enclosing fields.
+    ///   - isElement: inside `$elemMatch` and similar operators, where conditions may apply to the whole element.
     mutating func read(_ json: JSONValue, at path: FieldPath, isNegated: Bool, isElement: Bool, depth: Int) throws(SelectorError) -> Condition {
         guard depth <= SelectorLimits.depth else {
             throw SelectorError("invalid_selector", "the selector is nested deeper than selector_depth = \(SelectorLimits.depth)")
@@ -90,7 +90,7 @@ private struct SelectorReader {
 }
 
 extension Test {
-    /// All that the value can be, where that is said.
+    /// All possible values, if the condition lists them.
     fileprivate func strings(_ limit: Int) -> [String]? {
         switch self {
         case .compared(.equal, let value): [value].compactMap(\.asString)
@@ -119,7 +119,7 @@ extension Condition {
         }
     }
 
-    /// First parts of the fields that it looks at.
+    /// The top-level members of the fields that it uses.
     fileprivate var roots: [String] {
         var found: [String] = []
         collectRoots(into: &found)

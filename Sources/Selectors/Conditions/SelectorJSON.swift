@@ -1,13 +1,13 @@
 import Documents
 
 extension Condition {
-    /// The selector that means this.
+    /// The equivalent selector.
     var json: JSONValue {
         switch self {
         case .all(let parts): parts.isEmpty ? [:] : ["$and": .array(parts.map(\.json))]
         case .any(let parts): ["$or": .array(parts.map(\.json))]
         case .field(let path, let test):
-            // Conditions on a whole element have no name around them.
+            // Conditions on a whole element have no enclosing name.
             path.names.isEmpty ? test.json : .object(JSONObject([JSONObject.Member(key: path.text, value: test.json)]))
         }
     }

@@ -1,18 +1,18 @@
 import Documents
 
-/// Between which keys the values of one field are that a selector can mean; what lies between them is still asked.
+/// The range of keys of one field for the values that a selector can match; values within the range still have to be tested.
 struct FieldBounds {
-    /// Included.
+    /// Inclusive.
     private(set) var low: [UInt8] = []
-    /// Not included; nil: none.
+    /// Exclusive; nil if there is no upper bound.
     private(set) var high: [UInt8]?
-    /// The only one.
+    /// The only possible key, if there is just one.
     private(set) var equal: [UInt8]?
 
     var isBounded: Bool { !low.isEmpty || high != nil }
     var isEmpty: Bool { high.map { !low.lexicographicallyPrecedes($0) } ?? false }
 
-    /// Of a field, from all conditions that have to hold.
+    /// Derives the bounds of a field from all conditions that must hold.
     init(_ path: FieldPath, _ condition: Condition) { narrow(path, condition) }
 
     private mutating func narrow(_ path: FieldPath, _ condition: Condition) {
@@ -34,7 +34,7 @@ struct FieldBounds {
                 from(key)
                 below(next)
                 equal = key
-            // Other values may have the same key where it is cut.
+            // A truncated key may be shared by other values.
             case .greater: from(isWhole ? next : key)
             case .less: below(isWhole ? key : next)
             case .atLeast: from(key)
@@ -57,7 +57,7 @@ struct FieldBounds {
     }
 }
 
-/// A part of an index: keys from `low` on and below `high`.
+/// A range of an index: keys from `low` (inclusive) to `high` (exclusive).
 package struct IndexRange: Sendable, Equatable {
     package var low: [UInt8]
     package var high: [UInt8]

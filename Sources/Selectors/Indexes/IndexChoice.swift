@@ -1,8 +1,8 @@
 import Documents
 
-/// Whether and how an index answers a query. It has only documents that have all of its fields, so that a selector has to require them.
+/// Whether and how an index can answer a query. It contains only documents that have all of its fields, so the selector has to require them.
 package struct IndexUse: Sendable, Equatable {
-    /// Why an index does not answer a query, in CouchDB's words.
+    /// Why an index cannot answer a query, in CouchDB's terms.
     package enum Obstacle: String, Error, Sendable {
         case isPartial = "is_partial"
         case fieldMismatch = "field_mismatch"
@@ -10,10 +10,10 @@ package struct IndexUse: Sendable, Equatable {
     }
 
     package let range: IndexRange
-    /// How much it narrows: two for a field that is known, one for a range.
+    /// How much it narrows the search: two for a field with a fixed value, one for a range.
     package let weight: Int
 
-    /// - Parameter isNamed: the query asks for this index, also where it is partial.
+    /// - Parameter isNamed: the query requests this index, even if it is partial.
     package static func of(
         _ index: IndexDefinition, _ selector: Selector, _ sort: SortOrder, isNamed: Bool
     ) -> Result<IndexUse, Obstacle> {
@@ -48,7 +48,7 @@ package struct IndexUse: Sendable, Equatable {
         self.weight = weight
     }
 
-    /// Fields that are known do not change the order.
+    /// Fields with a fixed value do not affect the order.
     private static func isInOrder(_ columns: [FieldPath], _ bounds: [FieldBounds], _ sort: [FieldPath]) -> Bool {
         if sort.isEmpty { return true }
         for (index, column) in columns.enumerated() {
@@ -60,7 +60,7 @@ package struct IndexUse: Sendable, Equatable {
 }
 
 extension Condition {
-    /// No document without the field is meant.
+    /// Whether documents without the field are never selected.
     func requires(_ path: FieldPath) -> Bool {
         switch self {
         case .all(let parts): parts.contains { $0.requires(path) }

@@ -1,11 +1,11 @@
 import Documents
 
-/// What an index holds: of each live document that has all of the fields, and that the partial filter means, their values in order.
+/// The content of an index: for each live document that has all of the fields and matches the partial filter, their values in order.
 package struct IndexDefinition: Sendable {
     package let order: SortOrder
     /// Nil: all documents.
     package let partial: Selector?
-    /// Members of the document that decide.
+    /// The members of a document that it depends on.
     package let roots: [String]
 
     /// - Parameter json: `{"fields": […], "partial_filter_selector": {…}}`.
@@ -40,13 +40,13 @@ package struct IndexDefinition: Sendable {
         return .object(object)
     }
 
-    /// Under which key a document is in the index; nil where it is not in it.
+    /// The key of a document in the index; nil if the index does not contain it.
     package func key(of document: DocumentFields) -> [UInt8]? {
-        // What is too large to be read is in no index.
+        // Documents that are too large to be read are in no index.
         (try? document.document(with: roots)).flatMap { key(in: $0) }
     }
 
-    /// The same of a document that was read with ``roots`` at least.
+    /// The same for a document of which at least ``roots`` were read.
     package func key(in document: JSONValue) -> [UInt8]? {
         guard partial.map({ (try? $0.matches(document)) ?? false }) ?? true else { return nil }
         return CollationKey.of(order.paths, in: document)

@@ -1,6 +1,6 @@
 import Documents
 
-/// Fields in order, all of them in one direction: of a sort or of an index.
+/// Fields in order, all with the same direction: of a sort or of an index.
 package struct SortOrder: Sendable, Equatable {
     package let paths: [FieldPath]
     package let isDescending: Bool

@@ -1,13 +1,13 @@
-/// A regular expression of `$regex`: what of Perl's people use to find texts, matched in time linear to the text. All states go on at once,
-/// so that there is nothing to go back to.
+/// A regular expression of `$regex`: the part of Perl's syntax that is used to find texts, matched in time linear in the length of the text. All
+/// states advance simultaneously, so there is no backtracking.
 ///
-/// Taken are literals, `.`, classes, `\d \w \s \b`, `^ $ \A \z \Z`, groups, alternatives, `* + ? {m,n}` (also lazy, which finds the same),
-/// and the flags `i`, `m` and `s` at the beginning. Characters are Unicode scalars; letters, digits and case are those of ASCII.
+/// Supported are literals, `.`, classes, `\d \w \s \b`, `^ $ \A \z \Z`, groups, alternatives, `* + ? {m,n}` (also lazy, which matches the same
+/// texts), and the flags `i`, `m` and `s` at the beginning. Characters are Unicode scalars; letters, digits and case are those of ASCII.
 package struct Pattern: Sendable {
     package let text: String
     private let program: [PatternStep]
 
-    /// - Throws: ``SelectorError`` that names what is not taken.
+    /// - Throws: ``SelectorError`` naming what is not supported.
     package init(_ text: String) throws(SelectorError) {
         self.text = text
         var parser = PatternParser(text)
@@ -16,7 +16,7 @@ package struct Pattern: Sendable {
         program = try compiler.compile(tree)
     }
 
-    /// Whether the text has a part that fits.
+    /// Whether any part of the text matches.
     package func matches(_ text: String) -> Bool {
         var run = MatchRun()
         return matches(text, &run)
@@ -29,7 +29,7 @@ package struct Pattern: Sendable {
         var place = PatternPlace(before: nil, here: scalars.next()?.value, after: scalars.next()?.value)
         while true {
             run.settle(place)
-            // It may begin anywhere.
+            // A match may start anywhere.
             run.enter(0, place)
             if run.hasMatched { return true }
             guard let here = place.here else { return false }
@@ -40,7 +40,7 @@ package struct Pattern: Sendable {
     }
 }
 
-/// What is around the place between two characters.
+/// The surroundings of a position between two characters.
 struct PatternPlace {
     var before: UInt32?
     var here: UInt32?
@@ -61,16 +61,16 @@ struct PatternPlace {
     private func isWord(_ scalar: UInt32?) -> Bool { scalar.map { ScalarSet.word.contains($0) } ?? false }
 }
 
-/// The states that are alive at one place of a text.
+/// The active states at one position of a text.
 struct PatternRun {
     private let program: [PatternStep]
-    /// At most each state once.
+    /// Contains each state at most once.
     private var alive: [Int] = []
     private var isAlive: [Bool]
-    /// Where what was alive goes to; becomes alive in `settle`.
+    /// The successors of the active states; they become active in `settle`.
     private var targets: [Int] = []
     private var stack: [Int] = []
-    /// States that became alive here, also those that take no character: each of them is work.
+    /// Number of states activated here, including those that consume no character: each of them costs time.
     private var entered = 0
     private(set) var hasMatched = false
 
@@ -79,7 +79,7 @@ struct PatternRun {
         isAlive = [Bool](repeating: false, count: program.count)
     }
 
-    /// The state, and those that it leads to without a character, are alive here.
+    /// Activates the state here, and those reachable without consuming a character.
     mutating func enter(_ state: Int, _ place: PatternPlace) {
         stack.append(state)
         while let state = stack.popLast() {
@@ -98,7 +98,7 @@ struct PatternRun {
         }
     }
 
-    /// - Returns: what that took.
+    /// - Returns: the cost in steps.
     mutating func take(_ scalar: UInt32) -> Int {
         let steps = 1 + entered
         entered = 0

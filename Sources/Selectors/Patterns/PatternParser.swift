@@ -1,4 +1,4 @@
-/// Reads a regular expression.
+/// Parses a regular expression.
 struct PatternParser {
     private let scalars: [UInt32]
     private var at = 0
@@ -39,7 +39,7 @@ struct PatternParser {
         return true
     }
 
-    /// `(?i)` and its like, at the very beginning.
+    /// `(?i)` and similar flags, at the very beginning.
     private mutating func takeFlags() throws(SelectorError) {
         guard isNext("(?"), let end = scalars.firstIndex(of: Self.code(")")), end > 2 else { return }
         let letters = scalars[2..<end]
@@ -77,7 +77,7 @@ struct PatternParser {
     private mutating func repetitions(of atom: PatternTree) throws(SelectorError) -> PatternTree {
         guard let (least, most) = try bounds() else { return atom }
         if next == Self.code("+") { throw notTaken("a possessive repetition") }
-        // A lazy one finds the same texts.
+        // A lazy quantifier matches the same texts.
         _ = accept("?")
         if case .assert = atom { throw problem("nothing that could be repeated") }
         let tree = PatternTree.repeated(atom, least: least, most: most)
@@ -85,7 +85,7 @@ struct PatternParser {
         return tree
     }
 
-    /// A repetition's.
+    /// The bounds of a repetition.
     private mutating func bounds() throws(SelectorError) -> (Int, Int?)? {
         if accept("*") { return (0, nil) }
         if accept("+") { return (1, nil) }
@@ -98,7 +98,7 @@ struct PatternParser {
         return (braces.least, braces.most)
     }
 
-    /// `{m}`, `{m,}` or `{m,n}`; other braces are literals.
+    /// `{m}`, `{m,}` or `{m,n}`; any other braces are literals.
     private func braces() -> (least: Int, most: Int?, end: Int)? {
         guard isNext("{"), let end = scalars[at...].firstIndex(of: Self.code("}")), end - at <= 16 else { return nil }
         let parts = scalars[(at + 1)..<end].split(separator: Self.code(","), omittingEmptySubsequences: false)
@@ -152,7 +152,7 @@ struct PatternParser {
         if !accept("(?:") { at += 1 }
         let tree = try alternatives()
         guard accept(")") else { throw problem("a \"(\" without its \")\"") }
-        // A group can be repeated also where it is nothing but an assertion.
+        // A group can be repeated even if it contains only an assertion.
         return .sequence([tree])
     }
 
@@ -168,7 +168,7 @@ struct PatternParser {
         return .take(ignoresCase ? set.ignoringCase : set)
     }
 
-    /// What an escape stands for, in a class or outside; nil for others.
+    /// The characters that an escape stands for, inside or outside a class; nil for other escapes.
     private mutating func escapedCharacters() throws(SelectorError) -> ScalarSet? {
         at += 1
         guard let scalar = next, let character = Unicode.Scalar(scalar) else { throw problem("a \\ with nothing behind it") }
@@ -188,7 +188,7 @@ struct PatternParser {
         case "a": return ScalarSet(0x07)
         case "x": return ScalarSet(try hexadecimal())
         default:
-            // Letters and digits have meanings of their own, other characters stand for themselves.
+            // Escaped letters and digits have special meanings; other escaped characters stand for themselves.
             return ScalarSet.word.contains(scalar) && scalar != Self.code("_") ? nil : ScalarSet(scalar)
         }
     }
@@ -228,7 +228,7 @@ struct PatternParser {
             at += 1
             let high = try classMember()
             guard let last = high.only else {
-                // `a-\d`: the dash stands for itself.
+                // `a-\d`: the dash is a literal.
                 found = found.union(low).union(high).union(ScalarSet(Self.code("-")))
                 continue
             }
@@ -256,7 +256,7 @@ struct PatternParser {
 }
 
 extension ScalarSet {
-    /// The character, if it is one.
+    /// The only character in the set, if there is just one.
     fileprivate var only: UInt32? {
         guard ranges.count == 1, ranges[0].lowerBound == ranges[0].upperBound else { return nil }
         return ranges[0].lowerBound

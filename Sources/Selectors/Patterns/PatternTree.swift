@@ -1,4 +1,4 @@
-/// A regular expression as it is written.
+/// A parsed regular expression.
 indirect enum PatternTree {
     case take(ScalarSet)
     case assert(PatternAssertion)
@@ -10,7 +10,7 @@ indirect enum PatternTree {
 
 enum PatternAssertion: Sendable {
     case start, end, lineStart, lineEnd, word, notWord
-    /// The end, or the line feed that is there.
+    /// The end, or the position before a final line feed.
     case lastLine
 }
 
@@ -23,10 +23,10 @@ enum PatternStep: Sendable {
     case match
 }
 
-/// Makes states of a tree; counted repetitions are written out.
+/// Compiles a tree into states; counted repetitions are expanded.
 struct PatternCompiler {
     private var steps: [PatternStep] = []
-    /// Nodes that were written out, also those that need no state.
+    /// Nodes expanded so far, including those that need no state.
     private var visits = 0
 
     mutating func compile(_ tree: PatternTree) throws(SelectorError) -> [PatternStep] {

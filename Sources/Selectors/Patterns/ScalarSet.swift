@@ -1,4 +1,4 @@
-/// Characters, as ranges in ascending order.
+/// A set of characters, as ranges in ascending order.
 struct ScalarSet: Sendable, Equatable {
     private(set) var ranges: [ClosedRange<UInt32>]
 
@@ -46,7 +46,7 @@ struct ScalarSet: Sendable, Equatable {
         return ScalarSet(rest)
     }
 
-    /// With the other case of each letter of ASCII.
+    /// Includes the other case of each ASCII letter.
     var ignoringCase: ScalarSet {
         var more: [ClosedRange<UInt32>] = []
         func fold(_ letters: ClosedRange<UInt32>, _ move: (UInt32) -> UInt32) {

@@ -2,14 +2,14 @@ import Documents
 
 /// The order of JSON values: null, false, true, numbers, strings, arrays, objects, as in CouchDB.
 ///
-/// Strings are in the order of their UTF-8 bytes; CouchDB's is that of a Unicode collation. Integers of 64 bits are told apart exactly, other
-/// numbers as doubles. Objects compare member by member in the order in which they are written.
+/// Strings are ordered by their UTF-8 bytes; CouchDB uses a Unicode collation. 64-bit integers are compared exactly, other numbers as doubles.
+/// Objects compare member by member, in the order in which they are written.
 package enum Collation {
-    /// Below zero, zero or above as `a` comes before `b`, is equal to it or follows it.
+    /// Negative, zero or positive if `a` precedes, equals or follows `b`.
     package static func compare(_ a: JSONValue, _ b: JSONValue) -> Int {
         switch (a, b) {
         case (.number(let x), .number(let y)):
-            // Most numbers are written the same way when they are equal.
+            // Most equal numbers are written the same way.
             return x.text.utf8.elementsEqual(y.text.utf8) ? 0 : NumberKey(x).compare(NumberKey(y))
         case (.string(let x), .string(let y)): return compare(x, y)
         case (.array(let x), .array(let y)):
@@ -30,7 +30,7 @@ package enum Collation {
         }
     }
 
-    /// By their bytes.
+    /// Compares by UTF-8 bytes.
     package static func compare(_ a: String, _ b: String) -> Int {
         if a.utf8.elementsEqual(b.utf8) { return 0 }
         return a.utf8.lexicographicallyPrecedes(b.utf8) ? -1 : 1
@@ -49,11 +49,11 @@ package enum Collation {
     }
 }
 
-/// A number's place among numbers.
+/// The position of a number among numbers.
 struct NumberKey {
     /// The nearest double; 0 for both zeros.
     let double: Double
-    /// What an integer of more than 53 bits is above or below it.
+    /// The difference between an integer of more than 53 bits and that double.
     let rest: Int
 
     init(_ number: JSONNumber) {
@@ -65,7 +65,7 @@ struct NumberKey {
             double = Double(large)
             rest = double < 0x1p64 ? Int(Int64(bitPattern: large &- UInt64(double))) : Int(Int64(bitPattern: large))
         } else {
-            // The text is JSON; numbers that no double holds are stopped at the door.
+            // The text is valid JSON; numbers that do not fit a double are refused on entry.
             let value = Double(text) ?? 0
             double = value == 0 ? 0 : value
             rest = 0
@@ -75,7 +75,7 @@ struct NumberKey {
     private static let exact = 0x1p53
 
     private static func rest(_ value: Int64, _ double: Double) -> Int {
-        // The double above the largest Int64 is one more than it.
+        // The double nearest to the largest Int64 exceeds it by one.
         double >= 0x1p63 ? Int(value &- Int64.max) - 1 : Int(value - Int64(double))
     }
 
@@ -84,7 +84,7 @@ struct NumberKey {
         return rest - other.rest
     }
 
-    /// Doubles in the order of their bits, then the rest where there may be one.
+    /// The double as bytes in sorting order, followed by the rest if there may be one.
     func write(into key: inout [UInt8]) {
         let bits = double.bitPattern
         let ordered = bits >> 63 == 0 ? bits | 1 << 63 : ~bits

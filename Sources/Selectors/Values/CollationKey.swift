@@ -1,20 +1,20 @@
 import Documents
 
-/// Bytes that are in the order of the values that they stand for: the keys of indexes and of sorts.
+/// Bytes that sort like the values they stand for: the keys of indexes and of sorts.
 ///
-/// No whole key is the beginning of another one, so that keys can follow one another. A key beyond `index_key_bytes` is cut there.
+/// No complete key is a prefix of another one, so keys can be concatenated. A key longer than `index_key_bytes` is truncated.
 package enum CollationKey {
-    /// Behind the last element of an array and the last member of an object; before every value.
+    /// Follows the last element of an array and the last member of an object; sorts before every value.
     private static let end: UInt8 = 0x01
 
-    /// The key of one value, cut.
+    /// The key of one value, truncated if necessary.
     package static func of(_ value: JSONValue) -> [UInt8] {
         var key: [UInt8] = []
         append(value, to: &key)
         return key
     }
 
-    /// Keys of several values, one behind the other; nil where one is missing.
+    /// The concatenated keys of several values; nil if one is missing.
     package static func of(_ paths: [FieldPath], in document: JSONValue) -> [UInt8]? {
         var key: [UInt8] = []
         for path in paths {
@@ -24,7 +24,7 @@ package enum CollationKey {
         return key
     }
 
-    /// - Returns: false where the key was cut, so that other values may have the same.
+    /// - Returns: false if the key was truncated, so that other values may have the same key.
     @discardableResult
     package static func append(_ value: JSONValue, to key: inout [UInt8]) -> Bool {
         let start = key.count
@@ -35,7 +35,8 @@ package enum CollationKey {
         return false
     }
 
-    /// All strings that begin so, and nothing else, have keys from this one on and below its ``successor(of:)``; unless it is cut.
+    /// Appends the start of a range of keys that, up to its ``successor(of:)``, contains exactly the strings with this prefix; unless it is
+    /// truncated.
     static func appendBeginning(_ text: String, to key: inout [UInt8]) {
         let start = key.count
         key.append(Collation.rank(.string(text)))
@@ -43,7 +44,7 @@ package enum CollationKey {
         if key.count > start + SelectorLimits.keyBytes { key.removeSubrange((start + SelectorLimits.keyBytes)...) }
     }
 
-    /// The first bytes behind all that begin with these.
+    /// The smallest bytes that sort after everything with this prefix.
     package static func successor(of key: [UInt8]) -> [UInt8] {
         var next = key
         while let last = next.popLast() {
@@ -55,10 +56,10 @@ package enum CollationKey {
         return top
     }
 
-    /// Behind every key.
+    /// Sorts after every key.
     package static let top: [UInt8] = [0xFF]
 
-    /// What is beyond the limit need not be whole: it is cut.
+    /// Beyond the limit, the output may be incomplete: it is truncated anyway.
     private static func write(_ value: JSONValue, into key: inout [UInt8], _ limit: Int) {
         key.append(Collation.rank(value))
         switch value {
@@ -88,7 +89,7 @@ package enum CollationKey {
         key.append(0)
     }
 
-    /// A zero byte is followed by one that the end of a string has not.
+    /// A zero byte is followed by a byte that distinguishes it from the end of the string.
     private static func write(_ text: String, into key: inout [UInt8], _ limit: Int) {
         for byte in text.utf8 {
             if key.count > limit { return }

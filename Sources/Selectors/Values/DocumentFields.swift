@@ -1,7 +1,7 @@
 import Documents
 import Glibc
 
-/// What selectors and indexes see of a document: its body with `_id` and `_rev`, and `_deleted` where it is a tombstone.
+/// A document as seen by selectors and indexes: its body with `_id` and `_rev`, and `_deleted` if it is a tombstone.
 package struct DocumentFields {
     private let id: DocumentID
     private let revision: RevisionID
@@ -12,10 +12,10 @@ package struct DocumentFields {
         (self.id, self.revision, self.isDeleted, self.body) = (id, revision, isDeleted, body)
     }
 
-    /// The document with no more than these of its members: others are passed over and not read, so that one of megabytes costs little.
+    /// The document with only these of its members: others are skipped without being parsed, so that a document of megabytes costs little.
     ///
-    /// - Returns: nil for a body that is damaged.
-    /// - Throws: ``SelectorError`` where the members come to more than ``SelectorLimits/fieldBytes`` in memory.
+    /// - Returns: nil if the body is damaged.
+    /// - Throws: ``SelectorError`` if the members take more than ``SelectorLimits/fieldBytes`` in memory.
     package func document(with roots: [String]) throws(SelectorError) -> JSONValue? {
         var members: [JSONObject.Member] = []
         var wanted: [[UInt8]] = []
@@ -32,7 +32,7 @@ package struct DocumentFields {
         return .object(JSONObject(members + read))
     }
 
-    /// The same of text that has all of its members.
+    /// The same for a text that already contains all members.
     package static func document(in text: [UInt8], with roots: [String]) throws(SelectorError) -> JSONValue? {
         try members(of: text, roots.map { Array($0.utf8) }).map { .object(JSONObject($0)) }
     }
@@ -61,10 +61,10 @@ package struct DocumentFields {
     }
 }
 
-/// Goes over the members of an object that is stored, by its brackets and quotes.
+/// Iterates over the members of a stored object by its brackets and quotes.
 private struct MemberWalk {
     struct Member {
-        /// As it is written, without its quotes.
+        /// In its written form, without quotes.
         var key: UnsafeRawBufferPointer.SubSequence
         var value: Range<Int>
 
@@ -122,7 +122,7 @@ private struct MemberWalk {
         while let found = memchr(base + at, Int32(UInt8(ascii: "\"")), bytes.count - at) {
             let quote = UnsafeRawPointer(found) - base
             at = quote + 1
-            // An odd number of them before it makes it a part of the string.
+            // Preceded by an odd number of backslashes, the quote is part of the string.
             var first = quote
             while first > start, bytes[first - 1] == UInt8(ascii: "\\") { first -= 1 }
             if (quote - first) % 2 == 0 { return true }

@@ -1,6 +1,6 @@
 import Documents
 
-/// Where a field is in a document: `address.city`, with `\.` for a dot that belongs to a name.
+/// The path of a field in a document: `address.city`, with `\.` for a dot that is part of a name.
 package struct FieldPath: Sendable, Hashable {
     package let names: [String]
 
@@ -9,7 +9,7 @@ package struct FieldPath: Sendable, Hashable {
 
     init(names: [String]) { self.names = names }
 
-    /// - Throws: `invalid_field_name` for a name that is empty.
+    /// - Throws: `invalid_field_name` for an empty name.
     package init(parsing text: String) throws(SelectorError) {
         var names: [String] = []
         var name: [UInt8] = []
@@ -37,7 +37,7 @@ package struct FieldPath: Sendable, Hashable {
         self.names = names
     }
 
-    /// As it is written.
+    /// The path in its written form.
     package var text: String {
         names.map { name in
             var out: [UInt8] = []
@@ -53,13 +53,13 @@ package struct FieldPath: Sendable, Hashable {
 
     package enum Found: Sendable {
         case value(JSONValue)
-        /// The object in which it would be lacks it.
+        /// The object that would contain it exists, but does not have it.
         case missing
         /// There is no such object.
         case noPlace
     }
 
-    /// What is there; a number names an element of an array.
+    /// The value at this path; a number selects an element of an array.
     package func find(in value: JSONValue) -> Found {
         var value = value
         for name in names {

@@ -1,6 +1,6 @@
 import Documents
 
-/// Some fields of a document, where they are in it.
+/// Selected fields of a document, at their original positions.
 package enum Projection {
     package static func of(_ document: JSONValue, _ paths: [FieldPath]) -> JSONValue {
         var result = JSONObject()
