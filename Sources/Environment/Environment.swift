@@ -1,21 +1,21 @@
 import Synchronization
 
-/// What the agent takes from the world beside its inputs: time, chance, files, and places where work runs.
+/// Everything that the agent takes from the world besides its inputs: time, randomness, files, and places where work runs.
 ///
-/// It is passed down from the top (`nightjar run`, a test, the simulator), and nothing reaches around it: so a run in the
-/// simulator depends on its seed alone.
+/// It is passed down from the top (`nightjar run`, a test, the simulator), and nothing bypasses it: so a run in the simulator depends only on its
+/// seed.
 public struct Environment: Sendable {
     public var time: any TimeSource
     public var random: any RandomSource
-    /// Where tasks run that belong to no actor with an executor of its own; nil for Swift's own pool.
+    /// The executor for tasks that do not belong to an actor with an executor of its own; nil for Swift's default pool.
     public var taskExecutor: (any TaskExecutor)?
-    /// Where work runs that blocks.
+    /// Where blocking work runs.
     package var workers: any WorkerPool
     package var files: any FileSystem
     /// The name of the SQLite VFS for databases; nil for SQLite's default one.
     package var sqliteVFS: String?
     #if DEBUG
-    /// For the simulation's tests of itself.
+    /// Fault injection, for tests of the simulation itself.
     var planted: PlantedFault?
     #endif
 
@@ -35,10 +35,10 @@ public struct Environment: Sendable {
         self.sqliteVFS = sqliteVFS
     }
 
-    /// The machine's clocks, randomness, threads and files, and Swift's own pool.
+    /// The machine's clocks, randomness, threads and files, and Swift's default pool.
     public static let system = Environment(time: SystemTime(), random: SystemRandom())
 
-    /// Starts a task where this environment runs its tasks.
+    /// Starts a task on this environment's executor.
     @discardableResult
     public func task<Success: Sendable>(
         priority: TaskPriority? = nil, _ body: sending @escaping @isolated(any) () async -> Success
@@ -46,17 +46,17 @@ public struct Environment: Sendable {
         Task(executorPreference: taskExecutor, priority: priority, operation: body)
     }
 
-    /// Starts a task that may keep its thread for milliseconds at a time, for a peer's sake. Swift's pool has other threads for a lower
-    /// priority: what many peers have looked at there keeps nobody else waiting, such as the admin API or a stop.
+    /// Starts a task that may occupy its thread for milliseconds at a time on behalf of a peer. Swift's pool has separate threads for lower
+    /// priorities: work for many peers then does not delay anything else, such as the admin API or a stop.
     @discardableResult
     public func lengthyTask(_ body: sending @escaping @isolated(any) () async -> Void) -> Task<Void, Never> { task(priority: .utility, body) }
 
-    /// The same where the result is waited for. The work keeps its low priority whoever waits, and is cancelled with the task that does.
+    /// The same, waiting for the result. The work keeps its low priority whoever waits, and is cancelled together with the waiting task.
     package func lengthyWork<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
         let work = Mutex<(task: Task<Void, Never>?, isCancelled: Bool)>((nil, false))
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Value, any Error>) in
-                // Under the lock: whoever cancels from within the work finds the task, however soon that is.
+                // Under the lock, so that a cancellation from within the work finds the task, however early it comes.
                 work.withLock { work in
                     let task = lengthyTask {
                         do { continuation.resume(returning: try await body()) } catch { continuation.resume(throwing: error) }

@@ -1,15 +1,15 @@
 import Synchronization
 
-/// What an agent may hold in memory for its peers, over all connections: messages that are not complete, lists and revisions that
-/// wait, replies that nobody has read, bodies of requests.
+/// How much memory an agent may hold on behalf of its peers, over all connections: incomplete messages, waiting lists and revisions, unread replies,
+/// bodies of requests.
 ///
-/// Back-pressure comes first: above three quarters of the budget, whoever holds more than its fair share is told to take no more.
-/// When the budget is used up all the same, the connection gives way whose peer makes us hold the most for the longest, without progress.
+/// Back-pressure comes first: above three quarters of the budget, connections that hold more than their fair share are told to take no more. If the
+/// budget is used up nevertheless, the connection is evicted whose peer has made us hold the most for the longest time without progress.
 public final class MemoryBudget: Sendable {
-    /// How a connection stands in the budget.
+    /// The standing of a connection in the budget.
     public enum Standing: Sendable, Equatable {
         case free
-        /// No more may be taken from the peer, or read for it, until what is here is done.
+        /// No more may be accepted from the peer, or read for it, until the existing data is processed.
         case crowded
         /// The connection has to end.
         case evicted
@@ -18,20 +18,20 @@ public final class MemoryBudget: Sendable {
     /// What one connection holds.
     fileprivate struct Holding {
         var bytes = 0
-        /// The part that only the peer can make go away: messages it has not ended, replies it has not read.
+        /// The part that only the peer can clear: messages it has not completed, replies it has not read.
         var owedByPeer = 0
-        /// Since when, in nanoseconds, on average over what is owed: what a peer pays off makes the rest younger, and so does what comes in
-        /// addition. One that reads slowly does not age, and one that reads nothing does.
+        /// The average time since when it is owed, in nanoseconds: each payment by the peer makes the rest younger, and so does an addition. The debt
+        /// of a slow reader does not age, while that of a peer that reads nothing does.
         var owesSince: UInt64 = 0
         var isCrowded = false
         var isEvicted = false
-        /// What the connection lets go of when it is asked to.
+        /// The part that the connection releases on request.
         var spare = 0
         var wasAsked = false
         var changed: @Sendable (Standing) -> Void
         var trim: @Sendable () -> Void
 
-        /// Another thread may have looked at the clock later and come first.
+        /// Another thread may have read the clock later and been processed first.
         private func age(_ now: UInt64) -> UInt64 { now > owesSince ? now - owesSince : 0 }
 
         mutating func owe(_ bytes: Int, _ now: UInt64) {
@@ -44,8 +44,8 @@ public final class MemoryBudget: Sendable {
             owedByPeer = bytes
         }
 
-        /// How much the peer owes, for how long: a large document in transit weighs less than a small one that never ends. Time counts twice, so
-        /// that one who makes progress with much stays before one who makes none with little.
+        /// How much the peer owes, and for how long: a large document in transit weighs less than a small one that never ends. Time counts squared,
+        /// so that a peer that makes progress with much stays rather than one that makes none with little.
         func weight(_ now: UInt64) -> Double {
             guard owedByPeer >= MemoryBudget.smallDebt else { return 0 }
             let seconds = 0.1 + Double(age(now)) / 1e9
@@ -57,53 +57,53 @@ public final class MemoryBudget: Sendable {
         fileprivate var holdings: [Int: Holding] = [:]
         fileprivate var last = 0
         var used = 0
-        /// Of it, what connections hold that have to end: it goes when they have.
+        /// The part of it held by connections that have to end: it is released once they have.
         fileprivate var leaving = 0
-        /// The most since somebody asked.
+        /// The maximum since it was last queried.
         var highest = 0
-        /// Connections that hold anything.
+        /// Number of connections that hold anything.
         fileprivate var holders = 0
         fileprivate var crowded: Set<Int> = []
-        /// Connections whose peers owe something that counts: who may have to go.
+        /// Connections whose peers owe a significant amount: the candidates for eviction.
         fileprivate var debtors: Set<Int> = []
-        /// Connections with something to spare that were not asked for it.
+        /// Connections with something to spare that have not been asked for it.
         fileprivate var spares: Set<Int> = []
-        /// What those that were asked will let go of.
+        /// What the connections that were asked will release.
         fileprivate var promised = 0
-        /// What is reserved for work, of what is used.
+        /// The part of the used memory that is reserved for work.
         var reserved = 0
         var highestReserved = 0
         var waiters: [Waiter] = []
-        /// What the process really takes, against what is counted.
+        /// The memory the process actually uses, compared with what is counted.
         var observation = Observation()
     }
 
     typealias Call = (@Sendable (Standing) -> Void, Standing)
 
-    /// `limits.memory`: bytes.
+    /// `limits.memory`, in bytes.
     public let limit: Int
-    /// The clock that the ages of debts go by, and the waits for room.
+    /// The clock for the age of debts, and for waits for room.
     package let time: any TimeSource
     let resident: (@Sendable () -> Int)?
     let state = Mutex(State())
 
-    /// - Parameter resident: what the process has in memory, in bytes; nil to trust what is counted alone (see ``Observation``).
+    /// - Parameter resident: returns the resident memory of the process, in bytes; nil to rely on counting alone (see ``Observation``).
     public init(limit: Int, time: any TimeSource = SystemTime(), resident: (@Sendable () -> Int)? = nil) {
         self.limit = limit
         self.time = time
         self.resident = resident
     }
 
-    /// For tools that serve one connection of their own.
+    /// For tools that serve a single connection of their own.
     public static let unlimited = MemoryBudget(limit: .max / 4)
 
     /// Bytes in use.
     public var used: Int { state.withLock { $0.used } }
 
-    /// How many have a place in it.
+    /// Number of places in it.
     package var places: Int { state.withLock { $0.holdings.count } }
 
-    /// The most that was in use since this was asked last.
+    /// The maximum in use since the last call.
     public func takeHighest() -> Int {
         state.withLock { state in
             defer { state.highest = state.used }
@@ -111,14 +111,14 @@ public final class MemoryBudget: Sendable {
         }
     }
 
-    /// Even with many connections each may hold this: less carries no message.
+    /// Each connection may hold this much, however many there are: with less, it could not transfer any message.
     private static let smallestShare = 16 << 10
 
     /// A place for one connection.
     ///
     /// - Parameters:
-    ///   - trim: called likewise when the connection is to let go of what it has to spare.
-    ///   - changed: called from any thread, without a lock, when others change how the connection stands.
+    ///   - trim: called in the same way as `changed` when the connection should release what it can spare.
+    ///   - changed: called on any thread, without a lock, when others change the connection's standing.
     public func share(trim: @escaping @Sendable () -> Void = {}, changed: @escaping @Sendable (Standing) -> Void) -> Share {
         let number = state.withLock { state in
             state.last += 1
@@ -128,7 +128,7 @@ public final class MemoryBudget: Sendable {
         return Share(self, number)
     }
 
-    /// Below this a peer owes nothing worth counting.
+    /// A smaller debt does not count.
     fileprivate static let smallDebt = 2 << 10
 
     private func set(_ number: Int, _ bytes: Int, owedByPeer: Int, spare: Int) -> Standing {
@@ -148,7 +148,7 @@ public final class MemoryBudget: Sendable {
             holding.bytes = bytes
             if owedByPeer >= Self.smallDebt { state.debtors.insert(number) } else { state.debtors.remove(number) }
             let fair = max(Self.smallestShare, most / max(1, state.holders))
-            // At half of it: what is being read for it comes on top.
+            // At half of its share, since what is being read for it comes on top.
             holding.isCrowded = state.used > calm && bytes > fair / 2
             if holding.isCrowded { state.crowded.insert(number) } else { state.crowded.remove(number) }
             state.holdings[number] = holding
@@ -164,11 +164,11 @@ public final class MemoryBudget: Sendable {
         return standing
     }
 
-    /// Of the budget, what may be in use when a connection takes tools that it can do without.
+    /// How much of the budget may be in use when a connection allocates optional tools.
     private var roomForTools: Int { limit / 2 }
 
-    /// Whether there is room for tools of so many bytes, such as tables for compression. Where there is none, idle connections are asked
-    /// for theirs, so that those who came first do not keep them for good.
+    /// Whether there is room for tools of this size, such as compression tables. If not, idle connections are asked to release theirs, so that early
+    /// ones do not keep them forever.
     fileprivate func hasRoom(forTools bytes: Int) -> Bool {
         let (hasRoom, trims) = state.withLock { state in
             state.used + bytes <= roomForTools ? (true, []) : (false, askForSpares(&state))
@@ -177,7 +177,7 @@ public final class MemoryBudget: Sendable {
         return hasRoom
     }
 
-    /// What connections can do without goes before anybody does.
+    /// What connections can spare is released before any of them is evicted.
     private func askForSpares(_ state: inout State) -> [@Sendable () -> Void] {
         defer { state.spares = [] }
         return state.spares.sorted().compactMap { number in
@@ -187,8 +187,8 @@ public final class MemoryBudget: Sendable {
         }
     }
 
-    /// What a peer is about to make us hold: those that owe the most give way for it as they would if it were held already. For much of the budget not
-    /// everybody has to go.
+    /// For memory that a peer is about to make us hold: the largest debtors are evicted as if it were already held. Even for a large part of the
+    /// budget, not everybody has to go.
     func makeRoom(for bytes: Int) {
         let now = time.monotonicNanoseconds()
         let (calls, trims) = state.withLock { state -> ([Call], [@Sendable () -> Void]) in
@@ -201,15 +201,15 @@ public final class MemoryBudget: Sendable {
         for (call, standing) in calls { call(standing) }
     }
 
-    /// Takes back what peers owe the most of, until the budget holds, and so much more.
+    /// Evicts the largest debtors, until the budget is kept with `room` to spare.
     private func evict(_ state: inout State, _ now: UInt64, for room: Int = 0, _ calls: inout [Call]) {
         while state.used + room - state.promised - state.leaving > most(state) {
-            // Only debtors are looked at: a budget that many honest connections use up would else cost each of them a look at all.
+            // Only debtors are examined: otherwise, when many honest connections use up the budget, each call would examine all of them.
             let weights = state.debtors.map { (number: $0, weight: state.holdings[$0]?.weight(now) ?? 0) }
             let most = weights.max { ($0.weight, $1.number) < ($1.weight, $0.number) }
             guard let most, most.weight > 0, let holding = state.holdings[most.number] else { return }
             let number = most.number
-            // Its memory is here until it has ended: others that took its place at once would be beside it.
+            // Its memory remains in use until it has ended: if others took its place at once, both would be in memory.
             state.withdraw(holding, number)
             state.leaving += holding.bytes
             state.holdings[number]?.spare = 0
@@ -239,7 +239,7 @@ public final class MemoryBudget: Sendable {
         for (call, standing) in calls { call(standing) }
     }
 
-    /// Nobody can be asked for it any more: it goes by itself.
+    /// It can no longer be asked to release it: it ends by itself.
     fileprivate func end(_ number: Int, leaving bytes: Int) {
         let calls = state.withLock { state -> [Call] in
             guard let holding = state.holdings[number] else { return [] }
@@ -255,7 +255,7 @@ public final class MemoryBudget: Sendable {
         for (call, standing) in calls { call(standing) }
     }
 
-    /// One connection's place in the budget; it is given up when nobody holds it any more.
+    /// One connection's place in the budget; given up with its last reference.
     public final class Share: Sendable {
         private let budget: MemoryBudget
         private let number: Int
@@ -267,34 +267,33 @@ public final class MemoryBudget: Sendable {
 
         deinit { budget.remove(number) }
 
-        /// Says what the connection holds now.
+        /// Reports what the connection holds.
         ///
-        /// - Parameter owedByPeer: the part that only the peer can make go away.
-        /// - Parameter spare: the part that the connection lets go of when it is asked to.
+        /// - Parameter owedByPeer: the part that only the peer can clear.
+        /// - Parameter spare: the part that the connection releases on request.
         public func hold(_ bytes: Int, owedByPeer: Int, spare: Int = 0) -> Standing {
             budget.set(number, bytes, owedByPeer: owedByPeer, spare: spare)
         }
 
-        /// Whether the connection may take tools of so many bytes that it can do without; it says with the next ``hold(_:owedByPeer:spare:)``
-        /// whether it took them.
+        /// Whether the connection may allocate optional tools of this size; its next ``hold(_:owedByPeer:spare:)`` says whether it did.
         public func hasRoom(forTools bytes: Int) -> Bool { budget.hasRoom(forTools: bytes) }
 
-        /// The connection is over.
+        /// The connection has ended.
         public func giveUp() { budget.remove(number) }
 
-        /// The connection is over, but not what it has begun elsewhere: so much counts until nobody holds the share any more.
+        /// The connection has ended, but not the work it started elsewhere: this many bytes count until the last reference to the share is released.
         public func end(leaving bytes: Int) { budget.end(number, leaving: bytes) }
     }
 }
 
 extension MemoryBudget.State {
-    /// A connection is over.
+    /// A connection has ended.
     fileprivate mutating func forget(_ holding: MemoryBudget.Holding, _ number: Int) {
         used -= holding.bytes
         if holding.isEvicted { leaving -= holding.bytes } else { withdraw(holding, number) }
     }
 
-    /// A connection is over, or has to be: nobody counts on it any more.
+    /// A connection has ended, or has to: it is no longer counted on.
     fileprivate mutating func withdraw(_ holding: MemoryBudget.Holding, _ number: Int) {
         if holding.bytes > 0 { holders -= 1 }
         if holding.wasAsked { promised -= holding.spare }

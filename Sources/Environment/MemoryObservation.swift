@@ -1,29 +1,29 @@
-/// What the process really takes, against what is counted for its peers: the allocator's gaps, buffers that grew, copies on their way, and
-/// whatever else nobody counts. The more that is, the earlier the budget counts as used up.
+/// The memory the process actually uses, compared with what is counted for its peers: allocator fragmentation, buffers that grew, copies in transit,
+/// and anything else that is not counted. The more there is, the earlier the budget counts as used up.
 extension MemoryBudget {
     struct Observation {
-        /// What the process took while peers made it hold next to nothing; nil before the first such look.
+        /// The memory of the process while peers made it hold next to nothing; nil before the first such observation.
         var atRest: Int?
-        /// What was counted at the last look.
+        /// What was counted at the last observation.
         var countedThen = 0
-        /// What the process takes beside what is counted.
+        /// The memory of the process beyond what is counted.
         var uncounted = 0
     }
 
-    /// A look at the process costs microseconds, so one is taken whenever what is counted has changed by so much.
+    /// An observation costs microseconds, so one is made whenever the counted bytes have changed by this much.
     private var step: Int { limit / 64 }
 
-    /// Counted bytes may be so few before somebody has to go, whatever is not counted: what an agent takes for other reasons, such as a
-    /// new database, must not put off peers that hold little.
+    /// Below this number of counted bytes nobody is evicted, however much is uncounted: what an agent uses for other purposes, such as a new
+    /// database, must not affect peers that hold little.
     private var least: Int { limit / 8 * 3 }
 
-    /// Above this somebody has to go. Where the process is looked at, an eighth is left for what comes between two looks: a small frame
-    /// may inflate to megabytes, and what somebody held who has to go is still there for a moment.
+    /// Above this, somebody has to be evicted. If the process is observed, an eighth is left for what happens between two observations: a small frame
+    /// may inflate to megabytes, and an evicted connection's memory remains for a moment.
     func most(_ state: State) -> Int {
         resident == nil ? limit : max(least, limit - limit / 8 - state.observation.uncounted)
     }
 
-    /// Everything up to this is nobody's business.
+    /// Up to this, no restrictions apply.
     func calm(_ state: State) -> Int { most(state) - limit / 4 }
 
     func observe(_ state: inout State) {
@@ -32,13 +32,13 @@ extension MemoryBudget {
         state.observation.uncounted = max(0, resident() - atRest - state.used)
     }
 
-    /// What the process takes beside what is counted and what it takes at rest, as it is now; 0 where it is not looked at.
+    /// The current memory of the process beyond what is counted and what it uses at rest; 0 if it is not observed.
     public var uncounted: Int {
         guard let resident else { return 0 }
         return state.withLock { state in state.observation.atRest.map { max(0, resident() - $0 - state.used) } ?? 0 }
     }
 
-    /// Takes what the process has in memory now for what it takes by itself, unless peers make it hold much.
+    /// Takes the process's current memory as what it uses at rest, unless peers make it hold much.
     public func noteRest() {
         guard let resident else { return }
         state.withLock { state in

@@ -1,20 +1,21 @@
-/// When free memory is to be given back, as seen by somebody who looks now and then: after a time in which much was counted, and where the process
-/// keeps much beside what is counted, whatever that was.
+/// Decides when to return free memory to the system, based on occasional checks: after a period in which much was counted, and when the process keeps
+/// much beyond what is counted, for whatever reason.
 public struct MemoryPeak: Sendable {
     let limit: Int
     private var highest = 0
-    /// The least that was uncounted since free memory was last given back. That much did not go then: only what came on top is worth another try.
+    /// The least that has been uncounted since free memory was last returned. That much could not be returned then: only an excess is worth another
+    /// try.
     private var staying = Int.max
     private var wasGivenBack = true
 
-    /// - Parameter limit: of the ``MemoryBudget``.
+    /// - Parameter limit: the limit of the ``MemoryBudget``.
     public init(limit: Int) { self.limit = limit }
 
     /// - Parameters:
-    ///   - highest: the most that was in use since the last look.
+    ///   - highest: the maximum in use since the last check.
     ///   - used: what is in use now.
-    ///   - uncounted: what the process takes beside it and beside what it takes at rest.
-    /// - Returns: whether free memory is to be given back now.
+    ///   - uncounted: the memory of the process beyond that and beyond what it uses at rest.
+    /// - Returns: whether to return free memory now.
     public mutating func isOver(highest: Int, used: Int, uncounted: Int) -> Bool {
         self.highest = max(self.highest, highest)
         staying = wasGivenBack ? uncounted : min(staying, uncounted)

@@ -1,12 +1,12 @@
-/// Memory for work that is done in one go and makes much of little, such as a delta on a large document: it is asked for before the work is
-/// begun, and given back after.
+/// Memory for work that is done in one go and expands its input, such as a delta on a large document: it is reserved before the work begins, and
+/// released afterwards.
 extension MemoryBudget {
     struct Waiter {
         var bytes: Int
         var continuation: CheckedContinuation<Bool, Never>
     }
 
-    /// Part of the budget that is taken for work; it is given back when nobody holds it any more, so on every path.
+    /// A part of the budget reserved for work; released with its last reference, so on every path.
     public final class Reservation: Sendable {
         private let budget: MemoryBudget
         private let bytes: Int
@@ -19,12 +19,12 @@ extension MemoryBudget {
         deinit { budget.giveBack(bytes) }
     }
 
-    /// All work together has no more: what peers make us hold beside it must not stop it, nor it them.
+    /// The maximum for all work together: it and what peers make us hold must not stop each other.
     public var workLimit: Int { limit / 2 }
 
-    /// Takes a part of the budget for work, after those who asked before. Nobody is evicted for it.
+    /// Reserves a part of the budget for work, after earlier callers have been served. Nobody is evicted for it.
     ///
-    /// - Returns: nil when it does not fit and there is no other work whose end could change that: do without.
+    /// - Returns: nil if it does not fit and no other work is in progress whose end could change that: do without.
     public func reserve(_ bytes: Int) async -> Reservation? {
         guard bytes > 0 else { return Reservation(self, 0) }
         guard bytes <= workLimit else { return nil }
@@ -43,11 +43,11 @@ extension MemoryBudget {
         return isGranted ? Reservation(self, bytes) : nil
     }
 
-    /// Takes a part of the budget for what a peer makes us hold next. Where there is none it is waited for, first for others to let go of what they have,
-    /// then for those to end that owe the most.
+    /// Reserves a part of the budget for what a peer makes us hold next. If there is none, this waits, first for others to release what they have,
+    /// then for the eviction of the largest debtors.
     ///
-    /// - Parameter looks: how often it may still be looked in vain.
-    /// - Returns: nil when it could never fit, or did not.
+    /// - Parameter looks: the number of unsuccessful checks that are still allowed.
+    /// - Returns: nil if it could never fit, or did not.
     public func reserve(_ bytes: Int, looks: inout Int) async -> Reservation? {
         while true {
             if let reservation = await reserve(bytes) { return reservation }
@@ -58,14 +58,14 @@ extension MemoryBudget {
         }
     }
 
-    /// How often it is looked for room in vain: for two seconds, with one of them before anybody has to go.
+    /// Maximum number of unsuccessful checks for room: for two seconds, the first of them without any eviction.
     public static let mostLooks = 40
     private static let looksAfterEviction = 20
     private static let lookNanoseconds: UInt64 = 50_000_000
 
-    /// Takes a part of the budget for work that is begun now or not at all, behind those who wait.
+    /// Reserves a part of the budget for work that begins now or not at all, behind callers that wait.
     ///
-    /// - Returns: nil when it does not fit.
+    /// - Returns: nil if it does not fit.
     public func reserveNow(_ bytes: Int) -> Reservation? {
         guard bytes > 0 else { return Reservation(self, 0) }
         let isGranted = state.withLock { state in
@@ -76,9 +76,9 @@ extension MemoryBudget {
         return isGranted ? Reservation(self, bytes) : nil
     }
 
-    /// Takes a part of the budget for what is read next, where that leaves everybody undisturbed.
+    /// Reserves a part of the budget for what is read next, if no restrictions follow from that.
     ///
-    /// - Parameter others: so much more would do so, too.
+    /// - Parameter others: additional bytes that must fit as well.
     public func reserveUndisturbing(_ bytes: Int, beside others: Int = 0) -> Reservation? {
         let isGranted = state.withLock { state in
             guard state.used + bytes + others <= calm(state) else { return false }
@@ -88,24 +88,26 @@ extension MemoryBudget {
         return isGranted ? Reservation(self, bytes) : nil
     }
 
-    /// Work waits for a part of the budget. Where it needs all that work may have, it never has its turn while others go on taking parts.
+    /// Whether work is waiting for a part of the budget. If it needs everything that work may use, it would never get its turn while others keep
+    /// reserving parts.
     public var isAwaited: Bool { state.withLock { !$0.waiters.isEmpty } }
 
-    /// So much more would leave everybody undisturbed.
+    /// Whether this much more would cause no restrictions.
     public func hasRoom(for bytes: Int) -> Bool { state.withLock { $0.used + bytes <= calm($0) } }
 
-    /// So much more would have nobody put off.
+    /// Whether this much more would cause nobody to be put off.
     public func fits(_ bytes: Int) -> Bool { state.withLock { $0.used + bytes <= most($0) } }
 
-    /// Nothing is left: whoever may take more waits until somebody has let go of what he has.
+    /// Nothing is left: anything that may take more waits until somebody has released memory.
     public var isUsedUp: Bool { !fits(0) }
 
-    /// So little is left that whoever has us work takes no more until that is done, however small its part: many small parts are much.
+    /// So little is left that callers who have work done for them take no more until it is finished, however small their part: many small parts add
+    /// up.
     public var isShort: Bool { !fits(limit / 8) }
 
     /// Bytes that are reserved for work.
     public var reserved: Int { state.withLock { $0.reserved } }
-    /// The most that was reserved at a time.
+    /// The maximum that was reserved at any time.
     public var highestReserved: Int { state.withLock { $0.highestReserved } }
 
     private func fits(_ bytes: Int, _ state: State) -> Bool { state.reserved + bytes <= workLimit && state.used + bytes <= most(state) }

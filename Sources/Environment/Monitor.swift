@@ -1,8 +1,8 @@
 import Glibc
 
-/// A value behind a lock, with a signal to wait for: Swift's `Mutex` has no condition variable.
+/// A value behind a lock, with a condition to wait for: Swift's `Mutex` has no condition variable.
 ///
-/// Unchecked: the value is touched only while the lock is held.
+/// Unchecked: the value is accessed only while the lock is held.
 package final class Monitor<Value>: @unchecked Sendable {
     private let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
@@ -21,7 +21,7 @@ package final class Monitor<Value>: @unchecked Sendable {
         lock.deallocate()
     }
 
-    /// Changes the value; `body` returns true where a waiting thread is to look at it.
+    /// Changes the value; `body` returns true if a waiting thread should examine it.
     package func change(_ body: (inout Value) -> Bool) {
         pthread_mutex_lock(lock)
         if body(&value) { pthread_cond_signal(changed) }
@@ -34,7 +34,7 @@ package final class Monitor<Value>: @unchecked Sendable {
         return body(&value)
     }
 
-    /// Waits until `body` gives a result; it is asked at once and after each change. One thread may wait at a time.
+    /// Waits until `body` returns a result; it is called at once and after each change. Only one thread may wait at a time.
     package func wait<Result>(_ body: (inout Value) -> Result?) -> Result {
         pthread_mutex_lock(lock)
         defer { pthread_mutex_unlock(lock) }

@@ -1,11 +1,11 @@
 import Glibc
 
-/// Where ids, keys and jitter get their chance from.
+/// The source of randomness for ids, keys and jitter.
 public protocol RandomSource: Sendable {
     /// 64 random bits.
     func next() -> UInt64
 
-    /// Fills a buffer; what the system gives costs one call for many bytes.
+    /// Fills a buffer; with the system's source, one call yields many bytes.
     func fill(_ buffer: UnsafeMutableRawBufferPointer)
 }
 
@@ -39,13 +39,13 @@ public struct SystemRandom: RandomSource {
     }
 
     public func fill(_ buffer: UnsafeMutableRawBufferPointer) {
-        // The most that one call gives.
+        // The most that one call returns.
         let most = 256
         var at = 0
         while at < buffer.count {
             let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[at..<min(at + most, buffer.count)])
             guard let start = piece.baseAddress, getentropy(start, piece.count) == 0 else {
-                // Refused: the standard library's generator has its own ways to the same source.
+                // Refused: the standard library's generator has other means of reaching the same source.
                 var generator = SystemRandomNumberGenerator()
                 for index in piece.indices { piece[index] = generator.next() }
                 at += piece.count

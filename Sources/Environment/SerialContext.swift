@@ -1,28 +1,28 @@
-/// Runs jobs one at a time and in order: an event loop in life, a part of the scheduler in the simulation.
+/// Runs jobs one at a time and in order: an event loop in production, a part of the scheduler in the simulation.
 ///
-/// A connection's transport and its session share one, so that messages are decoded, decided and answered without a hop.
+/// A connection's transport and its session share one, so that messages are decoded, processed and answered without a thread switch.
 public protocol SerialContext: AnyObject, Sendable {
-    /// What an actor that lives here takes for its executor.
+    /// The executor for actors that live here.
     var serialExecutor: any SerialExecutor { get }
 
     /// Whether the caller runs here.
     var isCurrent: Bool { get }
 
-    /// Runs the job after those that were given before it. Any thread.
+    /// Runs the job after those submitted before it. Any thread.
     func execute(_ job: @escaping @Sendable () -> Void)
 
-    /// Runs the job when what came from the network meanwhile had its turn: for work that goes on in pieces, which would keep the sockets waiting
-    /// until all of it is done. Any thread.
+    /// Runs the job after pending network input has had its turn: for work that is split into pieces, and would otherwise block the sockets until all
+    /// of it is done. Any thread.
     func executeAfterIO(_ job: @escaping @Sendable () -> Void)
 
-    /// Runs the job once, when this much time has passed. Any thread.
+    /// Runs the job once, after this time has passed. Any thread.
     @discardableResult
     func schedule(afterNanoseconds delay: UInt64, _ job: @escaping @Sendable () -> Void) -> any ScheduledJob
 }
 
 /// A job that waits for its time.
 public protocol ScheduledJob: Sendable {
-    /// The job is not run any more, unless it runs already.
+    /// The job will not run any more, unless it is already running.
     func cancel()
 }
 

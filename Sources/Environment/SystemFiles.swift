@@ -111,7 +111,7 @@ private final class SystemFile: OpenFile {
     }
 }
 
-/// A lock of the kernel's, which gives it back when the process ends, however it ends.
+/// A lock held by the kernel, which releases it when the process ends, however it ends.
 private final class SystemFileLock: FileLock {
     private let descriptor: Int32
 
@@ -127,7 +127,7 @@ private final class SystemFileLock: FileLock {
             if error.number == EWOULDBLOCK { return .held(by: owner) }
             throw error
         }
-        // The number is only for the error message of the next one who comes.
+        // The process id is only for the error message of the next one that tries.
         let text = "\(getpid())\n"
         _ = ftruncate(descriptor, 0)
         _ = pwrite(descriptor, text, text.utf8.count, 0)

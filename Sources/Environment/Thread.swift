@@ -1,10 +1,10 @@
 import Glibc
 
-/// A thread of our own, for work that blocks.
+/// A dedicated thread, for blocking work.
 package struct Thread: Sendable {
     private let id: pthread_t
 
-    /// What the new thread takes over. Unchecked: filled before the thread starts, emptied by that thread.
+    /// The new thread's start-up data. Unchecked: filled before the thread starts, emptied by that thread.
     private final class Start: @unchecked Sendable {
         let name: String
         private var body: (@Sendable () -> Void)?
@@ -14,7 +14,7 @@ package struct Thread: Sendable {
             self.body = body
         }
 
-        /// Runs the body and lets it go, so that what it holds ends on this thread and before it is joined.
+        /// Runs the body and releases it, so that what it retains is released on this thread and before it is joined.
         func run() {
             let body = self.body
             self.body = nil
@@ -25,7 +25,7 @@ package struct Thread: Sendable {
     /// Starts the thread.
     /// - Parameters:
     ///   - name: shown by `top -H` and debuggers; the kernel keeps 15 bytes.
-    ///   - stackBytes: at least 1 MiB is taken; nil for the system's default.
+    ///   - stackBytes: at least 1 MiB is used; nil for the system's default.
     package init(name: String, stackBytes: Int? = nil, _ body: @escaping @Sendable () -> Void) throws(ThreadError) {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
@@ -50,7 +50,7 @@ package struct Thread: Sendable {
         self.id = id
     }
 
-    /// Swift does not see pthread_setname_np, so the name goes the way of the file system.
+    /// pthread_setname_np is not visible to Swift, so the name is set through the file system.
     private static func nameThisThread(_ name: String) {
         let descriptor = Glibc.open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return }
@@ -58,7 +58,7 @@ package struct Thread: Sendable {
         Glibc.close(descriptor)
     }
 
-    /// Waits for the end. A thread that would wait for itself is let go instead.
+    /// Waits for the end. A thread that would wait for itself is detached instead.
     package func join() {
         if pthread_equal(id, pthread_self()) != 0 {
             pthread_detach(id)

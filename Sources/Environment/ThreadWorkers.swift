@@ -1,4 +1,4 @@
-/// Workers that are threads.
+/// A worker pool of threads.
 package struct ThreadWorkers: WorkerPool {
     package init() {}
 
@@ -35,7 +35,7 @@ private final class ThreadWorker: Worker {
         state.withLock { $0.thread = thread }
     }
 
-    /// Whether a turn is due (true) or the end (false); nil for neither yet.
+    /// Whether a turn is due (true) or the end (false); nil if neither is.
     private static func next(_ state: inout State) -> Bool? {
         if state.isWoken {
             state.isWoken = false

@@ -1,18 +1,17 @@
 import Glibc
 
-/// The two clocks of a machine, and waiting for the first of them.
+/// The two clocks of a machine, and waiting by the first of them.
 public protocol TimeSource: Sendable {
-    /// Nanoseconds of a clock that never goes back and stands for nothing else. Time limits are measured with it.
+    /// Nanoseconds of a clock that never goes back; the values have no other meaning. Timeouts are measured with it.
     func monotonicNanoseconds() -> UInt64
 
-    /// Seconds since 1970, UTC, as the machine believes; may jump. For what people read, and for what must mean the same after
-    /// a restart.
+    /// Seconds since 1970, UTC, according to the machine; may jump. For people, and for values that must have the same meaning after a restart.
     func wallSeconds() -> Int64
 
-    /// Nanoseconds since 1970 of the same clock, as finely as it is known.
+    /// Nanoseconds since 1970 by the same clock, as precisely as known.
     func wallNanoseconds() -> Int64
 
-    /// Nanoseconds that the machine has slept since it was started: what ``monotonicNanoseconds()`` leaves out.
+    /// Nanoseconds that the machine has slept since it was started, which ``monotonicNanoseconds()`` does not include.
     func sleptNanoseconds() -> UInt64
 
     /// Waits on the monotonic clock.
@@ -48,7 +47,7 @@ public struct SystemTime: TimeSource {
         return UInt64(max(0, difference))
     }
 
-    /// What nanoseconds can be counted to: a machine whose clock has no battery may believe anything.
+    /// The latest time that fits nanoseconds: a machine without a battery-backed clock may have any time.
     private static let latest: Int64 = 9_223_372_000
 
     public func wallSeconds() -> Int64 { min(max(Int64(time(nil)), -Self.latest), Self.latest) }

@@ -1,28 +1,28 @@
 import Glibc
 
-/// Small files that survive a power cut: either the old contents or the new ones, never a part. Readable by their owner only.
+/// Small files that survive a power failure: they contain either the old or the new contents, never a part. Readable only by their owner.
 package enum DurableFile {
-    /// Who may write the file at the same time.
+    /// Who may write the file concurrently.
     package enum Writers {
-        /// This process alone, which holds a lock: what it left unfinished before is overwritten.
+        /// Only this process, which holds a lock: an unfinished earlier file is overwritten.
         case thisProcess
-        /// Commands and the agent: each writes a file of its own before one takes the place.
+        /// Commands and the agent: each writes a file of its own, and one of them replaces the target.
         case several
     }
 
-    /// Puts a file in its place.
+    /// Writes a file atomically.
     ///
-    /// - Parameter owner: to whom root gives it; nil: it stays this user's.
+    /// - Parameter owner: the owner that root assigns to it; nil: the current user.
     package static func write(
         _ path: String, _ bytes: UnsafeRawBufferPointer, writers: Writers, owner: uid_t? = nil
     ) throws(FileError) {
         let temporary = writers == .thisProcess ? "\(path).part" : "\(path).\(getpid()).part"
-        // What was left behind when power failed.
+        // Left behind by a power failure.
         unlink(temporary)
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw FileError(path: temporary, number: errno) }
         do throws(FileError) {
-            // Whatever the umask is.
+            // Regardless of the umask.
             guard fchmod(descriptor, 0o600) == 0 else { throw FileError(path: temporary, number: errno) }
             if let owner, fchown(descriptor, owner, gid_t.max) != 0 { throw FileError(path: temporary, number: errno) }
             try writeAll(descriptor, bytes, temporary)
@@ -35,10 +35,10 @@ package enum DurableFile {
         try syncFolder(parent(of: path))
     }
 
-    /// Puts a file in its place that was written under another name, perhaps in pieces: whatever stands there after a power cut is whole. That it
-    /// stands there takes ``syncFolder(_:)``, once for many files.
+    /// Moves a file to its final name after it was written under another one, perhaps in pieces: after a power failure, the file under the final name
+    /// is complete. To make sure that it exists, call ``syncFolder(_:)``, once for many files.
     ///
-    /// - Parameter descriptor: of the file; it is closed in any case. Where it fails, nothing is left of the other name.
+    /// - Parameter descriptor: of the file; it is closed in any case. On failure, the temporary file is removed.
     package static func place(_ descriptor: Int32, _ temporary: String, as path: String) throws(FileError) {
         var number: Int32 = fsync(descriptor) == 0 ? 0 : errno
         if close(descriptor) != 0, number == 0 { number = errno }
@@ -50,7 +50,7 @@ package enum DurableFile {
     }
 
     package static func write(_ path: String, _ bytes: [UInt8], writers: Writers) throws(FileError) {
-        // Typed errors do not pass through withUnsafeBytes of an array.
+        // Typed errors cannot be thrown through an array's withUnsafeBytes.
         let outcome: Result<Void, FileError> = bytes.withUnsafeBytes { buffer in
             Result { () throws(FileError) in try write(path, buffer, writers: writers) }
         }
@@ -62,13 +62,13 @@ package enum DurableFile {
         try syncFolder(parent(of: path))
     }
 
-    /// Makes a folder for its owner only, in one that is there. One that exists is left as it is.
+    /// Creates a folder that only its owner can access, inside an existing one. An existing folder is left unchanged.
     package static func makeFolder(_ path: String) throws(FileError) {
         if mkdir(path, 0o700) == 0 { return try syncFolder(path + "/..") }
         guard errno == EEXIST else { throw FileError(path: path, number: errno) }
     }
 
-    /// Makes what was created, renamed or removed in a folder durable.
+    /// Makes creations, renames and removals in a folder durable.
     package static func syncFolder(_ path: String) throws(FileError) { try SystemFiles().syncFolder(path) }
 
     package static func parent(of path: String) -> String {

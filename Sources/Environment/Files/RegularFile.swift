@@ -1,16 +1,16 @@
 import Glibc
 
-/// Files that may only be regular ones: a pipe without anybody at its other end would be waited for, for good.
+/// Access to paths that must be regular files: opening a pipe with nobody at its other end would block forever.
 package enum RegularFile {
-    /// Opens without waiting, and never as a controlling terminal.
+    /// Opens without blocking, and never as a controlling terminal.
     ///
-    /// - Throws: also where the path leads to a pipe, a folder or a device; the error says which.
+    /// - Throws: also if the path leads to a pipe, a folder or a device; the error says which.
     package static func open(_ path: String, _ flags: Int32, permissions: mode_t = 0o600) throws(FileError) -> Int32 {
         let descriptor = Glibc.open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, permissions)
         var facts = stat()
         guard descriptor >= 0 else {
             let number = errno
-            // Of pipes and sockets the system says no more than that they cannot be opened.
+            // For pipes and sockets, the system only says that they cannot be opened.
             if number == ENXIO, stat(path, &facts) == 0 { throw FileError(path: path, found: FileKind.words(facts.st_mode)) }
             throw FileError(path: path, number: number)
         }
@@ -22,7 +22,7 @@ package enum RegularFile {
     }
 }
 
-/// What lies at a path.
+/// The kind of file at a path.
 package enum FileKind {
     package static func words(_ mode: mode_t) -> String {
         switch mode & S_IFMT {
@@ -34,7 +34,7 @@ package enum FileKind {
         }
     }
 
-    /// Whether a pipe that is open has a name in a folder (`mkfifo`). One without, as of `|` or `<(…)`, has or had somebody at its other end.
+    /// Whether an open pipe has a name in a folder (`mkfifo`). One without a name, as created by `|` or `<(…)`, has or had somebody at its other end.
     package static func isNamedPipe(_ descriptor: Int32) -> Bool {
         var target = [CChar](repeating: 0, count: 64)
         let count = readlink("/proc/self/fd/\(descriptor)", &target, target.count)
