@@ -1,6 +1,6 @@
 import CLua
 
-/// Lends the bytes of a text for one call; native strings are not copied.
+/// Calls `body` with the bytes of a text; native strings are not copied.
 @inline(__always)
 func withBytes<Result>(_ text: String, _ body: (nj_bytes) -> Result) -> Result {
     if let result = text.utf8.withContiguousStorageIfAvailable({ body(nj_bytes(bytes: $0.baseAddress, length: $0.count)) }) {
@@ -9,7 +9,7 @@ func withBytes<Result>(_ text: String, _ body: (nj_bytes) -> Result) -> Result {
     return Array(text.utf8).withUnsafeBytes { body(nj_bytes(bytes: $0.baseAddress, length: $0.count)) }
 }
 
-/// A text that may be absent.
+/// The same for a text that may be absent.
 func withBytes<Result>(ifPresent text: String?, _ body: (nj_bytes) -> Result) -> Result {
     guard let text else { return body(nj_bytes()) }
     return withBytes(text, body)
@@ -20,7 +20,7 @@ func withBytes<Result>(_ bytes: [UInt8], _ body: (nj_bytes) -> Result) -> Result
     bytes.withUnsafeBytes { body(nj_bytes(bytes: $0.baseAddress, length: $0.count)) }
 }
 
-/// Lends a document for one call.
+/// Calls `body` with a document in the C side's form.
 @inline(__always)
 func withDocument<Result>(_ document: borrowing LuaDocument, _ body: (nj_document) -> Result) -> Result {
     let isDeleted = document.isDeleted
@@ -45,7 +45,7 @@ extension nj_bytes {
 extension LuaCallLimits {
     @inline(__always)
     var budget: nj_budget {
-        // Clamped so that the C side's sums cannot overflow: at most an hour, and at least a moment.
+        // Clamped so that sums on the C side cannot overflow: at most an hour, and at least a minimal amount.
         nj_budget(
             cpu_nanoseconds: Int64(max(1, min(cpuMilliseconds, 3_600_000))) * 1_000_000,
             instructions: Int64(max(1, min(instructions, 1 << 50))))

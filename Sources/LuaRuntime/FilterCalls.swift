@@ -1,11 +1,11 @@
 import CLua
 
-/// A document that a filter can be asked about.
+/// A document that a filter can judge.
 public protocol LuaFilterable {
-    /// The JSON bytes of one object; at most 64 MiB.
+    /// The JSON text of one object; at most 64 MiB.
     var luaBody: [UInt8] { get }
     var luaFlags: LuaFlags { get }
-    /// `doc._id` and `doc._rev`; only asked for when the filter reads them.
+    /// `doc._id` and `doc._rev`; called only if the filter reads them.
     var luaNames: (id: String, revision: String) { get }
 }
 
@@ -15,20 +15,20 @@ extension LuaDocument: LuaFilterable {
     public var luaNames: (id: String, revision: String) { (id, revision) }
 }
 
-/// How documents are gathered for one entry into Lua.
+/// How documents are batched for one call into Lua.
 private enum FilterBatch {
     static let documents = 32
-    /// A body up to this size is copied, which costs less than lending it; a larger one is lent, alone.
+    /// A body up to this size, in bytes, is copied, which costs less than passing a reference; a larger one is passed by reference, alone.
     static let copied = 512
 }
 
 extension LuaPluginState {
-    /// Asks a filter hook about documents in turn, each with the whole of the limits. The hot path: several documents go
-    /// to Lua in one protected call, and nothing is allocated for one.
+    /// Asks a filter hook about documents one after another, each with the full limits. The hot path: several documents go to Lua in one protected
+    /// call, without an allocation for each.
     ///
     /// - Parameters:
-    ///   - documents: not empty. The first is always judged; how many of the others depends on their sizes and on the time taken.
-    ///   - answers: gets one answer for each document that was judged.
+    ///   - documents: not empty. The first one is always judged; how many others are depends on their sizes and on the time taken.
+    ///   - answers: receives one answer for each document that was judged.
     /// - Throws: the failure of the first document without an answer.
     public func callFilter<Document: LuaFilterable>(
         _ hook: LuaHook, about documents: UnsafeBufferPointer<Document>, use: LuaUse, limits: LuaCallLimits = .filter,
@@ -55,7 +55,7 @@ extension LuaPluginState {
                 withUnsafeTemporaryAllocation(byteCount: most * (FilterBatch.copied + 1), alignment: 16) { room in
                     let count = Self.gather(documents, questions, room)
                     var answered = 0
-                    // The answers come first in the room.
+                    // The answers are at the start of the buffer.
                     let passed = room.baseAddress?.assumingMemoryBound(to: UInt8.self)
                     status = nj_call_filters(
                         state, hook.index, reference, questions.baseAddress, count, &budget, passed, &answered)
@@ -66,7 +66,7 @@ extension LuaPluginState {
         try check(status, state)
     }
 
-    /// Copies bodies behind the places of the answers, up to the first that is too large; gives their number.
+    /// Copies bodies into the buffer after the answers, up to the first one that is too large; returns their number.
     private static func gather<Document: LuaFilterable>(
         _ documents: UnsafeBufferPointer<Document>, _ questions: UnsafeMutableBufferPointer<nj_document>,
         _ room: UnsafeMutableRawBufferPointer
@@ -93,7 +93,7 @@ extension LuaPluginState {
             is_deleted: flags.contains(.deleted), is_present: true)
     }
 
-    /// Asks about one document.
+    /// Asks a filter hook about one document.
     public func callFilter(
         _ hook: LuaHook, document: LuaDocument, use: LuaUse, flags: LuaFlags = [], limits: LuaCallLimits = .filter
     ) throws(LuaFailure) -> Bool {

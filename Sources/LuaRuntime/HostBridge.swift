@@ -1,12 +1,12 @@
 import CLua
 
-/// What the C side's callbacks reach: the services, the module loader, and what was asked of it.
-/// Kept alive by the state; used only on the thread that is inside a call.
+/// What the C side's callbacks use: the host services, the module loader, and a record of what was required. Retained by the state; used only on the
+/// thread that is inside a call.
 final class HostBridge {
     let host: any LuaHost
     let modules: any LuaModuleLoader
     private(set) var requiredModules: [String] = []
-    /// During a filter call: id and revision of the document at a place.
+    /// During a filter call: returns the id and revision of the document at an index.
     var names: ((Int) -> (id: String, revision: String))?
 
     init(host: any LuaHost, modules: any LuaModuleLoader) {
@@ -14,7 +14,7 @@ final class HostBridge {
         self.modules = modules
     }
 
-    /// The C side's only way into Swift. It always returns, so no Lua error can unwind through Swift.
+    /// The C side's only entry into Swift. It always returns, so no Lua error can unwind through Swift code.
     static let callback: nj_host_function = { context, request, reply in
         guard let context, let request, let reply else { return Int32(NJ_HOST_ABSENT) }
         let bridge = Unmanaged<HostBridge>.fromOpaque(context).takeUnretainedValue()
@@ -26,7 +26,7 @@ final class HostBridge {
         }
     }
 
-    /// Writes into the C side's reply.
+    /// Writes the C side's reply.
     struct Reply {
         let pointer: OpaquePointer
         init(_ pointer: OpaquePointer) { self.pointer = pointer }
@@ -40,7 +40,7 @@ final class HostBridge {
         }
     }
 
-    /// False: there is no such thing.
+    /// False if the requested thing does not exist.
     private func serve(_ request: nj_request, _ reply: Reply) throws(LuaHostRefusal) -> Bool {
         let first = UnsafeRawBufferPointer(start: request.first.bytes, count: request.first.length)
         let second = UnsafeRawBufferPointer(start: request.second.bytes, count: request.second.length)
@@ -93,7 +93,7 @@ final class HostBridge {
 
     private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    /// Names are compared as bytes, so bytes that are no text must not become another name.
+    /// Names are compared as bytes, so invalid UTF-8 must not be repaired into another name.
     private func validText(_ bytes: UnsafeRawBufferPointer, _ what: String) throws(LuaHostRefusal) -> String {
         guard let text = String(validating: bytes, as: UTF8.self) else { throw LuaHostRefusal("the \(what) is not valid UTF-8") }
         return text

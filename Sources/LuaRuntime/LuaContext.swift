@@ -1,7 +1,7 @@
-/// The part of `ctx` that stays the same for one use of a plugin. Given to `makeUse`, which builds the read-only
-/// table once; a call then only sets what differs (`LuaCallContext`).
+/// The part of `ctx` that is constant for one use of a plugin. Passed to `makeUse`, which builds the read-only table once; a call then sets only what
+/// varies (`LuaCallContext`).
 public struct LuaContext: Sendable, Equatable {
-    /// An object; the checked parameters of this use.
+    /// An object: the validated parameters of this use.
     public var params: LuaValue
     public var database: String?
     public var scope: String?
@@ -14,7 +14,7 @@ public struct LuaContext: Sendable, Equatable {
     public var remote: String?
     /// Authenticated name.
     public var user: String?
-    /// What is spoken with the peer, for instance "CBMobile_4".
+    /// The protocol spoken with the peer, for instance "CBMobile_4".
     public var subprotocol: String?
     public var plugin: String
     /// Short content hash.
@@ -49,14 +49,14 @@ public struct LuaFlags: OptionSet, Sendable {
     public static let accessRemoved = LuaFlags(rawValue: 2)
 }
 
-/// A prepared `ctx`, valid for the state that made it (another state refuses it) until it is released.
+/// A prepared `ctx`, valid for the state that created it (other states refuse it) until it is released.
 public struct LuaUse: Sendable, Equatable {
     let reference: Int32
     let stateSerial: UInt64
 }
 
 extension LuaContext {
-    /// What Lua sees, as one object.
+    /// The context as one object, as seen by Lua.
     var value: LuaValue {
         func text(_ text: String?) -> LuaValue { text.map { .text($0) } ?? .missing }
         return .members([

@@ -1,10 +1,10 @@
-/// A revision as a hook sees it. Lua reads the bytes lazily; nothing is parsed before.
+/// A revision as seen by a hook. Lua reads the bytes lazily; nothing is parsed in advance.
 public struct LuaDocument: Sendable {
     public var id: String
     public var revision: String
     public var isDeleted: Bool
-    /// UTF-8 JSON text of one object, without `_id` and `_rev`. Taken as validated when it was stored; bytes that are
-    /// no JSON give an error in the plugin, never a read out of bounds. At most 64 MiB.
+    /// UTF-8 JSON text of one object, without `_id` and `_rev`. Assumed to have been validated when it was stored; invalid JSON causes an error in
+    /// the plugin, never an out-of-bounds read. At most 64 MiB.
     public var body: [UInt8]
 
     public init(id: String, revision: String, isDeleted: Bool = false, body: [UInt8]) {
@@ -15,7 +15,7 @@ public struct LuaDocument: Sendable {
     }
 }
 
-/// Two or three revisions to decide between. A side is nil where it is deleted or its body is gone.
+/// The revisions in conflict and, if available, their ancestor. A side is nil if it is deleted or its body is no longer stored.
 public struct LuaConflict: Sendable {
     public var id: String
     public var local: LuaDocument?
@@ -24,7 +24,7 @@ public struct LuaConflict: Sendable {
     public var localRevision: String
     public var remoteRevision: String
     public var baseRevision: String?
-    /// What peers of version vectors call both sides, where they have versions.
+    /// The versions of both sides for peers with version vectors, if they have any.
     public var localVersion: String?
     public var remoteVersion: String?
 
@@ -44,7 +44,7 @@ public struct LuaConflict: Sendable {
     }
 }
 
-/// What a resolver decided.
+/// A resolver's decision.
 public enum LuaResolution: Sendable, Equatable {
     /// It returned `conflict.local_doc` itself: the document keeps its bytes.
     case local
@@ -52,13 +52,13 @@ public enum LuaResolution: Sendable, Equatable {
     case remote
     /// It returned `nightjar.delete`.
     case delete
-    /// It returned a new table; the JSON bytes of an object, keys ascending.
+    /// It returned a new table, encoded as the JSON text of an object with ascending keys.
     case merged([UInt8])
 }
 
-/// What an authenticator decided.
+/// An authenticator's decision.
 public enum LuaPrincipal: Sendable, Equatable {
     case refused
-    /// `missing` for `true`; else the principal table as an object.
+    /// `missing` if it returned `true`; otherwise the principal table as an object.
     case accepted(LuaValue)
 }

@@ -1,4 +1,4 @@
-/// A function that a plugin's table may hold. The raw value is the name in Lua.
+/// A function that a plugin's table may contain. The raw value is its name in Lua.
 public enum LuaHook: String, Sendable, Hashable, CaseIterable {
     case pushFilter = "push_filter"
     case pullFilter = "pull_filter"
@@ -12,7 +12,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
     case onStatus = "on_status"
     case onDocuments = "on_documents"
 
-    /// Position in the C side's table of hooks (`NJ_HOOK_…`).
+    /// Index in the C side's table of hooks (`NJ_HOOK_…`).
     var index: Int32 {
         switch self {
         case .pushFilter: 0

@@ -8,27 +8,27 @@ public enum LuaLogLevel: Int32, Sendable {
     case error
 }
 
-/// A refusal of a host service; the text becomes the Lua error at the plugin's line.
+/// A host service's refusal; the text becomes the Lua error at the plugin's line.
 public struct LuaHostRefusal: Error, Sendable, Equatable {
     public var message: String
     public init(_ message: String) { self.message = message }
 }
 
-/// Metrics a plugin may write.
+/// Kinds of metrics that a plugin may write.
 public enum LuaMetricKind: Int32, Sendable {
     case count = 0
     case gauge
 }
 
-/// The services behind `nightjar.*` that need the outside world. Called on the plugin's thread while Lua waits: must
-/// not block for long, must not call the same state. What is not implemented is refused with an error in Lua.
-/// Lua errors never pass through these functions; the C side raises after they have returned.
+/// The services behind `nightjar.*` that need the outside world. Called on the plugin's thread while Lua waits: they must not block for long, and
+/// must not call the same state. Unimplemented services cause an error in Lua. Lua errors never pass through these functions; the C side raises them
+/// after they have returned.
 public protocol LuaHost: Sendable {
-    /// Where the time and the randomness of `nightjar.time` and `nightjar.uuid` come from.
+    /// The source of time and randomness for `nightjar.time` and `nightjar.uuid`.
     var environment: Environment { get }
-    /// `nightjar.log.*` and `print` (info). One line, escaped and cut already. `fields` is `missing` or an object.
+    /// `nightjar.log.*` and `print` (info). One line, already escaped and shortened. `fields` is `missing` or an object.
     func log(level: LuaLogLevel, message: String, fields: LuaValue)
-    /// Lines that the per-call limit dropped; called at the end of a call.
+    /// Number of lines dropped because of the per-call limit; called at the end of a call.
     func logDropped(_ lines: Int)
     /// `nightjar.uuid()`: lower case RFC 4122 version 4.
     func uuid() -> String
@@ -39,7 +39,7 @@ public protocol LuaHost: Sendable {
     func hmacSHA256(key: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) throws(LuaHostRefusal) -> [UInt8]
     func passwordHash(_ password: [UInt8]) throws(LuaHostRefusal) -> String
     func passwordVerify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool
-    /// `nightjar.get(collection?, id)`: nil where there is no such document. `collection` nil: the call's own.
+    /// `nightjar.get(collection?, id)`: nil if there is no such document. `collection` nil: that of the call.
     func get(collection: String?, id: String) throws(LuaHostRefusal) -> LuaDocument?
     /// `nightjar.metrics.count/gauge`. `value` is finite; `labels` is `missing` or an object.
     func metric(_ kind: LuaMetricKind, name: String, value: Double, labels: LuaValue) throws(LuaHostRefusal)
@@ -55,15 +55,15 @@ public struct LuaBareHost: LuaHost {
     public init(_ environment: Environment) { self.environment = environment }
 }
 
-/// What a module loader answers to `require`.
+/// A module loader's answer to `require`.
 public enum LuaModule: Sendable {
-    /// The source and the name that errors show, like "lib/geo.lua".
+    /// The source, and the name shown in errors, such as "lib/geo.lua".
     case source([UInt8], chunkName: String)
-    /// Why not; becomes the Lua error.
+    /// The reason; becomes the Lua error.
     case refused(String)
 }
 
-/// Finds modules for `require`. The name has been checked: dotted words of letters, digits, `_` and `-`, at most 100 bytes.
+/// Finds modules for `require`. The name has been checked: words of letters, digits, `_` and `-`, separated by dots, at most 100 bytes.
 public protocol LuaModuleLoader: Sendable {
     func module(named name: String) -> LuaModule
 }

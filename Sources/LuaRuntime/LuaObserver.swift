@@ -1,9 +1,9 @@
 import CLua
 
 extension LuaPluginState {
-    /// Tells `on_status` or `on_documents`.
+    /// Calls `on_status` or `on_documents`.
     ///
-    /// - Parameter news: JSON text; `nightjar.d.lua` names its members.
+    /// - Parameter news: JSON text, whose members are described in `nightjar.d.lua`.
     public func callObserver(_ hook: LuaHook, _ news: [UInt8], use: LuaUse, limits: LuaCallLimits = .resolver) throws(LuaFailure) {
         let reference = reference(of: use)
         let status = withBytes(news) { news in

@@ -1,9 +1,9 @@
 import CLua
 
 extension LuaPluginState {
-    /// Asks `authenticate_certificate`.
+    /// Calls `authenticate_certificate`.
     ///
-    /// - Parameter chain: an array of objects, the peer's own certificate first; `nightjar.d.lua` names their members.
+    /// - Parameter chain: an array of objects, the peer's own certificate first; their members are described in `nightjar.d.lua`.
     public func callCertificate(
         chain: LuaValue, use: LuaUse, limits: LuaCallLimits = .filter
     ) throws(LuaFailure) -> LuaPrincipal {

@@ -2,14 +2,14 @@ import CLua
 
 /// One plugin in its own sandboxed Lua state.
 ///
-/// Not Sendable: confined to one thread at a time, which must have at least 1 MB of stack (Lua uses up to 0.4 MB).
-/// A call from inside a `LuaHost` function of the same state is refused.
+/// Not Sendable: confined to one thread at a time, which must have at least 1 MB of stack (Lua uses up to 0.4 MB). Calls from inside a `LuaHost`
+/// function of the same state are refused.
 public final class LuaPluginState {
     /// The plugin's name.
     public let name: String
     /// `description` of the returned table.
     public let description: String?
-    /// The hooks the returned table holds; kept as they were at load, whatever the plugin does to its table later.
+    /// The hooks in the returned table, as they were at load time: later changes of the table have no effect.
     public let hooks: Set<LuaHook>
     /// `params` of the returned table as declared, an object (unchecked beyond being a table with string keys) or `missing`.
     public let parameterDeclarations: LuaValue
@@ -24,8 +24,8 @@ public final class LuaPluginState {
     /// Compiles the source (text only), runs its load-time code under `limits.load` and checks the returned table.
     ///
     /// - Parameters:
-    ///   - chunkName: what errors show, like "by-owner.lua"; no path.
-    /// - Throws: `load` for what is wrong with the plugin, else `timeout` or `memory`.
+    ///   - chunkName: the name shown in errors, such as "by-owner.lua"; without a path.
+    /// - Throws: `load` for errors in the plugin, otherwise `timeout` or `memory`.
     public init(
         name: String, chunkName: String, source: [UInt8], modules: any LuaModuleLoader = LuaNoModules(),
         host: any LuaHost, limits: LuaLimits = LuaLimits()
@@ -67,14 +67,14 @@ public final class LuaPluginState {
         return LuaValue(json: output.array) ?? .missing
     }
 
-    /// Fails where a source reads a global variable that the environment does not have after loading and no source gives a value: the read
-    /// would raise an error when a document comes to it. Finds no more than can be told without running anything.
+    /// Fails if a source reads a global variable that does not exist after loading and that no source assigns: the read would raise an error when a
+    /// document reaches it. Finds only what can be determined without running anything.
     ///
-    /// - Parameter sources: the plugin's own and its modules'; `isRead` is false for one that is never run, perhaps, and only may define variables.
+    /// - Parameter sources: those of the plugin and its modules; `isRead` is false for a source that may never run and can only define variables.
     public func checkGlobals(_ sources: [(chunkName: String, source: [UInt8], isRead: Bool)]) throws(LuaFailure) {
         var budget = limits.load.budget
         for (chunkName, source, isRead) in sources {
-            // One that does not compile has been refused by `require`, or defines nothing.
+            // A source that does not compile was already refused by `require`, or defines nothing.
             _ = withBytes(chunkName) { name in withBytes(source) { nj_note_globals(state, name, $0, isRead, &budget) } }
         }
         let status = nj_check_globals(state, &budget)
@@ -88,13 +88,13 @@ public final class LuaPluginState {
         return LuaUse(reference: reference, stateSerial: serial)
     }
 
-    /// Frees a use; releasing twice does nothing.
+    /// Frees a use; releasing it twice has no effect.
     public func release(_ use: LuaUse) {
         guard use.stateSerial == serial else { return }
         nj_release_use(state, use.reference)
     }
 
-    /// Asks `resolve`.
+    /// Calls `resolve`.
     public func callResolve(
         _ conflict: borrowing LuaConflict, use: LuaUse, limits: LuaCallLimits = .resolver
     ) throws(LuaFailure) -> LuaResolution {
@@ -137,7 +137,7 @@ public final class LuaPluginState {
         }
     }
 
-    /// Asks `authenticate_password`. The bytes are given to Lua as they are.
+    /// Calls `authenticate_password`. The bytes are passed to Lua unchanged.
     public func callPassword(
         username: [UInt8], password: [UInt8], use: LuaUse, limits: LuaCallLimits = .filter
     ) throws(LuaFailure) -> LuaPrincipal {
@@ -153,7 +153,7 @@ public final class LuaPluginState {
         return try principal(verdict, .authenticatePassword)
     }
 
-    /// What an authenticator's verdict and output stand for.
+    /// Interprets an authenticator's verdict and output.
     func principal(_ verdict: Int32, _ hook: LuaHook) throws(LuaFailure) -> LuaPrincipal {
         switch Int(verdict) {
         case NJ_REFUSED: return .refused
@@ -178,9 +178,9 @@ public final class LuaPluginState {
     }
 
     /// Runs one case of the last `loadTests`. `t.push_filter(doc, ctx?)`, `t.pull_filter(doc, ctx?)`, `t.resolve(conflict, ctx?)`,
-    /// `t.authenticate_password(username, password, ctx?)`, `t.authenticate_certificate(chain, ctx?)`, `t.sync(doc, old_doc?, ctx?)`
-    /// call this plugin's hooks; `t.accept`, `t.reject`, `t.equal(a, b)`, `t.fails(function)` check. A failed check
-    /// is a failure of kind `error` with the line of the check.
+    /// `t.authenticate_password(username, password, ctx?)`, `t.authenticate_certificate(chain, ctx?)` and `t.sync(doc, old_doc?, ctx?)` call this
+    /// plugin's hooks; `t.accept`, `t.reject`, `t.equal(a, b)` and `t.fails(function)` are checks. A failed check is a failure of kind `error` with
+    /// the line of the check.
     public func runTest(_ name: String, context: LuaContext, limits: LuaCallLimits = .resolver) throws(LuaFailure) {
         var budget = limits.budget
         let status = withBytes(name) { name in
@@ -189,29 +189,29 @@ public final class LuaPluginState {
         try check(status, state)
     }
 
-    /// What the last test that failed in `t.equal` compared: an object of `got` and `expected`, each missing for nil.
+    /// What the last failed `t.equal` compared: an object with `got` and `expected`; a nil value is missing from it.
     public var lastDifference: LuaValue? {
         let bytes = nj_difference(state)
         return bytes.length > 0 ? LuaValue(json: bytes.array) : nil
     }
 
-    // MARK: What it uses
+    // MARK: Resource usage
 
-    /// Bytes the state holds now.
+    /// Bytes that the state currently holds.
     public var memoryBytes: Int { nj_memory(state) }
-    /// The most it has held.
+    /// The maximum that it has held.
     public var peakMemoryBytes: Int { nj_peak_memory(state) }
-    /// After a `memory` failure, or with more than 7/8 of the memory held between calls: build a new state and drop this one.
+    /// True after a `memory` failure, or if more than 7/8 of the memory is held between calls: build a new state and drop this one.
     public var needsRebuild: Bool { nj_needs_rebuild(state) }
-    /// Modules that `require` has been asked for so far (a reload watches their files).
+    /// Modules that were loaded by `require` so far (a reload watches their files).
     public var requiredModules: [String] { bridge.requiredModules }
-    /// Lua instructions of the last call, in steps of 100, with library charges.
+    /// Lua instructions of the last call, in steps of 100, including library charges.
     public var lastInstructions: Int { Int(nj_last_instructions(state)) }
 
-    /// For benchmarks: protected calls of an empty function in this state, to compare a filter's cost with.
+    /// For benchmarks: makes protected calls of an empty function in this state, as a baseline for a filter's cost.
     public func callEmptyFunction(times: Int, isLua: Bool) { nj_measure_empty_call(state, Int64(times), isLua) }
 
-    /// For benchmarks: from now on neither memory nor time of this state is limited, to see what the limits cost.
+    /// For benchmarks: removes this state's memory and time limits, to measure their cost.
     public func measureWithoutLimits() { nj_measure_without_limits(state) }
 
     @inline(__always)
@@ -220,7 +220,7 @@ public final class LuaPluginState {
     func hookName(_ hook: LuaHook) -> String { "\(name).lua: \(hook.rawValue)" }
 }
 
-/// Throws what a status of the C side stands for.
+/// Throws the failure for a status of the C side.
 @inline(__always)
 func check(_ status: Int32, _ state: OpaquePointer) throws(LuaFailure) {
     guard status != NJ_OK else { return }

@@ -1,13 +1,13 @@
 import CLua
 
-/// Who writes the document that `sync` looks at; what `require_user` and its like ask for.
+/// The author of the write that `sync` judges, as checked by `require_user` and similar functions.
 public struct LuaCaller: Sendable, Equatable {
-    /// Nil for a peer that nobody authenticated.
+    /// Nil for an anonymous peer.
     public var name: String?
     public var roles: [String]
-    /// Channels the peer may pull, by name; `*` among them stands for itself only, as in Sync Gateway.
+    /// Channels that the peer may pull, by name; a `*` among them only stands for itself, as in Sync Gateway.
     public var channels: [String]
-    /// The agent itself: every `require_…` passes.
+    /// The agent itself: every `require_…` succeeds.
     public var isAdmin: Bool
 
     public init(name: String? = nil, roles: [String] = [], channels: [String] = [], isAdmin: Bool = false) {
@@ -27,11 +27,11 @@ public struct LuaCaller: Sendable, Equatable {
 
 /// What `sync` assigned to a revision.
 public struct LuaAssignment: Sendable, Equatable {
-    /// In the order of the calls, each once.
+    /// In order of the calls, without duplicates.
     public var channels: [String] = []
-    /// Channels by user; a user that begins with `role:` is a role.
+    /// Channels by user; a user that starts with `role:` is a role.
     public var access: [String: [String]] = [:]
-    /// Roles by user, without `role:` in front.
+    /// Roles by user, without the prefix `role:`.
     public var roles: [String: [String]] = [:]
     /// Seconds since 1970, UTC.
     public var expiry: Int64?
@@ -39,20 +39,20 @@ public struct LuaAssignment: Sendable, Equatable {
     public init() {}
 }
 
-/// How `sync` ended.
+/// The outcome of `sync`.
 public enum LuaSyncOutcome: Sendable, Equatable {
     case accepted(LuaAssignment)
-    /// The write must not be stored; one line for the peer.
+    /// The write must not be stored; the reason is one line for the peer.
     case rejected(reason: String)
 }
 
 extension LuaPluginState {
-    /// Channels and grants that one call may assign (`sync_entries`).
+    /// Maximum number of channels and grants assigned by one call (`sync_entries`).
     public static let syncEntries = Int(NJ_MAX_SYNC_ENTRIES)
 
-    /// Asks `sync`.
+    /// Calls `sync`.
     ///
-    /// - Parameter old: the revision that is replaced; nil where there is none or it is a deletion.
+    /// - Parameter old: the revision to be replaced; nil if there is none or it is a deletion.
     public func callSync(
         document: borrowing LuaDocument, old: LuaDocument?, caller: LuaCaller, use: LuaUse, limits: LuaCallLimits = .resolver
     ) throws(LuaFailure) -> LuaSyncOutcome {
@@ -78,7 +78,7 @@ extension LuaPluginState {
 }
 
 extension LuaAssignment {
-    /// From the C side's object, whose names are checked there.
+    /// From the C side's object, whose names have been checked there.
     init(_ value: LuaValue) {
         channels = Self.texts(value["channels"])
         access = Self.lists(value["access"])

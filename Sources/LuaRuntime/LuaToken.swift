@@ -1,9 +1,9 @@
 import CLua
 
-/// What `token` gave.
+/// The result of `token`.
 public struct LuaToken: Sendable, Equatable {
     public var text: String
-    /// How long it is good, where the plugin says it.
+    /// How long it is valid, if the plugin says so.
     public var seconds: Double?
 
     public init(text: String, seconds: Double? = nil) { (self.text, self.seconds) = (text, seconds) }
@@ -19,19 +19,19 @@ extension LuaValue {
     }
 }
 
-/// What `get_session` gave.
+/// The result of `get_session`.
 public struct LuaSession: Sendable, Equatable {
     public var id: String
-    /// The cookie that carries it, where the plugin says it.
+    /// The name of its cookie, if the plugin says so.
     public var cookie: String?
-    /// When it ends (seconds since 1970), where the plugin says it.
+    /// When it ends, in seconds since 1970, if the plugin says so.
     public var end: Double?
 
     public init(id: String, cookie: String? = nil, end: Double? = nil) { (self.id, self.cookie, self.end) = (id, cookie, end) }
 }
 
 extension LuaPluginState {
-    /// Asks `token`.
+    /// Calls `token`.
     public func callToken(use: LuaUse, limits: LuaCallLimits = .filter) throws(LuaFailure) -> LuaToken {
         let reference = reference(of: use)
         var budget = limits.budget
@@ -43,7 +43,7 @@ extension LuaPluginState {
         return LuaToken(text: text, seconds: value["expires_in"].double)
     }
 
-    /// Asks `get_session`.
+    /// Calls `get_session`.
     public func callSession(use: LuaUse, limits: LuaCallLimits = .filter) throws(LuaFailure) -> LuaSession {
         let reference = reference(of: use)
         var budget = limits.budget

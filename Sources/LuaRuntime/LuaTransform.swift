@@ -1,9 +1,9 @@
 import CLua
 
 extension LuaPluginState {
-    /// Asks `transform`.
+    /// Calls `transform`.
     ///
-    /// - Returns: the JSON of the document as it is to travel; nil where it stays as it is.
+    /// - Returns: the JSON text of the document to send or store; nil if it is unchanged.
     public func callTransform(
         document: borrowing LuaDocument, use: LuaUse, limits: LuaCallLimits = .resolver
     ) throws(LuaFailure) -> [UInt8]? {

@@ -1,5 +1,4 @@
-/// A JSON-like value that crosses between Lua and the host: parameters, principals, log fields.
-/// `missing` is Lua's nil; `null` is JSON's (`nightjar.null`).
+/// A JSON-like value passed between Lua and the host: parameters, principals, log fields. `missing` is Lua's nil; `null` is JSON's (`nightjar.null`).
 public enum LuaValue: Sendable, Equatable {
     case missing
     case null
@@ -10,7 +9,7 @@ public enum LuaValue: Sendable, Equatable {
     /// UTF-8 bytes.
     case string([UInt8])
     case array([LuaValue])
-    /// Members in the order they were given; from Lua, ascending by the key's bytes. Keys do not repeat.
+    /// Members in their original order; from Lua, ascending by the key's bytes. Keys are unique.
     case object([LuaMember])
 }
 
@@ -34,7 +33,7 @@ extension LuaValue {
         .object(pairs.map { LuaMember(key: $0.0, value: $0.1) })
     }
 
-    /// The member with this key, compared as bytes; `missing` where there is none or this is no object.
+    /// The member with this key, compared as bytes; `missing` if there is none or this is not an object.
     public subscript(key: String) -> LuaValue {
         guard case .object(let members) = self else { return .missing }
         return members.first { $0.key.utf8.elementsEqual(key.utf8) }?.value ?? .missing
@@ -56,7 +55,7 @@ extension LuaValue {
         return value
     }
 
-    /// The name operators know the type by.
+    /// The name of the type, for operators.
     public var typeName: String {
         switch self {
         case .missing: "nil"

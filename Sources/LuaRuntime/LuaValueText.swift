@@ -1,7 +1,7 @@
 import Encodings
 
 extension LuaValue {
-    /// JSON text; members in their order, `missing` members left out. Numbers that are not finite become null.
+    /// JSON text; members in order, without `missing` ones. Numbers that are not finite become null.
     public var jsonBytes: [UInt8] {
         var out: [UInt8] = []
         LuaValue.write(self, to: &out)
@@ -36,8 +36,8 @@ extension LuaValue {
         }
     }
 
-    /// Reads JSON text; nil where it is not valid, nested deeper than 128, or holds more than `limit` values.
-    /// Of members with the same key the first is kept.
+    /// Parses JSON text; nil if it is invalid, nested deeper than 128, or contains more than `limit` values. Of members with equal keys the first is
+    /// kept.
     public init?(json: some Sequence<UInt8>, limit: Int = 50_000) {
         var reader = JSONReader(bytes: Array(json), remaining: limit)
         guard let value = reader.value(depth: 0) else { return nil }
@@ -47,7 +47,7 @@ extension LuaValue {
     }
 }
 
-/// A small recursive reader for what crosses from the C side; documents never come this way.
+/// A small recursive parser for values from the C side; documents are never parsed with it.
 private struct JSONReader {
     let bytes: [UInt8]
     var remaining: Int

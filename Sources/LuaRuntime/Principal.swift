@@ -1,4 +1,4 @@
-/// What is wrong with a principal table, or nil. Unknown keys are refused: a misspelt `read_only` must not give write access.
+/// What is wrong with a principal table; nil if nothing is. Unknown keys are refused: a misspelt `read_only` must not grant write access.
 func principalFault(_ principal: LuaValue) -> String? {
     guard case .object(let members) = principal else { return "that is not an object" }
     for member in members {
@@ -10,7 +10,7 @@ func principalFault(_ principal: LuaValue) -> String? {
         case "read_only":
             guard member.value.bool != nil else { return "whose 'read_only' is a \(member.value.typeName), not a boolean" }
         case "channels", "roles", "collections":
-            // An empty Lua table is an object unless it is marked as an array.
+            // An empty Lua table counts as an object unless it is marked as an array.
             if member.value == .object([]) { continue }
             guard case .array(let entries) = member.value, entries.allSatisfy({ $0.text != nil }) else {
                 return "whose '\(member.key)' is not an array of texts"
@@ -22,7 +22,7 @@ func principalFault(_ principal: LuaValue) -> String? {
     return nil
 }
 
-/// The beginning of a key, in one line: a plugin may have made it of anything.
+/// The beginning of a key, on one line: a plugin may have put anything into it.
 private func shown(_ key: String) -> String {
     let beginning = String(String.UnicodeScalarView(key.unicodeScalars.prefix(60)))
     return String(beginning.debugDescription.dropFirst().dropLast()) + (beginning.unicodeScalars.count < key.unicodeScalars.count ? "…" : "")
