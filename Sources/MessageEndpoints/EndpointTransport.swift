@@ -3,9 +3,9 @@ import Interfaces
 import NIOCore
 import Synchronization
 
-/// What joins a ``MessageEndpointConnection`` to a replication session: a ``ReplicatorConnection`` on one side, a transport on the other.
+/// Connects a ``MessageEndpointConnection`` to a replication session: a ``ReplicatorConnection`` on one side, a transport on the other.
 ///
-/// Sendable although it is mutable: everything mutable is touched in `executionContext` only.
+/// Sendable although it is mutable: all mutable state is accessed only in `executionContext`.
 final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecked Sendable {
     private enum Phase { case new, opening, open, ending, over }
 
@@ -17,18 +17,18 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
     private let observer: EndpointObserver
 
     private var phase = Phase.new
-    /// Nil for a stream of messages.
+    /// Nil for a message stream.
     private var link: ByteStreamLink?
-    /// What is spoken on a stream of messages, on which nothing is agreed.
+    /// The protocol for message streams, on which nothing is negotiated.
     private let messageProtocol: String
-    /// Set once, before the owner hears of the connection.
+    /// Set once, before the owner learns of the connection.
     private let agreed = Mutex<(subprotocol: Subprotocol?, isByteStream: Bool)>((nil, false))
     private var receiver: (any MessageReceiver)?
     private var inbox: [ByteBuffer] = []
     private var inboxBytes = 0
     private var isReading = true
     private var isDelivering = false
-    /// Given to the connection, whose completion has not come.
+    /// Bytes passed to the connection whose completion has not been called.
     private var outstanding = 0
     private var writable = true
     private var isPumping = false
@@ -67,7 +67,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     /// Opens the connection.
     ///
-    /// - Parameter waitsForPeer: without `connect_time`: on a line that is always open nobody may come for days.
+    /// - Parameter waitsForPeer: ignore `connect_time`: on a permanently open line, no peer may appear for days.
     func open(waitsForPeer: Bool) {
         inContext {
             guard self.phase == .new else { return }
@@ -154,7 +154,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
             if self.phase == .opening {
                 self.fail((error ?? MessagingError("\(self.peerDescription): closed before it was open", isRecoverable: true)).replicationError)
             } else {
-                // Asked for by the application, on whichever side: for the session the peer has gone.
+                // Requested by the application, on either side: to the session, the peer is gone.
                 self.finish(ConnectionEnd(code: code, reason: reason, initiatedLocally: false), error: error)
             }
         }
@@ -177,7 +177,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
                 fail(ReplicationError(domain: .http, code: status, message: "\(peerDescription): HTTP \(status), \(reason)"))
             case .messages(let messages): arrived(messages)
             case .ended(let code, let reason, let byPeer):
-                // An answer to the peer's CLOSE may wait.
+                // An answer to the peer's CLOSE may be pending.
                 pump()
                 if phase == .opening {
                     fail(ReplicationError(domain: .websocket, code: Int(code), message: "\(peerDescription): \(reason)"))
@@ -192,7 +192,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     var subprotocol: Subprotocol? { agreed.withLock { $0.subprotocol } }
 
-    /// Nobody but a Nightjar frames a byte stream as ``ByteStreamLink`` does.
+    /// Only Nightjars frame a byte stream like ``ByteStreamLink`` does.
     var peerHasBothNames: Bool { agreed.withLock { $0.isByteStream && $0.subprotocol == .generation4 } }
 
     var isWritable: Bool { writable && phase == .open }
@@ -256,15 +256,15 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     // MARK: - Memory
 
-    /// Changes below this are not worth a word.
+    /// Changes smaller than this, in bytes, are not reported.
     private static let notableBytes = 8 << 10
 
-    /// Says what is held between the stream and the session, and obeys what follows. What the peer may be blamed for: beginnings of messages,
-    /// and messages that it does not acknowledge.
+    /// Reports what is held between the stream and the session, and acts on the resulting standing. The peer is charged for incomplete messages, and
+    /// for messages that it does not acknowledge.
     private func settleAccounts() {
         guard phase != .over, let share else { return }
         let held = link?.heldBytes ?? 0
-        // While reading is off, what came waits for us.
+        // While reading is off, received messages wait for us.
         let owedByPeer = unsentBytes + (isReading ? held : 0)
         let bytes = held + unsentBytes + inboxBytes
         guard abs(bytes - toldHeld.bytes) >= Self.notableBytes || abs(owedByPeer - toldHeld.owedByPeer) >= Self.notableBytes else { return }
@@ -289,7 +289,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     private var unsentBytes: Int { link.map { $0.waitingBytes + outstanding } ?? outstanding }
 
-    /// Gives the stream what it takes: little at a time, so that what is to be sent again does not queue behind itself.
+    /// Passes data to the stream in small amounts, so that retransmissions do not queue up behind it.
     private func pump() {
         guard !isPumping, phase != .over, link != nil else { return }
         isPumping = true
@@ -326,7 +326,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     private func setTimer() {
         guard phase != .over, let deadline = link?.deadline else { return }
-        // One that comes too early looks again.
+        // A timer that fires early is harmless.
         if timer != nil, timerDeadline <= deadline { return }
         timer?.cancel()
         timerDeadline = deadline
@@ -372,7 +372,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
         }
     }
 
-    /// The end, once: the application's connection is told to close, then the session.
+    /// Ends the connection, once: first tells the application's connection to close, then the session.
     private func finish(_ end: ConnectionEnd, error: MessagingError? = nil, failure: ReplicationError? = nil) {
         guard phase != .over else { return }
         let wasNew = phase == .new

@@ -2,18 +2,18 @@ import Environment
 import Interfaces
 import Synchronization
 
-/// A remote database behind an application's own transport: the target of a replicator.
+/// A remote database reached through an application's own transport: the target of a replicator.
 public struct MessageEndpoint: TransportConnector {
-    /// Of this peer, for the application's use.
+    /// Identifies this peer, for the application's use.
     public var uid: String
-    /// The remote peer, as the delegate understands it.
+    /// The remote peer, in a form that the delegate understands.
     public var target: any Sendable
     public var protocolType: ProtocolType
     public var delegate: any MessageEndpointDelegate
-    /// On a byte stream: what the listener hears of us.
+    /// On a byte stream: the offer sent to the listener.
     public var offer = EndpointOffer()
     public var limits = MessageEndpointLimits()
-    /// What is held for the peer between the stream and the session counts for it.
+    /// The budget for what is held for the peer between the stream and the session.
     public var memory = MemoryBudget.unlimited
     private let environment: Environment
     private let context: @Sendable () -> any SerialContext
@@ -31,9 +31,9 @@ public struct MessageEndpoint: TransportConnector {
         self.context = context
     }
 
-    /// Has the delegate make a connection and opens it.
+    /// Has the delegate create a connection, and opens it.
     ///
-    /// - Throws: ``ReplicationError``; transient if the error of the connection was recoverable.
+    /// - Throws: ``ReplicationError``; transient if the connection's error was recoverable.
     public func connect() async throws -> any MessageTransport {
         let connection: any MessageEndpointConnection
         do { connection = try delegate.createConnection(for: self) } catch let error as MessagingError { throw error.replicationError }
@@ -58,7 +58,7 @@ public struct MessageEndpoint: TransportConnector {
     }
 }
 
-/// A result that comes once, before or after somebody waits for it.
+/// A result that arrives once, before or after somebody waits for it.
 private final class Outcome: Sendable {
     private struct State {
         var result: Result<String, ReplicationError>?

@@ -1,20 +1,20 @@
 import Interfaces
 import NIOCore
 
-/// Whether the transport keeps the boundaries of messages.
+/// Whether the transport preserves message boundaries.
 public enum ProtocolType: Sendable {
-    /// It does: each `send` arrives as one `receive`. On the wire are the BLIP frames as they are, as with Couchbase Lite.
+    /// It does: each `send` arrives as one `receive`. BLIP frames are sent unchanged, as with Couchbase Lite.
     case messageStream
-    /// It moves bytes: the endpoint puts frames with lengths, checksums and sequence numbers around them and repeats what got lost.
+    /// It transfers bytes: the endpoint adds frames with lengths, checksums and sequence numbers, and retransmits what is lost.
     case byteStream
 }
 
-/// What went wrong in a transport, and whether another connection may do better.
+/// An error of a transport, and whether another connection may succeed.
 public struct MessagingError: Error, Sendable, CustomStringConvertible {
     public var description: String
-    /// The replicator tries again, with a new connection; otherwise it stops.
+    /// Whether the replicator retries with a new connection; otherwise it stops.
     public var isRecoverable: Bool
-    /// The error in the terms of the field, where there is one more exact than the close codes 4001 and 4002.
+    /// A more precise error than the close codes 4001 and 4002 express, if there is one.
     public var cause: ReplicationError?
 
     public init(_ description: String, isRecoverable: Bool, cause: ReplicationError? = nil) {
@@ -23,7 +23,7 @@ public struct MessagingError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// 4001 is the field's close code for "come back later", 4002 for "do not".
+    /// Couchbase's close codes: 4001 means "come back later", 4002 "do not come back".
     var closeCode: UInt16 { isRecoverable ? 4001 : 4002 }
 
     var replicationError: ReplicationError {
@@ -33,22 +33,22 @@ public struct MessagingError: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// One connection of an application's own transport. The application implements it, one object for each connection.
+/// One connection of an application's own transport. Implemented by the application, with one object for each connection.
 ///
-/// Its methods are called one at a time, in the context of the connection; completions may be called from any thread, at once or later.
+/// Its methods are called one at a time, in the context of the connection; completions may be called on any thread, immediately or later.
 public protocol MessageEndpointConnection: AnyObject, Sendable {
-    /// Begins: what arrives is given to `connection` from now on. With success the connection is open; without, it is over.
+    /// Opens the connection: from now on, received data is passed to `connection`. On failure, the connection is over.
     func open(_ connection: any ReplicatorConnection, completion: @escaping @Sendable (_ success: Bool, _ error: MessagingError?) -> Void)
 
-    /// Ends: called exactly once, whoever began the end, unless `open` was never called.
+    /// Ends the connection: called exactly once, whichever side initiated the end, unless `open` was never called.
     ///
-    /// - Parameter error: why, if it is not the wish of either side.
+    /// - Parameter error: the reason, unless one of the sides requested the end.
     func close(error: MessagingError?, completion: @escaping @Sendable () -> Void)
 
     /// Sends one message, or some bytes of a stream; the completion says that the transport has taken them.
     func send(_ message: ByteBuffer, completion: @escaping @Sendable (_ success: Bool, _ error: MessagingError?) -> Void)
 
-    /// Back-pressure: the replicator cannot take more for the moment, or can again. Transports that cannot wait leave it out.
+    /// Back-pressure: the replicator temporarily cannot take more, or can again. Transports that cannot pause may omit it.
     func setReading(_ enabled: Bool)
 
     /// The peer, for logs and status.
@@ -60,12 +60,12 @@ extension MessageEndpointConnection {
     public var peerDescription: String { "endpoint" }
 }
 
-/// The replicator's end of a ``MessageEndpointConnection``: what an application's transport calls. Any thread.
+/// The replicator's side of a ``MessageEndpointConnection``, called by an application's transport. Any thread.
 public protocol ReplicatorConnection: AnyObject, Sendable {
-    /// A message of the peer, or bytes of the stream. Calls must not overlap.
+    /// A message from the peer, or bytes of the stream. Calls must not overlap.
     func receive(_ data: ByteBuffer)
 
-    /// The transport is to end, or has ended. The replicator calls ``MessageEndpointConnection/close(error:completion:)`` then.
+    /// The transport should end, or has ended. The replicator then calls ``MessageEndpointConnection/close(error:completion:)``.
     func close(error: MessagingError?)
 }
 
@@ -73,7 +73,7 @@ extension ReplicatorConnection {
     public func receive(_ data: [UInt8]) { receive(ByteBuffer(bytes: data)) }
 }
 
-/// Makes a connection whenever the replicator connects or connects again.
+/// Creates a connection each time the replicator connects.
 public protocol MessageEndpointDelegate: Sendable {
     func createConnection(for endpoint: MessageEndpoint) throws -> any MessageEndpointConnection
 }

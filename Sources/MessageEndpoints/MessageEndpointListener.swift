@@ -2,14 +2,14 @@ import Environment
 import Interfaces
 import Synchronization
 
-/// The listening side: takes connections that an application's own transport made.
+/// The listening side: accepts connections created by an application's own transport.
 public final class MessageEndpointListener: Sendable {
-    /// A connection that was let in.
+    /// An admitted connection.
     public struct Accepted: Sendable {
         public var transport: any MessageTransport
         public var offer: EndpointOffer
         public var protocolName: String
-        /// What the answer to the offer came with.
+        /// The context that was returned with the answer to the offer.
         public var context: (any Sendable)?
     }
 
@@ -17,7 +17,7 @@ public final class MessageEndpointListener: Sendable {
         var connections: [ObjectIdentifier: EndpointTransport] = [:]
         var contexts: [ObjectIdentifier: (offer: EndpointOffer, answer: (any Sendable)?)] = [:]
         var waiters: [CheckedContinuation<Void, Never>] = []
-        /// Not open yet, the oldest first; without those that wait for a peer.
+        /// Connections that are not open yet, oldest first; without those that wait for a peer.
         var opening: [ObjectIdentifier] = []
     }
 
@@ -31,9 +31,9 @@ public final class MessageEndpointListener: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - memory: what is held for peers between the stream and the session counts for it.
+    ///   - memory: the budget for what is held for peers between the stream and the session.
     ///   - context: where a new connection and its session run.
-    ///   - admit: on byte streams: decides about a peer by its offer. A stream of messages has none: who a peer is, its transport knows.
+    ///   - admit: on byte streams: decides about a peer by its offer. Message streams have no offers: there, the transport knows who the peer is.
     ///   - serve: starts a replication session on an open connection. Called in the connection's context.
     public init(
         protocolType: ProtocolType = .messageStream, limits: MessageEndpointLimits = .init(), environment: Environment = .system,
@@ -50,7 +50,7 @@ public final class MessageEndpointListener: Sendable {
         self.serve = serve
     }
 
-    /// Lets in everybody who speaks a protocol of ours.
+    /// Admits everybody who speaks one of our protocols.
     public static let admitsAll: @Sendable (EndpointOffer, any MessageEndpointConnection) async -> EndpointAnswer = { offer, _ in
         guard let name = Subprotocol.choose(of: offer.protocols, prefersVersions: offer.prefersVersions) else {
             return .refuse(status: 400, reason: "none of the protocols is spoken here: \(offer.protocols.joined(separator: ", "))")
@@ -60,12 +60,13 @@ public final class MessageEndpointListener: Sendable {
 
     public var connectionCount: Int { state.withLock { $0.connections.count } }
 
-    /// Takes a connection and opens it. One beyond `connections` is closed with a recoverable error; for one beyond `handshakes` that which
-    /// has been silent for longest is.
+    /// Takes a connection and opens it. One beyond `connections` is closed with a recoverable error; one beyond `handshakes` displaces the one that
+    /// has been silent the longest.
     ///
     /// - Parameters:
     ///   - context: where it runs; nil for the listener's choice.
-    ///   - waitsForPeer: on a byte stream that is there before anybody uses it, such as a serial line: the peer's first word has no time limit.
+    ///   - waitsForPeer: for a byte stream that exists before anybody uses it, such as a serial line: there is no time limit for the peer's first
+    ///     frame.
     public func accept(_ connection: any MessageEndpointConnection, in context: (any SerialContext)? = nil, waitsForPeer: Bool = false) {
         let key = ObjectIdentifier(connection)
         let transport = EndpointTransport(
@@ -90,7 +91,7 @@ public final class MessageEndpointListener: Sendable {
         transport.open(waitsForPeer: waitsForPeer)
     }
 
-    /// Ends one connection: its ``MessageEndpointConnection/close(error:completion:)`` is called. The peer may come back.
+    /// Ends one connection, calling its ``MessageEndpointConnection/close(error:completion:)``. The peer may come back.
     public func close(_ connection: any MessageEndpointConnection) {
         state.withLock { $0.connections[ObjectIdentifier(connection)] }?.close(code: 4001, reason: "the listener closed the connection")
     }

@@ -1,22 +1,22 @@
 import NIOCore
 
-/// A connection of messages over a stream of bytes that may lose, spoil, invent and repeat some: the decisions only. Time and bytes are
-/// passed in; what to send is fetched with ``output(_:)`` whenever the stream takes more.
+/// A message connection over a stream of bytes that may lose, corrupt, insert and repeat some: the protocol logic only. Time and bytes are passed in;
+/// bytes to send are fetched with ``output(_:)`` whenever the stream can take more.
 struct ByteStreamLink {
     enum Event {
-        /// Listening side: decide with ``accept(_:)`` or ``refuse(status:reason:)``.
+        /// Listening side: answer with ``accept(_:)`` or ``refuse(status:reason:)``.
         case offered(EndpointOffer)
         case opened(protocol: String)
         case refused(status: Int, reason: String)
         case messages([ByteBuffer])
-        /// Nothing follows. What ``output(_:)`` still has may be sent.
+        /// Nothing follows. What ``output(_:)`` still returns may be sent.
         case ended(code: UInt16, reason: String, byPeer: Bool)
     }
 
     private enum State {
-        /// Connecting side, until the answer.
+        /// Connecting side, until it gets an answer.
         case offering(EndpointOffer)
-        /// Listening side, until an offer.
+        /// Listening side, until it gets an offer.
         case listening
         case deciding
         case open
@@ -24,7 +24,7 @@ struct ByteStreamLink {
         case over
     }
 
-    /// What is written at once at most, or one frame.
+    /// Maximum number of bytes written at once, unless a single frame is longer.
     static let burstBytes = 4096
     private static let offerInterval: UInt64 = 1_000_000_000
 
@@ -34,9 +34,9 @@ struct ByteStreamLink {
     private var decoder: LinkDecoder
     private var sender: LinkSender
     private var receiver: LinkReceiver
-    /// Frames without sequence numbers that go next.
+    /// Frames without sequence numbers, to be sent next.
     private var control: [LinkFrame] = []
-    /// The answer to the offer, for when it comes again.
+    /// The answer to the offer, in case the offer is repeated.
     private var answer: LinkFrame?
     private var owesAcknowledgement = false
     private var asksAgain = false
@@ -44,8 +44,8 @@ struct ByteStreamLink {
     private var nextOffer: UInt64 = 0
 
     /// - Parameters:
-    ///   - offer: of the side that connects; nil for the listening one.
-    ///   - session: a random number, of the side that connects.
+    ///   - offer: on the connecting side; nil on the listening side.
+    ///   - session: a random number, on the connecting side.
     init(limits: MessageEndpointLimits, offer: EndpointOffer?, session: UInt32, now: UInt64) {
         var limits = limits
         limits.segmentBytes = min(max(16, limits.segmentBytes), 32_768)
@@ -62,14 +62,14 @@ struct ByteStreamLink {
 
     /// Bytes of messages that are not acknowledged.
     var waitingBytes: Int { sender.queuedBytes }
-    /// Bytes that are kept of what came, the beginning of a frame included.
+    /// Received bytes that are kept, including an incomplete frame.
     var heldBytes: Int { receiver.heldBytes + decoder.heldBytes }
-    /// Frames that were spoilt on the way, and segments that were sent again: for status and tests.
+    /// Number of corrupted frames and of retransmitted segments: for status and tests.
     var damage: (spoilt: Int, resent: Int) { (decoder.damaged, sender.resent) }
 
     private var isOver: Bool { if case .over = state { true } else { false } }
 
-    // MARK: - What the owner says
+    // MARK: - Calls by the owner
 
     mutating func accept(_ protocolName: String) {
         guard case .deciding = state else { return }
@@ -94,14 +94,14 @@ struct ByteStreamLink {
         sender.append(message)
     }
 
-    /// What came while reading was off is told by ``received(_:_:_:)`` of nothing.
+    /// Messages received while reading was off are delivered by calling ``received(_:_:_:)`` with no bytes.
     mutating func setReading(_ enabled: Bool) {
         guard enabled != receiver.isReading else { return }
         receiver.isReading = enabled
         owesAcknowledgement = true
     }
 
-    /// Asks the peer to send less ahead, or as much as it may again.
+    /// Asks the peer to reduce its window, or to use the full window again.
     mutating func setCrowded(_ isCrowded: Bool) {
         guard isCrowded != receiver.isCrowded else { return }
         receiver.isCrowded = isCrowded
@@ -127,7 +127,7 @@ struct ByteStreamLink {
         LinkFrame(kind: .close, session: session, payload: EndpointOffer.encode(["\(code)", String(reason.prefix(100))]))
     }
 
-    /// Nothing comes or goes any more: whoever still holds the connection holds no messages with it.
+    /// Nothing more will be sent or received: drops the messages, even if somebody still holds the connection.
     mutating func letGo() {
         state = .over
         decoder = LinkDecoder(maximumPayload: 0)
@@ -136,7 +136,7 @@ struct ByteStreamLink {
         (control, answer) = ([], nil)
     }
 
-    // MARK: - What comes
+    // MARK: - Input
 
     mutating func received(_ bytes: ByteBuffer, _ now: UInt64, _ events: inout [Event]) {
         let damaged = decoder.damaged
@@ -186,7 +186,7 @@ struct ByteStreamLink {
         case (.close, _):
             let fields = EndpointOffer.decode(frame.payload) ?? []
             let code = fields.first.flatMap { UInt16($0) } ?? 1006
-            // What came before it is delivered first.
+            // Messages received before it are delivered first.
             deliver(&events)
             guard !isOver else { return }
             control.append(closeFrame(code, ""))
@@ -217,7 +217,8 @@ struct ByteStreamLink {
         sender.acknowledged(0, window: Int(frame.window), asksAgain: false, lastHeard)
     }
 
-    /// Of another session. One that a peer goes on with and that we do not know ends there; an offer has to wait until this one is over.
+    /// A frame of another session. If the peer continues a session that is unknown here, that session ends; an offer has to wait until this
+    /// connection is over.
     private mutating func stranger(_ frame: LinkFrame, _ events: inout [Event]) {
         switch (frame.kind, state) {
         case (.data, .listening), (.probe, .listening):
@@ -245,9 +246,9 @@ struct ByteStreamLink {
         events.append(.ended(code: code, reason: reason, byPeer: byPeer))
     }
 
-    // MARK: - What goes
+    // MARK: - Output
 
-    /// The next frames for the stream; nil when there are none now.
+    /// The next frames for the stream; nil if there are none at the moment.
     mutating func output(_ now: UInt64) -> ByteBuffer? {
         if case .offering(let offer) = state, now >= nextOffer {
             nextOffer = now &+ Self.offerInterval
@@ -282,7 +283,7 @@ struct ByteStreamLink {
 
     // MARK: - Time
 
-    /// When ``elapsed(_:_:)`` is to be called; nil while nothing is waited for.
+    /// When ``elapsed(_:_:)`` has to be called; nil if no timer is running.
     var deadline: UInt64? {
         switch state {
         case .offering: nextOffer
@@ -292,7 +293,7 @@ struct ByteStreamLink {
         }
     }
 
-    /// The first question after `silence_time`; more of them as the waits of the sender say.
+    /// The first probe comes after `silence_time`; further ones follow the sender's timeouts.
     private var silence: UInt64 { limits.silenceTime &+ UInt64(sender.timeouts) &* max(limits.resendTime, 1_000_000_000) }
 
     mutating func elapsed(_ now: UInt64, _ events: inout [Event]) {

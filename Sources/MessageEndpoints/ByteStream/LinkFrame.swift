@@ -13,8 +13,8 @@ import NIOCore
 /// | 4 | CRC-32 of the bytes before |
 /// | n, 4 | payload, exclusive-ored with a stream from session and sequence; CRC-32 of it, begun with the header's. Both absent if n is 0 |
 ///
-/// The payload is scrambled so that nobody who writes documents, and does not know the session, can place a frame in it that
-/// a receiver finds when noise has spoilt the frame around it.
+/// The payload is scrambled so that an author of documents, who does not know the session, cannot place a frame in one that a receiver would find
+/// after noise has corrupted the frame around it.
 struct LinkFrame: Equatable, Sendable {
     enum Kind: UInt8, Sendable {
         case open = 1, accept, refuse, data, acknowledge, probe, close, reset
@@ -22,7 +22,7 @@ struct LinkFrame: Equatable, Sendable {
 
     /// The last segment of a message.
     static let isLast: UInt8 = 1
-    /// In an acknowledgement: something is missing, send again from there.
+    /// In an acknowledgement: something is missing, retransmit from there.
     static let asksAgain: UInt8 = 2
 
     static let magic: (UInt8, UInt8) = (0xF5, 0x9A)
@@ -37,7 +37,7 @@ struct LinkFrame: Equatable, Sendable {
     var window: UInt16 = 0
     var payload = ByteBuffer()
 
-    /// Writes it; a payload is at most 65,535 bytes.
+    /// Encodes the frame; a payload is at most 65,535 bytes long.
     func write(to buffer: inout ByteBuffer) {
         let start = buffer.writerIndex
         buffer.writeMultipleIntegers(Self.magic.0, Self.magic.1, kind.rawValue, flags)
@@ -59,7 +59,7 @@ struct LinkFrame: Equatable, Sendable {
         }
     }
 
-    /// Its own inverse.
+    /// Scrambles or unscrambles: the operation is its own inverse.
     static func scramble(_ buffer: inout ByteBuffer, at index: Int, length: Int, session: UInt32, sequence: UInt32) {
         let offset = index - buffer.readerIndex
         buffer.withUnsafeMutableReadableBytes { bytes in
@@ -82,16 +82,16 @@ struct LinkFrame: Equatable, Sendable {
     }
 }
 
-/// Finds frames in a stream of bytes, whatever else is in it. What it keeps is at most one frame.
+/// Finds frames in a stream of bytes that may contain anything else. Buffers at most one frame.
 struct LinkDecoder {
-    /// Bytes that were passed over since the last good frame.
+    /// Bytes skipped since the last valid frame.
     private(set) var unsynchronised = 0
-    /// Frames, or what looked like one, whose checksum was wrong.
+    /// Number of frames, or what looked like frames, with a wrong checksum.
     private(set) var damaged = 0
-    /// Bytes of payloads whose checksum was computed: for tests.
+    /// Payload bytes whose checksum was computed: for tests.
     private(set) var checkedBytes = 0
-    /// Bytes of payloads that may be checked in vain. A line that spoils frames wastes no more than it brings; a stream of headers, each sound
-    /// and each said to have a long payload, would have the same bytes checked hundreds of times.
+    /// Payload bytes that may still be checked in vain. A line that corrupts frames wastes no more than it delivers; but a stream of valid headers,
+    /// each announcing a long payload, would have the same bytes checked hundreds of times.
     private var patience: Int
     private var buffer = ByteBuffer()
     private let maximumPayload: Int
@@ -101,7 +101,7 @@ struct LinkDecoder {
         patience = Self.payloadsInVain * maximumPayload
     }
 
-    /// `payloads_checked_in_vain`: the longest ones, at once; twice the bytes that come are added.
+    /// `payloads_checked_in_vain`: number of longest payloads that may be checked in vain at first; twice the bytes received are added.
     private static let payloadsInVain = 4
 
     mutating func append(_ bytes: ByteBuffer) {
@@ -109,16 +109,16 @@ struct LinkDecoder {
         if buffer.readableBytes == 0 {
             buffer = bytes
         } else {
-            // Not for each few bytes that come: what is left is moved.
+            // Not after every few bytes, since the remaining ones are moved.
             if buffer.readerIndex > buffer.readableBytes { buffer.discardReadBytes() }
             buffer.writeImmutableBuffer(bytes)
         }
     }
 
-    /// What is kept, in bytes.
+    /// Buffered bytes.
     var heldBytes: Int { buffer.readableBytes == 0 ? 0 : buffer.storageCapacity }
 
-    /// The next good frame; nil when more bytes are needed.
+    /// The next valid frame; nil if more bytes are needed.
     mutating func next() -> LinkFrame? {
         while synchronise() {
             let start = buffer.readerIndex
@@ -164,20 +164,20 @@ struct LinkDecoder {
             LinkFrame.scramble(&payload, at: payload.readerIndex, length: length, session: session, sequence: sequence)
             buffer.moveReaderIndex(forwardBy: LinkFrame.checksumBytes)
         }
-        // Of a later version: sound, and nothing to us.
+        // From a later version: valid, but without meaning here.
         guard let kind = LinkFrame.Kind(rawValue: kind) else { return nil }
         return LinkFrame(
             kind: kind, flags: flags, session: session, sequence: sequence, acknowledged: acknowledged, window: window, payload: payload)
     }
 
-    /// No frame after all: look behind its first byte.
+    /// Not a frame after all: continue after its first byte.
     private mutating func passOver() {
         damaged += 1
         unsynchronised += 1
         buffer.moveReaderIndex(forwardBy: 1)
     }
 
-    /// Moves to what may be the beginning of a frame; false when there is none.
+    /// Skips to a possible start of a frame; false if there is none.
     private mutating func synchronise() -> Bool {
         let skipped = buffer.withUnsafeReadableBytes { bytes -> Int in
             var at = 0

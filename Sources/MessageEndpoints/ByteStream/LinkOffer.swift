@@ -1,14 +1,14 @@
 import Interfaces
 import NIOCore
 
-/// What the connecting side says of itself on a byte stream.
+/// What the connecting side announces on a byte stream.
 public struct EndpointOffer: Sendable, Equatable {
-    /// Subprotocols, in order of preference. Only a Nightjar speaks on a byte stream: who offers generation 4 has both names of each revision,
-    /// and who puts it first has version vectors by now.
+    /// Subprotocols in order of preference. Only Nightjars use byte streams: a side that offers generation 4 knows each revision by both names, and
+    /// one that lists it first has version vectors.
     public var protocols: [String]
-    /// The database that is wanted; empty for the only one.
+    /// The requested database; empty if there is only one.
     public var database: String
-    /// For a listener whose authenticator asks for them.
+    /// For a listener with an authenticator.
     public var username: String?
     public var password: String?
 
@@ -19,12 +19,12 @@ public struct EndpointOffer: Sendable, Equatable {
         self.password = password
     }
 
-    /// As ``Subprotocol/versionsHeader`` says it where there are headers.
+    /// Corresponds to ``Subprotocol/versionsHeader``, which is used where there are headers.
     public var prefersVersions: Bool { protocols.first == Subprotocol.generation4.rawValue }
 
     public var hasBothNames: Bool { protocols.contains(Subprotocol.generation4.rawValue) }
 
-    /// Number of fields, then each with its length in two bytes.
+    /// Encodes the number of fields, then each field with a two-byte length.
     static func encode(_ fields: [String]) -> ByteBuffer {
         var buffer = ByteBuffer()
         buffer.writeInteger(UInt8(clamping: fields.count))
@@ -64,8 +64,8 @@ public struct EndpointOffer: Sendable, Equatable {
 
 /// A listener's answer to an ``EndpointOffer``.
 public enum EndpointAnswer: Sendable {
-    /// One of the protocols that were offered; the context comes back with the connection.
+    /// One of the offered protocols; the context is returned with the connection.
     case accept(protocol: String, context: (any Sendable)? = nil)
-    /// As HTTP would refuse an upgrade.
+    /// With an HTTP status, as for a refused upgrade.
     case refuse(status: Int, reason: String)
 }

@@ -1,6 +1,6 @@
 import NIOCore
 
-/// The sending half of a link: messages cut into segments, kept until they are acknowledged, sent again when they got lost.
+/// The sending half of a link: splits messages into segments, keeps these until they are acknowledged, and retransmits lost ones.
 struct LinkSender {
     private struct Segment {
         var sequence: UInt32
@@ -10,14 +10,14 @@ struct LinkSender {
         var isResent = false
     }
 
-    /// Sent and not acknowledged, in order.
+    /// Segments sent and not acknowledged, in order.
     private var inFlight: [Segment] = []
-    /// Of ``inFlight``, those from here on are to be sent (again).
+    /// Index in ``inFlight`` of the first segment to be sent (again).
     private var cursor = 0
     private var queue: [ByteBuffer] = []
     private var head = 0
     private var nextSequence: UInt32 = 0
-    /// Segments beyond the first unacknowledged one that the peer takes.
+    /// How many segments after the first unacknowledged one the peer accepts.
     private var peerWindow = 1
     private(set) var queuedBytes = 0
     private(set) var resent = 0
@@ -25,12 +25,12 @@ struct LinkSender {
     let windowSegments: Int
     var segmentBytes: Int
     private let resendTime: UInt64
-    // Jacobson's estimate of the round trip.
+    // Jacobson's estimate of the round-trip time.
     private var smoothed: UInt64?
     private var variation: UInt64 = 0
-    /// When the wait for an answer began.
+    /// When the current wait for an answer began.
     private var waitingSince: UInt64 = 0
-    /// Waits in a row that nothing ended.
+    /// Number of consecutive timeouts.
     private(set) var timeouts = 0
 
     init(limits: MessageEndpointLimits) {
@@ -49,7 +49,7 @@ struct LinkSender {
 
     // MARK: - Sending
 
-    /// The next segment that may go now.
+    /// The next segment that may be sent.
     mutating func next(_ now: UInt64) -> (sequence: UInt32, isLast: Bool, payload: ByteBuffer)? {
         if cursor == inFlight.count {
             guard hasMore, inFlight.count < min(max(peerWindow, 0), windowSegments) else { return nil }
@@ -80,19 +80,19 @@ struct LinkSender {
         nextSequence &+= 1
     }
 
-    // MARK: - Answers
+    // MARK: - Acknowledgements
 
-    /// Any sound frame of the peer: it is there.
+    /// A valid frame of any kind arrived from the peer: it is alive.
     mutating func heard() { timeouts = 0 }
 
-    /// The peer expects this segment next and can take so many from there.
+    /// The peer expects this segment next, and accepts `window` segments from there.
     mutating func acknowledged(_ sequence: UInt32, window: Int, asksAgain: Bool, _ now: UInt64) {
         guard let first = inFlight.first?.sequence else {
             if sequence == nextSequence { (peerWindow, waitingSince) = (window, now) }
             return
         }
         let count = Int(Int32(bitPattern: sequence &- first))
-        // Older than what we know, or of the future.
+        // Outdated, or for segments that were never sent.
         guard (0...inFlight.count).contains(count) else { return }
         peerWindow = window
         if count > 0 {
@@ -117,19 +117,19 @@ struct LinkSender {
 
     // MARK: - Time
 
-    /// How long an answer may take: twice as long after each that did not come, at most 30 seconds longer.
+    /// How long to wait for an answer: doubles with each timeout, up to an additional 30 seconds.
     private var patience: UInt64 {
         let measured = smoothed.map { $0 + 4 * variation } ?? resendTime
         let first = max(resendTime, measured)
         return min(first << UInt64(min(timeouts, 8)), first + 30_000_000_000)
     }
 
-    /// Something was sent to which there has to be an answer, or the peer's window is closed.
+    /// Set while an answer is outstanding, or while the peer's window is closed.
     var deadline: UInt64? { cursor > 0 || (hasMore && peerWindow <= 0) ? waitingSince &+ patience : nil }
 
-    /// The deadline has passed: everything goes again; or the peer is asked, if there is nothing that may go.
+    /// The deadline has passed: everything is retransmitted, or the peer is probed if nothing may be sent.
     ///
-    /// - Returns: whether to ask.
+    /// - Returns: whether to send a probe.
     mutating func elapsed(_ now: UInt64) -> Bool {
         timeouts += 1
         waitingSince = now
@@ -138,23 +138,23 @@ struct LinkSender {
     }
 }
 
-/// The receiving half of a link: segments put in order, and messages put together.
+/// The receiving half of a link: reorders segments, and reassembles messages.
 struct LinkReceiver {
-    /// The next segment that is wanted.
+    /// The sequence number of the next segment wanted.
     private(set) var expected: UInt32 = 0
-    /// What came before its time.
+    /// Segments that arrived out of order.
     private var early: [UInt32: (isLast: Bool, payload: ByteBuffer)] = [:]
-    /// Whole segments in order that nobody has taken, because reading is off.
+    /// Segments in order that have not been taken, because reading is off.
     private var waiting: [(isLast: Bool, payload: ByteBuffer)] = []
     private var partial = ByteBuffer()
     private var hasAsked = false
-    /// Of segments in ``early`` and ``waiting``.
+    /// Total size of the segments in ``early`` and ``waiting``.
     private var segmentBytes = 0
     let windowSegments: Int
     let messageBytes: Int
 
     var isReading = true
-    /// The peer is to send less ahead.
+    /// The peer should reduce its window.
     var isCrowded = false
 
     init(limits: MessageEndpointLimits) {
@@ -164,10 +164,10 @@ struct LinkReceiver {
 
     var window: UInt16 { UInt16(clamping: max(0, (isCrowded ? max(1, windowSegments / 8) : windowSegments) - waiting.count)) }
     var unfinishedBytes: Int { partial.readableBytes }
-    /// What is kept for the peer, in bytes.
+    /// Memory held for the peer, in bytes.
     var heldBytes: Int { segmentBytes + (early.count + waiting.count) * Self.bytesPerSegment + (partial.readableBytes > 0 ? partial.storageCapacity : 0) }
 
-    /// What a segment costs beside its bytes.
+    /// Memory of a segment beyond its bytes.
     private static let bytesPerSegment = 128
 
     enum Verdict { case taken, ignored, missing }
@@ -177,7 +177,7 @@ struct LinkReceiver {
         guard ahead >= 0, ahead < Int(window) else { return .ignored }
         let segment = (frame.flags & LinkFrame.isLast != 0, frame.payload)
         if ahead > 0 {
-            // Seen before: the one that is missing was sent again and got lost again.
+            // A repetition: the missing segment was retransmitted and lost again.
             let before = early.updateValue(segment, forKey: frame.sequence)
             segmentBytes += frame.payload.readableBytes - (before?.payload.readableBytes ?? 0)
             return before != nil || asks() ? .missing : .taken
@@ -193,13 +193,13 @@ struct LinkReceiver {
         return .taken
     }
 
-    /// True once for each gap.
+    /// Returns true once for each gap.
     mutating func asks() -> Bool {
         defer { hasAsked = true }
         return !hasAsked
     }
 
-    /// Messages that are complete, while reading is on. Nil: one is longer than `message_bytes`.
+    /// The complete messages, while reading is on. Nil if one is longer than `message_bytes`.
     mutating func messages() -> [ByteBuffer]? {
         guard isReading else { return [] }
         var messages: [ByteBuffer] = []
