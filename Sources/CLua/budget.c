@@ -1,4 +1,4 @@
-// What a call may spend: CPU time and instructions, and the hook that ends it.
+// The limits of a call, CPU time and instructions, and the hook that enforces them.
 #define _GNU_SOURCE
 #include "calls.h"
 
@@ -13,8 +13,8 @@ static int64_t now(clockid_t clock) {
 
 int64_t nj_cpu_now(void) { return now(CLOCK_THREAD_CPUTIME_ID); }
 
-// Wall time is read first because it costs no system call and is never less than the thread's CPU time. The first look
-// of a call starts the wall clock, the second the CPU clock: a short filter pays for neither.
+// Wall time is read first because it needs no system call and is never less than the thread's CPU time. The first check in a call starts the wall
+// clock, the second the CPU clock: a short filter pays for neither.
 bool nj_past_deadline(nj_state *S) {
     int64_t wall = now(CLOCK_MONOTONIC);
     if (S->wall_start == 0) {
@@ -35,7 +35,7 @@ void nj_mark_timeout(lua_State *L, nj_state *S) {
     S->limit = NJ_TIMEOUT;
     if (L != NULL) {
         nj_note_where(L, S);
-        // Not after the hundred instructions that may be left: each may be a costly one. Only stores fields.
+        // Not only after the hundred instructions that may be left: each may be expensive. Only stores fields.
         lua_sethook(L, hook, LUA_MASKCOUNT, 1);
         S->hook_count = NJ_HOOK_COUNT;
     }
@@ -61,7 +61,7 @@ void nj_check_budget(lua_State *L, nj_state *S, int64_t instructions) {
     nj_raise_limit(L);
 }
 
-// Once a limit is spent the hook comes back at every instruction, so that no handler can go on.
+// Once a limit is exhausted, the hook runs at every instruction, so that no error handler can continue.
 static void hook(lua_State *L, lua_Debug *ar) {
     (void)ar;
     nj_state *S = nj_of(L);
@@ -79,10 +79,10 @@ static void hook(lua_State *L, lua_Debug *ar) {
     nj_raise_limit(L);
 }
 
-// A budget below these is counted from the first instruction on, by a standing hook.
+// A budget below these is counted from the first instruction on, by a permanent hook.
 enum { NJ_LEAST_WATCHED_INSTRUCTIONS = 2000000, NJ_LEAST_WATCHED_NANOSECONDS = 20000000 };
 
-// At the beginning of a call, outside of any other.
+// Called at the beginning of a call that is not inside another one.
 void nj_choose_hook(nj_state *S) {
     int count = 0;
     if (S->unlimited) return;
@@ -93,8 +93,8 @@ void nj_choose_hook(nj_state *S) {
     S->hook_count = count;
 }
 
-// Runs in a signal handler. What ran before the hook came on is charged by its time, at a tenth of an instruction a
-// nanosecond, so that the instruction limit keeps its meaning.
+// Runs in a signal handler. Instructions executed before the hook was set are charged by time, at a tenth of an instruction per nanosecond, so that
+// the instruction limit keeps its meaning.
 void nj_tick(nj_state *S) {
     if (!S->in_call) return;
     if (++S->ticks < 2) return;
@@ -104,13 +104,13 @@ void nj_tick(nj_state *S) {
         if (S->wall_start == 0) S->wall_start = now(CLOCK_MONOTONIC) - spent;
         if (S->cpu_start == 0) S->cpu_start = nj_cpu_now() - spent;
     }
-    // Again at every tick: a function that was just being entered may miss it. At the next instruction, which puts the count back:
-    // setting it begins the count anew, and a hundred costly instructions may take longer than the time between two ticks.
+    // Set again at every tick, because a function that was just being entered may miss it. Set for the next instruction, which then restores the
+    // count: setting the hook restarts the count, and a hundred expensive instructions may take longer than the time between two ticks.
     lua_sethook(S->running, hook, LUA_MASKCOUNT, 1);
     S->hook_count = NJ_HOOK_COUNT;
 }
 
-// Hooks belong to one thread; the one that the tick found running may not be the last.
+// Hooks belong to one thread; the one that was running at the tick may not be the last.
 void nj_adopt_hook(lua_State *L, nj_state *S) {
     if (S->hook_count != 0 && lua_gethookcount(L) == 0) lua_sethook(L, hook, LUA_MASKCOUNT, NJ_HOOK_COUNT);
 }

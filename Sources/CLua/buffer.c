@@ -1,4 +1,4 @@
-// Growable byte buffers outside Lua's memory, and text that is safe to show.
+// Growable byte buffers outside Lua's memory, and text that is safe to display.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -69,7 +69,7 @@ size_t nj_escape_line(const char *text, size_t length, char *out, size_t capacit
         uint8_t c = p[i];
         size_t whole = character(p + i, length - i);
         bool control = c < 0x20 || c == 0x7F || (whole == 2 && c == 0xC2 && p[i + 1] < 0xA0);
-        // U+2028 and U+2029 end a line for some readers.
+        // U+2028 and U+2029 count as line ends for some readers.
         if (whole == 3 && c == 0xE2 && p[i + 1] == 0x80 && (p[i + 2] & 0xFE) == 0xA8) control = true;
         if (whole > 0 && !control) {
             memcpy(piece, p + i, whole);

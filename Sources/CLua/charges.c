@@ -1,4 +1,4 @@
-// Charging stock functions whose cost grows with the texts that they are given, which no hook sees.
+// Charging stock functions whose cost grows with the length of their arguments, which no hook sees.
 #include "internal.h"
 
 static int charged(lua_State *L) {
@@ -6,7 +6,7 @@ static int charged(lua_State *L) {
     for (int i = 1; i <= 2; i++) {
         if (lua_type(L, i) == LUA_TSTRING) nj_charge(L, S, lua_rawlen(L, i) >> 1);
     }
-    // Called as plain C, in this very frame, so that its errors name the script's line and the function.
+    // Called as a plain C function, in this same frame, so that its errors name the script's line and the function.
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
@@ -19,8 +19,8 @@ void nj_check_arguments(lua_State *L, nj_state *S) {
     nj_charge(L, S, bytes >> 1);
 }
 
-// For those that take any number of texts. One text given many times costs nothing to hold and its length each time to read,
-// and nothing can end the call in between: 60,000 times a million digits took two minutes.
+// For functions with any number of text arguments. Passing one text many times takes no memory, but costs its length each time to read, and nothing
+// can end the call in between: 60,000 times a million digits took two minutes.
 static int charged_for_all(lua_State *L) {
     nj_check_arguments(L, nj_of(L));
     return lua_tocfunction(L, lua_upvalueindex(1))(L);

@@ -1,6 +1,6 @@
-// Coroutines without close (open faults in Lua 5.4.4) and with a resume that cannot swallow a limit. A coroutine
-// inherits the hook of its creator; a hook that the watch sets later is handed over with the control. One that ends in an
-// error is left as it is: there is nothing to close, since plugins cannot make to-be-closed values.
+// Coroutines without close (which has known bugs in Lua 5.4.4) and with a resume that cannot swallow a limit. A coroutine inherits the hook of its
+// creator; a hook set later by the watch is handed over with control. A coroutine that ends in an error is left as it is: there is nothing to close,
+// since plugins cannot create to-be-closed values.
 #include "internal.h"
 
 static int create(lua_State *L) {
@@ -30,7 +30,7 @@ static const char *status_of(lua_State *L, lua_State *co) {
     }
 }
 
-// Moves the arguments over and the results (or the error) back. Gives their number, or -1 with the error on top.
+// Moves the arguments over and the results (or the error) back. Returns their number, or -1 with the error on top.
 static int step(lua_State *L, lua_State *co, int arguments) {
     nj_state *S = nj_of(L);
     if (strcmp(status_of(L, co), "suspended") != 0) {
@@ -44,7 +44,7 @@ static int step(lua_State *L, lua_State *co, int arguments) {
     lua_xmove(L, co, arguments);
     lua_State *before = S->running;
     S->running = co;
-    nj_adopt_hook(co, S); // after the line above: a tick in between reaches one of them
+    nj_adopt_hook(co, S); // after the line above, so that a tick in between reaches one of them
     int results = 0;
     int status = lua_resume(co, L, arguments, &results);
     S->running = before;

@@ -64,7 +64,7 @@ static int os_time(lua_State *L) {
     return 1;
 }
 
-// Takes the stock library on top, leaves the guarded one above it.
+// Expects the stock library on top, and leaves the guarded one above it.
 void nj_open_dates(lua_State *L) {
     int stock = lua_gettop(L);
     lua_newtable(L);

@@ -1,4 +1,4 @@
-// Read-only documents over raw JSON bytes: a field is looked for when it is read, and decoded only then.
+// Read-only documents over raw JSON bytes: a field is located when it is read, and decoded only then.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ uint64_t nj_keep_document(lua_State *L, nj_state *S, nj_bytes body, nj_bytes rev
         luaL_error(L, "more than %d documents in one call", NJ_DOCUMENT_SLOTS - NJ_OWN_DOCUMENTS);
     }
     if (body.length > NJ_MAX_BODY) luaL_error(L, "the document is larger than 64 MiB");
-    // Outside Lua's memory, but no way around its cap.
+    // Outside Lua's memory, but its limit applies.
     if (body.length > (size_t)S->limits.memory - S->kept_bytes) {
         luaL_error(L, "the documents looked up in one call have more than %I bytes together (limit memory)", (LUAI_UACINT)S->limits.memory);
     }
@@ -70,9 +70,9 @@ static int raise_dead(lua_State *L, uint64_t handle, const char *verb) {
     return luaL_error(L, "document no longer valid: it was kept after the call it was given to (keep nightjar.copy(doc) instead)");
 }
 
-// MARK: Looking for a member
+// MARK: Searching for a member
 
-// Token by token: for objects with escapes in their strings, where a key may be written in another way.
+// Token by token: for objects with escapes in their strings, where a key may be written differently.
 static uint32_t walk_to_member(lua_State *L, nj_state *S, nj_doc *doc, uint32_t object, const char *key, size_t length) {
     const uint8_t *body = doc->body, *end = body + doc->length, *start = body + object, *p = start + 1;
     for (bool first = true;; first = false) {
@@ -99,11 +99,11 @@ static uint32_t walk_to_member(lua_State *L, nj_state *S, nj_doc *doc, uint32_t 
     }
 }
 
-// After a search that met escapes: bytes were compared as they are written, and a key may be written in another way.
+// After a search that encountered escapes: bytes were compared as written, and a key may be written differently.
 static uint32_t walk_after_search(
     lua_State *L, nj_state *S, nj_doc *doc, uint64_t handle, const char *key, size_t length, const nj_found *last) {
     uint32_t span = last->at - offset_of(handle);
-    nj_note_search(S, handle, span * NJ_MEMBER_RESCANS, span); // costs that much more than searching
+    nj_note_search(S, handle, span * NJ_MEMBER_RESCANS, span); // this much more expensive than the block search
     return walk_to_member(L, S, doc, offset_of(handle), key, length);
 }
 
@@ -111,14 +111,14 @@ static inline uint32_t answer(
     lua_State *L, nj_state *S, nj_doc *doc, uint64_t handle, const char *key, size_t length, uint32_t value, const nj_found *last) {
     if (value != 0) {
         if (__builtin_expect(!last->has_escapes, 1)) return value;
-        // A wanted key with a backslash equals the text of an escape.
+        // A requested key with a backslash may equal the raw text of an escape.
         return memchr(key, '\\', length) == NULL ? value : walk_after_search(L, S, doc, handle, key, length, last);
     }
     if (!last->closed) return NJ_BAD_TEXT;
     return last->has_escapes ? walk_after_search(L, S, doc, handle, key, length, last) : NJ_NOT_FOUND;
 }
 
-// The top level: places found on the way are kept, and the search goes on where the last one stopped.
+// The top level: positions found on the way are kept, and the search continues where the last one stopped.
 static uint32_t find_at_root(lua_State *L, nj_state *S, nj_doc *doc, uint64_t handle, const char *key, size_t length) {
     const uint8_t *body = doc->body;
     if (__builtin_expect(doc->root >= doc->length || body[doc->root] != '{', 0)) return NJ_BAD_TEXT;
@@ -203,7 +203,7 @@ lua_Integer nj_document_length(lua_State *L, uint64_t handle) {
     if (offset_of(handle) >= doc->length || doc->body[offset_of(handle)] != '[') return 0;
     nj_cursor *cursor = cursor_of(S, handle);
     if (cursor->length >= 0) return cursor->length;
-    // Counted from the first element without moving the place of a running iteration.
+    // Counted from the first element, without moving the position of an iteration in progress.
     const uint8_t *start = doc->body + offset_of(handle), *end = doc->body + doc->length;
     int32_t count = 0;
     bool closed;
@@ -298,7 +298,7 @@ static int document_len(lua_State *L) {
 
 static void push_key(lua_State *L, nj_state *S, const uint8_t *raw, uint32_t length, const uint8_t *end) {
     if (memchr(raw, '\\', length) == NULL) lua_pushlstring(L, (const char *)raw, length);
-    else nj_push_value(L, S, raw - 1, end, 0); // with its opening quote
+    else nj_push_value(L, S, raw - 1, end, 0); // including its opening quote
 }
 
 int nj_document_next(lua_State *L) {
@@ -333,7 +333,7 @@ int nj_document_next(lua_State *L) {
         const char *key = luaL_checklstring(L, 2, &key_length);
         nj_cursor *cursor = cursor_of(S, handle);
         const uint8_t *value = NULL;
-        if (cursor->index != 0) { // the usual case: the key given last
+        if (cursor->index != 0) { // the usual case: the key returned last
             p = nj_key_at(body + cursor->offset - 1, end, &raw, &length, &escaped);
             if (p != NULL && nj_key_equals(raw, length, escaped, key, key_length)) value = p;
         }

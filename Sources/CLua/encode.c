@@ -1,4 +1,4 @@
-// Lua values to JSON text: raw access only, bounded, keys in ascending byte order so that every replica writes the same.
+// Lua values to JSON text: raw access only, bounded, keys in ascending byte order so that every replica writes the same text.
 #include "internal.h"
 
 #include <math.h>
@@ -82,7 +82,7 @@ static void put_number(writer *w, int index, int depth) {
     } else {
         double value = lua_tonumber(w->L, index);
         if (!isfinite(value)) refuse(w, depth, "NaN and infinities are not JSON numbers");
-        // The fewest digits that read back the same; ".0" keeps a double a double.
+        // The fewest digits that read back as the same number; ".0" keeps a double a double.
         for (int precision = 15; precision <= 17; precision++) {
             n = snprintf(text, sizeof text - 2, "%.*g", precision, value);
             if (strtod(text, NULL) == value) break;
@@ -130,7 +130,7 @@ static void put_table(writer *w, int table, int depth, nj_role role) {
     bool marked = nj_is_marked(L, table, &marked_array);
     if (!marked && lua_getmetatable(L, table)) refuse(w, depth, "a table with a metatable; give a plain one");
 
-    // One raw pass: the kinds of keys, and the string keys for sorting. The strings stay alive in the table.
+    // One raw pass: determines the kinds of keys, and collects the string keys for sorting. The table keeps the strings alive.
     size_t first = S->key_count;
     lua_Integer elements = 0, highest = 0;
     lua_pushnil(L);
@@ -178,7 +178,7 @@ static void put_table(writer *w, int table, int depth, nj_role role) {
     bool any = false;
     for (size_t i = 0; i < count; i++) {
         nj_key key = S->keys[first + i]; // the array may move while values are written
-        // What the engine gives with a document is not part of its body.
+        // Members that the engine adds to a document are not part of its body.
         if (role != NJ_VALUE && key.length > 0 && key.bytes[0] == '_') {
             if ((key.length == 3 && memcmp(key.bytes, "_id", 3) == 0) || (key.length == 4 && memcmp(key.bytes, "_rev", 4) == 0)) {
                 continue;

@@ -1,5 +1,4 @@
-// Asking a filter. The hot path: documents are asked about one after the other inside one protected call, and nothing
-// is allocated for one.
+// Calling a filter. The hot path: several documents are judged inside one protected call, without an allocation for each.
 #include "calls.h"
 
 #include <stdio.h>
@@ -46,7 +45,7 @@ static int run_filters(lua_State *L) {
         }
         run->passed[run->at] = lua_toboolean(L, base + 1) != 0;
         lua_settop(L, base);
-        // A long one ends the run, so that its caller gets a look at the clock.
+        // A long document ends the batch, so that the caller can check the clock.
         if (++run->at == run->count || __builtin_expect(S->ticks != 0, 0)) return 0;
         nj_next_question(S);
     }
@@ -69,7 +68,7 @@ int nj_call_filters(
     *answered = 0;
     if (count == 0) return NJ_OK;
     int failure = nj_check_call(S, hook, use);
-    // One that is too large is found when its turn has come.
+    // A document that is too large is detected when its turn comes.
     if (failure == NJ_OK) failure = nj_check_body(S, &documents[0]);
     for (size_t i = 1; i < count; i++) {
         if (documents[i].body.length > NJ_MAX_BODY) count = i;

@@ -1,13 +1,13 @@
-// Global variables that nobody has defined. Reading one is an error, so that a misspelt name is found where it stands and does not
-// read as nil until a document meets it. Only a miss comes here: what is defined costs what it cost. `_G.name` and `rawget(_G, "name")`
-// still give nil, for sources that ask whether there is something.
+// Undefined global variables. Reading one is an error, so that a misspelt name is reported where it occurs instead of reading as nil until a document
+// reaches it. Only missing variables get here, so defined ones cost no more than usual. `_G.name` and `rawget(_G, "name")` still return nil, for
+// sources that test whether a variable exists.
 #include "globals.h"
 
-// MARK: Names that are near
+// MARK: Similar names
 
 enum { NJ_LONGEST_NAME = 32 };
 
-// Edits that turn one name into the other: a letter more, less or another, or two neighbours in each other's place.
+// Edits that turn one name into the other: a letter inserted, deleted or replaced, or two neighbouring letters swapped.
 int nj_name_distance(const char *a, size_t n, const char *b, size_t m) {
     if (n > NJ_LONGEST_NAME || m > NJ_LONGEST_NAME) return NJ_FAR;
     int rows[3][NJ_LONGEST_NAME + 1];
@@ -43,9 +43,9 @@ void nj_consider_name(nj_nearest *nearest, const char *candidate) {
     size_t apart = length > nearest->length ? length - nearest->length : nearest->length - length;
     if (apart > (size_t)nearest->distance) return;
     int distance = nj_name_distance(nearest->name, nearest->length, candidate, length);
-    // One edit of a short name, two of one with six letters: what differs more is another word.
+    // One edit for a short name, two from six letters on: a name that differs more is a different word.
     if (distance == 0 || length < 3 || (distance > 1 && distance * 3 > (int)length)) return;
-    // Of two equally near ones the first in the alphabet, so that it is the same each time.
+    // Of two equally similar ones the alphabetically first, so that the choice is deterministic.
     if (distance > nearest->distance || (distance == nearest->distance && strcmp(candidate, nearest->found) >= 0)) return;
     nearest->distance = distance;
     memcpy(nearest->found, candidate, length + 1);
@@ -53,7 +53,7 @@ void nj_consider_name(nj_nearest *nearest, const char *candidate) {
 
 void nj_consider_keys(lua_State *L, nj_nearest *nearest, int table) {
     table = lua_absindex(L, table);
-    int left = 512; // a plugin may have made thousands
+    int left = 512; // a plugin may have defined thousands
     lua_pushnil(L);
     while (left-- > 0 && lua_next(L, table)) {
         if (lua_type(L, -2) == LUA_TSTRING) nj_consider_name(nearest, lua_tostring(L, -2));
@@ -64,7 +64,7 @@ void nj_consider_keys(lua_State *L, nj_nearest *nearest, int table) {
 
 // MARK: The error
 
-// What Lua has elsewhere, and what is meant by most who write it here.
+// Functions that Lua has elsewhere, which most authors who write these names mean.
 bool nj_is_left_out(const char *name) {
     static const char *const names[] = {"io", "debug", "package", "load", "loadstring", "loadfile", "dofile", "collectgarbage", "warn",
                                         "module", "setfenv", "getfenv", "unpack", "arg", "jit", "bit32", NULL};
@@ -96,7 +96,7 @@ static int undefined(lua_State *L) {
     nj_state *S = nj_of(L);
     lua_settop(L, 2);
     if (lua_type(L, 2) != LUA_TSTRING) return lua_pushnil(L), 1; // _ENV[1]: no variable has such a name
-    nj_charge(L, S, 2048); // a script may catch the error and come again
+    nj_charge(L, S, 2048); // a script may catch the error and repeat the access
     luaL_checkstack(L, 8, "an undefined variable");
     nj_nearest nearest;
     nj_seek_nearest(&nearest, lua_tostring(L, 2));
@@ -145,8 +145,8 @@ static bool is_environment(lua_State *L, int base) {
     return is;
 }
 
-// A plugin that gives the environment a metatable decides itself what an undefined variable is, if that says so; without an
-// __index of its own, or when the metatable is taken away, it stays an error.
+// A plugin that gives the environment a metatable with an __index decides itself what happens with undefined variables; without an __index, or when
+// the metatable is removed, they are errors.
 void nj_keep_undefined(lua_State *L, int base, int metatable) {
     if (!is_environment(L, base)) return;
     metatable = lua_absindex(L, metatable);

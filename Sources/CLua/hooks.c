@@ -1,4 +1,4 @@
-// Calling the hooks other than filters (filters.c): everything outside the one protected call allocates nothing.
+// Calling all hooks except filters (filters.c): nothing outside the one protected call allocates memory.
 #include "calls.h"
 
 #include <stdio.h>
@@ -74,8 +74,8 @@ void nj_release_use(nj_state *S, int32_t reference) {
     if (reference < 0 || reference >= S->use_count) return;
     nj_use *use = &S->uses[reference];
     if (use->context == LUA_NOREF) return;
-    if (S->use_in_slot == reference) S->use_in_slot = -1; // its ctx lives on until the next call replaces it
-    // Both only write to slots that exist.
+    if (S->use_in_slot == reference) S->use_in_slot = -1; // its ctx stays alive until the next call replaces it
+    // Both only write to existing slots.
     luaL_unref(S->L, LUA_REGISTRYINDEX, use->context);
     luaL_unref(S->L, LUA_REGISTRYINDEX, use->flags);
     *use = (nj_use){LUA_NOREF, LUA_NOREF, 0};
@@ -126,7 +126,7 @@ static void give_text(lua_State *L, nj_bytes text, const char *name) {
     lua_setfield(L, -2, name);
 }
 
-// Reads what the resolver at `result` gave; sets the decision and, for a merge, the output.
+// Reads what the resolver returned at `result`; sets the decision and, for a merge, the output.
 int32_t nj_read_resolution(lua_State *L, nj_state *S, int result, int results, uint64_t local, uint64_t remote) {
     S->is_result = true;
     if (results == 0) return nj_fail_result(L, "resolve returned no value (a forgotten return?)");
@@ -174,7 +174,7 @@ static int resolve(lua_State *L) {
     give_text(L, c->base_revision, "base_rev");
     give_text(L, c->local_version, "local_version");
     give_text(L, c->remote_version, "remote_version");
-    // Kept, so that it is known again when it comes back.
+    // Kept, so that it is recognised when it is returned.
     int given = base + 1;
     lua_pushvalue(L, -1);
     lua_insert(L, given);

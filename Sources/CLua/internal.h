@@ -1,4 +1,4 @@
-// What the C files of this target share.
+// Shared declarations of this target's C files.
 #ifndef NJ_INTERNAL_H
 #define NJ_INTERNAL_H
 
@@ -18,17 +18,17 @@
 // so handing one out allocates nothing, equal places are equal handles, and a handle that outlives its call is
 // recognised by its generation. 0 is nightjar.null and 1 nightjar.delete (generation 0 is never used).
 _Static_assert(sizeof(void *) == 8, "document handles need 64-bit pointers");
-enum { NJ_OWN_DOCUMENTS = 3 }; // slots of the call's own documents; later ones hold copies, freed at its end
+enum { NJ_OWN_DOCUMENTS = 3 }; // slots for the call's own documents; later ones hold copies, freed at its end
 enum { NJ_OFFSET_BITS = 26, NJ_DOCUMENT_SLOTS = 64, NJ_MAX_BODY = (1 << NJ_OFFSET_BITS) - 1 };
 #define NJ_HANDLE_NULL ((uint64_t)0)
 #define NJ_HANDLE_DELETE ((uint64_t)1)
 
 enum {
-    NJ_HOOK_COUNT = 100,     // instructions between two looks at the clock
+    NJ_HOOK_COUNT = 100,     // instructions between two checks of the clock
     NJ_TICK_NANOSECONDS = 2000000, // CPU time between two ticks of a thread's watch
-    NJ_CURSORS = 16,         // arrays and objects whose last place is remembered
+    NJ_CURSORS = 16,         // arrays and objects whose last position is remembered
     NJ_MESSAGE_BYTES = 2048,
-    NJ_DEEPEST = NJ_DEEPEST_RESULT // hard bound of any nesting limit
+    NJ_DEEPEST = NJ_DEEPEST_RESULT // upper bound of any nesting limit
 };
 
 typedef struct {
@@ -37,7 +37,7 @@ typedef struct {
     uint32_t root;    // offset of the opening brace
     bool is_deleted;
     nj_bytes id, revision;
-    int32_t number;   // place in a filter's documents, where id is absent
+    int32_t number;   // index in a filter's documents, if id is absent
     void *owned;      // freed at the end of the call
     nj_search search; // of the top level
     uint64_t opened[NJ_BLOCKS];
@@ -75,35 +75,35 @@ typedef struct {
 
 struct nj_state {
     lua_State *L;
-    lua_State *running; // the thread or coroutine in charge
+    lua_State *running; // the thread or coroutine that is running
 
     // Memory
     size_t used, peak;
     bool refused;        // the allocator has refused a block in this call
     bool unlimited;      // measured without limits
-    bool exhausted;      // a call failed for want of memory: the state is to be dropped
+    bool exhausted;      // a call failed for lack of memory: the state must be dropped
 
     // The call
     uint32_t generation;
     bool in_call;
-    bool loading;   // load-time code runs: what it writes to the environment stays
+    bool loading;   // load-time code is running: what it writes to the environment stays
     uint32_t layers_changed; // libraries that this call has written to, by number
     bool is_result; // an error raised now is about the hook's result
-    int limit;      // NJ_OK, NJ_TIMEOUT or NJ_MEMORY: spent, for the rest of the call
+    int limit;      // NJ_OK, NJ_TIMEOUT or NJ_MEMORY: exhausted, for the rest of the call
     int64_t instructions;
     int64_t charged; // units not yet added to instructions
     int64_t wall_start, cpu_start;
-    int hook_count;        // what the main thread's hook counts to; 0: none is set
+    int hook_count;        // the count of the main thread's hook; 0: none is set
     uint32_t ticks;        // of the thread's watch in this call
-    nj_state *watched_before; // the state whose call this one runs inside of; NULL: none
+    nj_state *watched_before; // the state whose call encloses this one; NULL: none
     nj_budget budget;
     int documents;
     int lookups;
-    size_t kept_bytes; // of bodies looked up
+    size_t kept_bytes; // bytes of bodies looked up
     int log_lines;
     nj_cursor cursors[NJ_CURSORS];
     nj_doc docs[NJ_DOCUMENT_SLOTS];
-    int member_objects; // of `members` in use
+    int member_objects; // entries of `members` in use
     uint32_t member_uses;
     size_t member_bytes;
     nj_members members[NJ_MEMBER_INDEXES];
@@ -114,7 +114,7 @@ struct nj_state {
 
     nj_use *uses;
     int use_count;
-    int use_in_slot; // the use whose ctx lies in the base stack's slot for it; -1: none
+    int use_in_slot; // the use whose ctx is in the stack slot reserved for it; -1: none
 
     struct nj_sync *sync; // what the running sync call has decided so far; NULL outside of one
 
@@ -127,7 +127,7 @@ struct nj_state {
     nj_buffer output, scratch;
     nj_key *keys; // stack of keys being sorted
     size_t key_count, key_capacity;
-    char where[160];   // "file.lua:3:" of the error or the spent limit
+    char where[160];   // "file.lua:3:" of the error or the exhausted limit
     char message[NJ_MESSAGE_BYTES];
     size_t message_length;
     uint8_t classes[22][32]; // pattern classes as bit sets: %a %A …
@@ -139,23 +139,23 @@ struct nj_state {
 static inline nj_state *nj_of(lua_State *L) { return *(nj_state **)lua_getextraspace(L); }
 
 // watch.c
-bool nj_watch_begin(nj_state *S); // false: this thread has no watch, the hook has to stand
+bool nj_watch_begin(nj_state *S); // false: this thread has no timer, so the hook must be set all the time
 void nj_watch_end(nj_state *S);
 
 // budget.c
 void nj_choose_hook(nj_state *S);
 bool nj_past_deadline(nj_state *S);
-void nj_tick(nj_state *S); // from the watch, on the thread that runs the call, at any point of it
-void nj_adopt_hook(lua_State *L, nj_state *S); // a thread of the state comes in charge
+void nj_tick(nj_state *S); // called by the watch, on the thread that runs the call, at any point of it
+void nj_adopt_hook(lua_State *L, nj_state *S); // another thread of the state starts running
 int nj_raise_limit(lua_State *L);
-// To be told the status of every protected call inside a call: a true memory error becomes the spent limit. (Lua turns
-// error("not enough memory", 0) into the same status, so the allocator's own word decides.)
+// Must be called with the status of every protected call inside a call: a genuine memory error becomes the exhausted limit. (Lua turns error("not
+// enough memory", 0) into the same status, so the allocator's own flag decides.)
 static inline void nj_note_status(struct nj_state *S, int status) {
     if (status == LUA_ERRMEM && S->refused && S->limit == NJ_OK && S->in_call) S->limit = NJ_MEMORY;
 }
 void nj_check_budget(lua_State *L, nj_state *S, int64_t instructions);
 void nj_mark_timeout(lua_State *L, nj_state *S);
-// Counts work that the instruction hook cannot see: one unit is worth one instruction, about 16 bytes looked at.
+// Counts work that the instruction hook cannot see: one unit is equivalent to one instruction, about 16 bytes examined.
 static inline void nj_charge(lua_State *L, nj_state *S, size_t units) {
     S->charged += (int64_t)units;
     if (__builtin_expect(S->charged >= 1024, 0)) {
@@ -171,7 +171,7 @@ void nj_note_where(lua_State *L, nj_state *S);
 int nj_fail_result(lua_State *L, const char *format, ...);
 int64_t nj_cpu_now(void);
 
-// buffers (buffer.c); false when memory is short
+// buffers (buffer.c); false if memory is short
 bool nj_buffer_reserve(nj_buffer *b, size_t more);
 bool nj_buffer_append(nj_buffer *b, const void *bytes, size_t length);
 size_t nj_escape_line(const char *text, size_t length, char *out, size_t capacity);
@@ -182,14 +182,14 @@ void nj_open_documents(lua_State *L); // the handles' metatable
 uint64_t nj_begin_document(nj_state *S, int slot, const nj_document *d);
 bool nj_is_live(const nj_state *S, uint64_t handle);
 bool nj_is_document(lua_State *L, int index); // a handle (alive or dead), not null or delete
-// Copies the texts into the next slot, for the rest of the call; gives the handle. Raises when slots are spent.
+// Copies the texts into the next slot, for the rest of the call; returns the handle. Raises an error if there are no slots left.
 uint64_t nj_keep_document(lua_State *L, nj_state *S, nj_bytes body, nj_bytes revision, nj_bytes id, bool is_deleted);
-nj_bytes nj_slice(lua_State *L, uint64_t handle); // raw JSON of the value; raises when dead
+nj_bytes nj_slice(lua_State *L, uint64_t handle); // raw JSON of the value; raises an error for a dead handle
 int nj_document_next(lua_State *L); // next(handle, key)
 lua_Integer nj_document_length(lua_State *L, uint64_t handle);
 
 // json.c, encode.c
-// What is encoded: any value; a document a hook returned, whose _id and _rev are dropped; one a test gives, likewise.
+// What is encoded: any value; a document returned by a hook, without its _id and _rev; one from a test, likewise.
 typedef enum { NJ_VALUE = 0, NJ_RETURNED, NJ_GIVEN } nj_role;
 void nj_encode(lua_State *L, nj_state *S, int index, nj_buffer *out, size_t most, const char *what, nj_role role);
 void nj_decode(lua_State *L, nj_state *S, nj_bytes text, const char *what);
@@ -224,9 +224,9 @@ bool nj_is_readonly(lua_State *L, int index);
 void nj_push_readonly_table(lua_State *L, int index); // the table behind a view
 
 // charges.c
-void nj_check_arguments(lua_State *L, nj_state *S); // charges all texts among them; raises where they are longer than block
+void nj_check_arguments(lua_State *L, nj_state *S); // charges all texts among them; raises an error if they exceed the block limit
 void nj_wrap_charged(lua_State *L);         // replaces the C function on top by one that charges its first two texts
-void nj_wrap_charged_for_all(lua_State *L); // … by one that checks all of its arguments
+void nj_wrap_charged_for_all(lua_State *L); // … by one that charges all of its arguments
 
 // layers.c: what scripts see of the environment and of each library
 void nj_make_layer(lua_State *L);                   // replaces the table on top by a view of it
@@ -236,7 +236,7 @@ void nj_layer_rawset(lua_State *L);                 // of the arguments view, na
 int nj_layer_next(lua_State *L);                    // of the arguments view, name
 void nj_layer_save_metatable(lua_State *L, int index);
 void nj_push_globals(lua_State *L, int view);       // `_G` of the environment's view
-void nj_reset_layers(nj_state *S);                  // the end of a call that has changed some
+void nj_reset_layers(nj_state *S);                  // called at the end of a call that has changed some
 
 // Registry keys (addresses).
 extern const char nj_key_environment, nj_key_modules, nj_key_array, nj_key_object, nj_key_readonly, nj_key_text,

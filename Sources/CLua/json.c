@@ -22,8 +22,8 @@ static int hex4(const uint8_t *p, const uint8_t *end) {
     return value;
 }
 
-// *p: at a backslash; moved behind the escape. Gives the number of bytes written, or -1. A lone surrogate, which no
-// UTF-8 can hold, becomes U+FFFD.
+// *p: at a backslash; moved past the escape. Returns the number of bytes written, or -1. A lone surrogate, which cannot be represented in UTF-8,
+// becomes U+FFFD.
 int nj_unescape(const uint8_t **p, const uint8_t *end, uint8_t out[4]) {
     const uint8_t *q = *p + 1;
     if (q >= end) return -1;
@@ -79,7 +79,7 @@ int nj_unescape(const uint8_t **p, const uint8_t *end, uint8_t out[4]) {
 static bool push_escaped(lua_State *L, nj_state *S, const uint8_t *p, const uint8_t *end) {
     size_t raw = (size_t)(end - p);
     if (raw > 6 * (size_t)S->limits.block || !nj_buffer_reserve(&S->scratch, raw - S->scratch.length + 4)) {
-        lua_pushlstring(L, (const char *)p, raw); // cannot fit either way: fails for want of memory
+        lua_pushlstring(L, (const char *)p, raw); // does not fit in either form: fails for lack of memory
         return true;
     }
     uint8_t *out = S->scratch.bytes;
@@ -103,7 +103,7 @@ static bool push_escaped(lua_State *L, nj_state *S, const uint8_t *p, const uint
 static const double powers_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-// RFC 8259 numbers. Integers that fit 64 bits are integers, all else is a double; "-0" is the double, to stay itself.
+// RFC 8259 numbers. Integers that fit 64 bits are integers, all others are doubles; "-0" is a double, to preserve its sign.
 bool nj_push_number(lua_State *L, const uint8_t *p, const uint8_t *end, const uint8_t **after) {
     const uint8_t *start = p;
     bool negative = p < end && *p == '-';
@@ -213,7 +213,7 @@ typedef struct {
     const uint8_t *start, *end;
     const char *what;
     int nodes;
-    bool is_stored; // a document's body: it was checked at the door, by the rules of then
+    bool is_stored; // a document's body: it was validated when stored, by the rules of that time
 } reader;
 
 static int bad(reader *r, const uint8_t *p, const char *reason) {
@@ -290,7 +290,7 @@ static const uint8_t *read_value(reader *r, const uint8_t *p, int depth) {
             const uint8_t *key = p;
             p = nj_space(read_string(r, p), r->end);
             if (p >= r->end || *p != ':') bad(r, p, "expected ':'");
-            // Readers differ in which of two they take, so neither is taken.
+            // Readers differ in which of two equal keys they use, so such text is refused.
             lua_pushvalue(L, -1);
             if (lua_rawget(L, -3) != LUA_TNIL) bad(r, key, "a key appears twice");
             lua_pop(L, 1);

@@ -1,11 +1,11 @@
-// The environment and its libraries as scripts see them: empty tables in front of the real ones.
+// The environment and its libraries as seen by scripts: empty tables in front of the real ones.
 //
-// What load-time code writes goes to the real table and stays. What a call writes goes to an overlay that is dropped
-// when the call ends, so that no global variable and no edited library reaches the next call. Reading costs one step
-// more than from the table itself; an untouched environment costs nothing at the end of a call.
+// What load-time code writes goes to the real table and stays. What a call writes goes to an overlay that is dropped when the call ends, so that no
+// global variable and no modified library survives into the next call. Reading costs one step more than from the table itself; an unmodified
+// environment costs nothing at the end of a call.
 #include "globals.h"
 
-// In the view's metatable: the real table; its number among all; the metatable it had before this call.
+// In the view's metatable: the real table; the view's number; the metatable that the real table had before this call.
 static const char key_base = 0, key_number = 0, key_saved = 0;
 // In the metatable of `_G`, which is a second view of the environment: the metatable of the first.
 static const char key_first = 0;
@@ -35,7 +35,7 @@ bool nj_push_layer_base(lua_State *L, int index) {
     return true;
 }
 
-// Pushes the overlay of the view's metatable at `meta`; false (and nothing) when this call has written nothing.
+// Pushes the overlay of the view's metatable at `meta`; false (and pushes nothing) if this call has written nothing.
 static bool push_overlay(lua_State *L, int meta) {
     meta = lua_absindex(L, meta);
     lua_rawgetp(L, meta, &key_base);
@@ -107,7 +107,7 @@ static void hide(lua_State *L, int overlay, int base, int name) {
     lua_settop(L, meta - 1);
 }
 
-// Stack: view, name, value. Without metamethods of the real table.
+// Stack: view, name, value. Ignores metamethods of the real table.
 static void write_raw(lua_State *L, nj_state *S, int meta, int base) {
     if (S->loading) {
         lua_pushvalue(L, 2);
@@ -188,7 +188,7 @@ void nj_layer_rawset(lua_State *L) {
     write_raw(L, nj_of(L), 4, 5);
 }
 
-// next(view, name): the real table's names with their present values, then those that only this call has.
+// next(view, name): the real table's names with their current values, then those that only this call has added.
 int nj_layer_next(lua_State *L) {
     lua_settop(L, 2);
     push_views_metatable(L, 1);      // 3
@@ -220,7 +220,7 @@ int nj_layer_next(lua_State *L) {
     }
     while (lua_next(L, 5)) {
         lua_pushvalue(L, 6);
-        if (lua_rawget(L, 4) == LUA_TNIL) { // else it was given above
+        if (lua_rawget(L, 4) == LUA_TNIL) { // otherwise it was returned above
             lua_settop(L, 7);
             return 2;
         }
@@ -297,7 +297,7 @@ void nj_make_layer(lua_State *L) {
 
 // MARK: _G
 
-// `_G.name` is how a plugin asks whether there is a variable: nil where plain `name` is an error. A plugin's own __index is asked.
+// A plugin tests `_G.name` to find out whether a variable exists: nil where plain `name` is an error. A plugin's own __index is respected.
 static int global_index(lua_State *L) {
     lua_settop(L, 2);
     lua_pushvalue(L, 1);
@@ -364,7 +364,7 @@ static int reset(lua_State *L) {
 void nj_reset_layers(nj_state *S) {
     lua_State *L = S->L;
     lua_pushcfunction(L, reset);
-    if (lua_pcall(L, 0, 0, 0) != LUA_OK) { // memory is short: the state is not used again
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK) { // memory is short: the state will not be used again
         lua_pop(L, 1);
         S->exhausted = true;
     }

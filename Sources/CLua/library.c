@@ -1,5 +1,5 @@
-// `nightjar`: the only things a plugin can reach beyond Lua itself. What needs the outside world asks the host, which
-// returns; only then does this side raise.
+// `nightjar`: the only things that a plugin can reach beyond Lua itself. Anything that needs the outside world is requested from the host, which
+// returns; only then does this side raise errors.
 #define _GNU_SOURCE
 #include "internal.h"
 
@@ -49,7 +49,7 @@ static int push_reply(lua_State *L, nj_state *S) {
     return 1;
 }
 
-// An optional table argument as JSON, in the state's output buffer until the next one.
+// An optional table argument as JSON, in the state's output buffer until the next one overwrites it.
 static nj_bytes fields_at(lua_State *L, nj_state *S, int argument, const char *what) {
     if (lua_isnoneornil(L, argument)) return (nj_bytes){NULL, 0};
     if (!lua_istable(L, argument) && !nj_is_document(L, argument) && !nj_is_readonly(L, argument)) {
@@ -87,7 +87,7 @@ static int log_at_level(lua_State *L) {
     nj_bytes fields = fields_at(L, S, 2, "log fields");
     char instead[100];
     int most = S->limits.log_fields;
-    if (fields.length > (size_t)most) { // a line must not fail a policy, nor fill the disk
+    if (fields.length > (size_t)most) { // a log line must not make a policy fail, nor fill the disk
         int n = snprintf(instead, sizeof instead, "{\"fields\":\"left out: %lld bytes, more than log fields = %d\"}", (long long)fields.length, most);
         fields = (nj_bytes){instead, (size_t)n};
     }
@@ -158,7 +158,7 @@ void nj_copy(lua_State *L, int index) {
     }
 }
 
-// A plain table to edit, from a document or a part of one, from ctx, or from a table.
+// A plain table for editing, copied from a document or a part of one, from ctx, or from a table.
 static int copy(lua_State *L) {
     luaL_checkany(L, 1);
     lua_settop(L, 1);
@@ -250,7 +250,7 @@ static int metric(lua_State *L) {
     return 0;
 }
 
-// get(id) or get(collection, id): a read-only document, valid like the call's own.
+// get(id) or get(collection, id): a read-only document, valid as long as the call's own.
 static int get(lua_State *L) {
     nj_state *S = nj_of(L);
     bool has_collection = lua_gettop(L) >= 2;
@@ -266,7 +266,7 @@ static int get(lua_State *L) {
         L, S, (nj_bytes){S->reply.part[0], S->reply.length[0]}, (nj_bytes){S->reply.part[1], S->reply.length[1]},
         request.second, S->reply.integer != 0);
     S->lookups++;
-    nj_reply_set(&S->reply, 0, "", 0); // its room may be large
+    nj_reply_set(&S->reply, 0, "", 0); // its buffer may be large
     lua_pushlightuserdata(L, (void *)(uintptr_t)handle);
     return 1;
 }

@@ -26,7 +26,7 @@ int nj_load_chunk(lua_State *L, nj_state *S, nj_bytes name, nj_bytes source) {
         return luaL_error(L, "%s:1: %s", chunk + 1, reason);
     }
     if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3, length -= 3;
-    if (length > 0 && text[0] == '#') { // "#!/usr/bin/lua": kept as an empty line, so that the numbers stay right
+    if (length > 0 && text[0] == '#') { // "#!/usr/bin/lua": kept as an empty line, so that line numbers stay correct
         const char *line = memchr(text, '\n', length);
         length = line == NULL ? 0 : length - (size_t)(line - text);
         text = line == NULL ? "" : line;
@@ -108,7 +108,7 @@ static int load(lua_State *L) {
         lua_pop(L, 1);
     }
     if (mask == 0) return luaL_error(L, "%s: the returned table holds no hook (push_filter, pull_filter, resolve, …)", name);
-    // The declarations are read later from a copy that the plugin does not hold.
+    // The declarations are read later, from a copy that the plugin has no reference to.
     lua_createtable(L, NJ_HOOKS, NJ_OTHER_KEYS);
     for (int i = 0; i < NJ_OTHER_KEYS; i++) {
         lua_pushstring(L, other_keys[i]);
@@ -196,7 +196,7 @@ int nj_require(lua_State *L) {
     lua_pushlightuserdata(L, (void *)(uintptr_t)&nj_key_modules);
     lua_rawset(L, 2);
     bool was_loading = S->loading;
-    S->loading = true; // also when a call is the first to require it: the module is run once only
+    S->loading = true; // even if a call is the first to require it: the module runs only once
     int status = lua_pcall(L, 0, 1, 0);
     S->loading = was_loading;
     nj_note_status(S, status);
@@ -206,10 +206,10 @@ int nj_require(lua_State *L) {
     else lua_pushvalue(L, -2);
     if (status == LUA_OK && lua_isnil(L, -1)) {
         lua_pop(L, 1);
-        lua_pushboolean(L, 1); // as Lua's own require: a module that returns nothing is remembered as true
+        lua_pushboolean(L, 1); // like Lua's own require: a module that returns nothing is recorded as true
         lua_copy(L, -1, -3);
     }
     lua_rawset(L, 2);
-    // A module that failed is not remembered: it is tried again.
+    // A module that failed is not recorded, so it is tried again.
     return status == LUA_OK ? 1 : lua_error(L);
 }

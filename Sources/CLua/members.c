@@ -1,5 +1,5 @@
-// An index over the members of a large object, made when a call has searched it over and over: with it, going through
-// one document and asking another for each name takes time in proportion to their size. It is dropped at the call's end.
+// An index over the members of a large object, built when a call has searched it repeatedly: with it, iterating over one document and looking up each
+// name in another takes time proportional to their size. It is dropped at the end of the call.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static inline uint64_t mix(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 29;
 }
 
-// Not the same in another process, so that nobody writes documents whose keys meet in one slot.
+// Different in each process, so that nobody can write documents whose keys collide.
 static inline uint64_t seed_of(const nj_state *S) { return mix((uint64_t)(uintptr_t)S, (uint64_t)(uintptr_t)S->L); }
 
 static uint32_t hash_key(const nj_state *S, const uint8_t *p, size_t length) {
@@ -68,7 +68,7 @@ static uint32_t hash_key(const nj_state *S, const uint8_t *p, size_t length) {
     return (uint32_t)(hash >> 32) ^ (uint32_t)hash;
 }
 
-// The same for a key with escapes, of what it reads as; false for a bad escape.
+// The same for a key with escapes, over its decoded form; false for a malformed escape.
 static bool hash_escaped(const nj_state *S, const uint8_t *p, size_t length, uint32_t *result) {
     key_reader reader = {.p = p, .end = p + length};
     uint64_t hash = seed_of(S), word = 0;
@@ -92,7 +92,7 @@ static bool hash_escaped(const nj_state *S, const uint8_t *p, size_t length, uin
 static const uint8_t *key_end(const uint8_t *key, const uint8_t *end) {
     bool escaped;
     const uint8_t *close = nj_string_end(key, end, &escaped);
-    return close == NULL ? end : close; // it was read before, so that there is one
+    return close == NULL ? end : close; // it was read before, so there is one
 }
 
 static inline bool plain_equals(const uint8_t *key, const uint8_t *end, const void *wanted, size_t length) {
@@ -100,7 +100,7 @@ static inline bool plain_equals(const uint8_t *key, const uint8_t *end, const vo
         && memchr(wanted, '"', length) == NULL; // else it would be the text of more than a key
 }
 
-// Probes are counted for the budget: equal hashes can be made on purpose.
+// Probes are charged to the budget: equal hashes can be constructed on purpose.
 static nj_member *look_up(
     const nj_members *m, const uint8_t *body, uint32_t length, uint32_t hash, const char *key, size_t key_length, size_t *probes) {
     const uint8_t *end = body + length;
@@ -119,7 +119,7 @@ static nj_member *look_up(
     }
 }
 
-// Twice the room; false when the call has no memory for it.
+// Doubles the capacity; false if the call has no memory for it.
 static bool grow(nj_state *S, nj_members *m) {
     uint32_t capacity = m->capacity == 0 ? 64 : m->capacity * 2;
     size_t bytes = capacity * sizeof(nj_member), memory = (size_t)S->limits.memory;
@@ -142,7 +142,7 @@ static bool grow(nj_state *S, nj_members *m) {
     return true;
 }
 
-// Of members with one name the search gives the first that is written without escapes, and so does the index.
+// Of members with the same name, the search returns the first one that is written without escapes, and so does the index.
 static bool add(
     nj_state *S, nj_members *m, const uint8_t *body, uint32_t length, const uint8_t *raw, uint32_t raw_length, bool escaped,
     uint32_t value, size_t *probes) {
@@ -201,7 +201,7 @@ void nj_note_search(nj_state *S, uint64_t handle, uint32_t scanned, uint32_t spa
     if (m == NULL) {
         if (S->member_objects < NJ_MEMBER_INDEXES) {
             m = &S->members[S->member_objects++];
-        } else { // the one not used for the longest time makes way
+        } else { // displaces the one not used for the longest time
             m = &S->members[0];
             for (int i = 1; i < NJ_MEMBER_INDEXES; i++) {
                 if (S->members[i].last_use < m->last_use) m = &S->members[i];

@@ -1,4 +1,4 @@
-// Members of large objects by name: what repeated looking for them comes to, and an index where that is too much.
+// Members of large objects by name: counts repeated searches, and builds an index when they become too expensive.
 #ifndef NJ_MEMBERS_H
 #define NJ_MEMBERS_H
 
@@ -10,11 +10,11 @@ struct nj_state;
 struct lua_State;
 
 enum {
-    NJ_MEMBER_INDEXES = 16,        // objects watched at a time: three documents of a conflict, five levels deep
+    NJ_MEMBER_INDEXES = 16,        // objects tracked at a time: three documents of a conflict, five levels deep
     NJ_MEMBER_SPAN = 512,          // bytes: a search that ends within them is as fast as an index
-    NJ_MEMBER_RESCANNED = 16384,   // bytes searched in one object before an index is thought of
-    NJ_MEMBER_RESCANS = 8,         // and how many times its longest search; reading a byte token by token costs that much more
-    NJ_MEMBER_MEMORY_PART = 8,     // all indexes of a call together have at most this part of the limit memory
+    NJ_MEMBER_RESCANNED = 16384,   // bytes searched in one object before an index is considered
+    NJ_MEMBER_RESCANS = 8,         // and how many times its longest search; reading token by token costs that much more per byte
+    NJ_MEMBER_MEMORY_PART = 8,     // all indexes of a call together take at most this part of the memory limit
 };
 
 typedef struct {
@@ -24,7 +24,7 @@ typedef struct {
 } nj_member;
 #define NJ_MEMBER_ESCAPED ((uint32_t)1 << 31)
 
-// One object. It is read once, as far as the keys asked for make it necessary.
+// One object. It is read once, only as far as the requested keys require.
 typedef struct {
     uint64_t handle;
     uint64_t scanned;   // bytes searched in it
@@ -35,7 +35,7 @@ typedef struct {
     nj_member *slots;
     bool is_indexed;
     bool is_complete;
-    bool is_given_up;   // for want of memory, or the text is bad
+    bool is_given_up;   // memory is short, or the text is malformed
 } nj_members;
 
 bool nj_escaped_equals(const uint8_t *raw, const uint8_t *raw_end, const char *key, size_t length);
@@ -46,12 +46,12 @@ static inline bool nj_key_equals(const uint8_t *raw, uint32_t length, bool escap
     return nj_escaped_equals(raw, raw + length, key, key_length);
 }
 
-// A search in this object has looked at `scanned` bytes and ended `span` bytes from its start.
+// A search in this object has examined `scanned` bytes and ended `span` bytes after its start.
 void nj_note_search(struct nj_state *S, uint64_t handle, uint32_t scanned, uint32_t span);
-// Looks in the index of the object at `object`; false where there is none. *value: 0 when there is no such member.
+// Looks up the index of the object at `object`; false if there is none. *value: 0 if there is no such member.
 bool nj_find_indexed(
     struct lua_State *L, struct nj_state *S, uint64_t handle, const uint8_t *body, uint32_t length, uint32_t object, const char *key,
     size_t key_length, uint32_t *value);
-void nj_drop_members(struct nj_state *S); // the end of a call that has noted some
+void nj_drop_members(struct nj_state *S); // at the end of a call that has recorded some
 
 #endif

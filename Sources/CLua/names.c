@@ -1,13 +1,12 @@
-// Which global variables a source reads and which it gives a value, found in its compiled code, so that a misspelt name is refused
-// when the plugin is loaded and not when the first document comes to its line. Where it cannot be told, nothing is found: the error
-// that the read itself raises comes later.
+// Determines from the compiled code which global variables a source reads and assigns, so that a misspelt name is reported when the plugin is loaded
+// rather than when the first document reaches that line. If this cannot be determined, nothing is reported: the read itself raises an error later.
 #include "calls.h"
 #include "globals.h"
 
 static const char key_notes = 0; // registry: the notes below
 enum { NJ_READS = 1, NJ_SETS, NJ_LOCALS, NJ_GUESSES, NJ_USES_TABLE, NJ_ASKS_VERSION, NJ_IS_UNSURE };
 
-// Instructions of Lua 5.4; the header of the compiled code is compared before they are believed.
+// Instructions of Lua 5.4; the header of the compiled code is compared before they are relied on.
 enum {
     OP_LOADK = 3, OP_LOADKX = 4, OP_GETUPVAL = 9, OP_SETUPVAL = 10, OP_GETTABUP = 11, OP_GETFIELD = 14, OP_SETTABUP = 15,
     OP_SETFIELD = 18, OP_JMP = 56
@@ -18,14 +17,14 @@ typedef struct {
     nj_state *S;
     const uint8_t *p, *end;
     bool is_broken; // not as expected
-    bool reads;     // what is read counts too
+    bool reads;     // reads are recorded too
     const char *file;
     int notes;      // stack index
     int base;       // stack index of the table behind the environment
 } scan;
 
 typedef struct {
-    uint64_t bits[4]; // upvalues that are the chunk's _ENV
+    uint64_t bits[4]; // the upvalues that are the chunk's _ENV
 } environments;
 
 static bool holds(const environments *e, unsigned upvalue) { return upvalue < 256 && (e->bits[upvalue >> 6] >> (upvalue & 63) & 1) != 0; }
@@ -75,7 +74,7 @@ static void take_header(scan *s) {
 
 // MARK: Notes
 
-// Notes the text on top, which goes, in one of the sets.
+// Adds the text on top, which is popped, to one of the sets.
 static void note_name(scan *s, int set) {
     if (lua_type(s->L, -1) != LUA_TSTRING) {
         lua_pop(s->L, 1);
@@ -98,10 +97,10 @@ static void note_fact(scan *s, int fact) {
     lua_rawseti(s->L, s->notes, fact);
 }
 
-// { name, file, line } at the end of the reads, of what is not there.
+// Appends { name, file, line } to the reads of variables that do not exist.
 //
-// is_alternative: the read stands behind a condition. `table.unpack or unpack` is how modules for several versions of Lua are written: it does not
-// come to the second here.
+// is_alternative: the read is conditional. `table.unpack or unpack` is typical of modules for several versions of Lua: the second read never happens
+// here.
 static void note_read(scan *s, int constants, unsigned index, int line, bool is_alternative) {
     lua_State *L = s->L;
     int top = lua_gettop(L);
@@ -141,7 +140,7 @@ static void look_at_code(scan *s, const uint8_t *code, size_t count, int constan
     int64_t line = (int64_t)first_line;
     scan absolute = {.p = lines->absolute, .end = s->end};
     size_t absolutes = lines->absolutes;
-    enum { OTHER = 0, TABLE, SETMETATABLE } global = OTHER, before = OTHER; // what this instruction and the one before loaded
+    enum { OTHER = 0, TABLE, SETMETATABLE } global = OTHER, before = OTHER; // what this instruction and the previous one loaded
     unsigned register_before = 0;
     bool is_after_jump = false;
     for (size_t i = 0; i < count; i++) {
@@ -172,7 +171,7 @@ static void look_at_code(scan *s, const uint8_t *code, size_t count, int constan
             }
             lua_pop(s->L, 1);
             if (global == TABLE) note_fact(s, NJ_USES_TABLE);
-            if (global == TABLE && before == SETMETATABLE) note_fact(s, NJ_IS_UNSURE); // it may say itself what is undefined
+            if (global == TABLE && before == SETMETATABLE) note_fact(s, NJ_IS_UNSURE); // it may define itself what an undefined variable is
             break;
         case OP_SETTABUP:
             if (holds(env, a)) note_constant(s, constants, b, NJ_SETS);
@@ -183,7 +182,7 @@ static void look_at_code(scan *s, const uint8_t *code, size_t count, int constan
         case OP_SETUPVAL: // another _ENV
             if (holds(env, b)) note_fact(s, NJ_IS_UNSURE);
             break;
-        // Names by which a plugin that has the table of globals as a value may give a variable one.
+        // Functions with which a plugin that has the table of globals as a value can assign a variable.
         case OP_GETFIELD:
             if (before == TABLE && b == register_before) note_constant(s, constants, c, NJ_GUESSES);
             break;
@@ -322,7 +321,7 @@ static bool is_fact(lua_State *L, int notes, int fact) {
     return is;
 }
 
-// Of the name on top, which stays.
+// About the name on top, which stays.
 static bool is_in(lua_State *L, int table) {
     lua_pushvalue(L, -1);
     bool is = lua_rawget(L, table) != LUA_TNIL;
@@ -336,7 +335,7 @@ static int check_globals(lua_State *L) {
     if (!nj_push_layer_base(L, 3)) return 0;                      // 4
     if (!nj_raises_undefined(L, 4) || is_fact(L, 2, NJ_IS_UNSURE)) return 0;
     lua_pushliteral(L, "pairs");
-    bool is_emptied = !is_in(L, 4); // load-time code has thrown out what it used before
+    bool is_emptied = !is_in(L, 4); // load-time code has removed what it used before
     lua_pop(L, 1);
     if (is_emptied) return 0;
     bool guesses = is_fact(L, 2, NJ_USES_TABLE);

@@ -1,4 +1,4 @@
-// Calling on_status and on_documents, which are told what a replicator does. What they return is of no consequence.
+// Calling on_status and on_documents, which report what a replicator does. Their return values are ignored.
 #include "calls.h"
 
 typedef struct {
@@ -24,7 +24,7 @@ int nj_call_observer(nj_state *S, int32_t hook, int32_t use, nj_bytes news, cons
     return nj_call_hook(S, hook, run_observer, &call);
 }
 
-// t.on_status(status, ctx?), t.on_documents(documents, ctx?): what it returned.
+// t.on_status(status, ctx?), t.on_documents(documents, ctx?): return what the hook returned.
 static int test_observer(lua_State *L, int hook) {
     nj_state *S = nj_of(L);
     lua_settop(L, 2);

@@ -1,6 +1,6 @@
-// A pattern has no alternation and no nesting of repeats, so its captures open and close in the order they are
-// written: they can be checked when it is compiled, and a capture that a failed attempt wrote is always written again
-// before it is read. Recursion happens only at a repeated item, so its depth is their number.
+// A pattern has no alternation and no nesting of repeats, so its captures open and close in the order in which they are written: they can be checked
+// when it is compiled, and a capture written by a failed attempt is always written again before it is read. Recursion happens only at a repeated
+// item, so its depth is limited by their number.
 #include "pattern.h"
 
 size_t nj_pattern_size(const char *text, size_t length) {
@@ -18,12 +18,12 @@ static const uint8_t *class_set(nj_state *S, uint8_t letter) {
 static void set_add(uint8_t *set, unsigned c) { set[c >> 3] |= (uint8_t)(1 << (c & 7)); }
 static bool set_has(const uint8_t *set, unsigned c) { return (set[c >> 3] >> (c & 7) & 1) != 0; }
 
-// p: after the '['. Gives the byte after the ']'.
+// p: after the '['. Returns the byte after the ']'.
 static const uint8_t *compile_set(lua_State *L, nj_state *S, uint8_t *set, const uint8_t *p, const uint8_t *end) {
     memset(set, 0, 32);
     bool complement = p < end && *p == '^';
     if (complement) p++;
-    // The closing bracket first: a ']' in the first place, or after '%', stands for itself.
+    // Finds the closing bracket first: a ']' in first position, or after '%', is a literal.
     const uint8_t *close = p;
     do {
         if (close >= end) luaL_error(L, "malformed pattern (missing ']')");

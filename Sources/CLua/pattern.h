@@ -26,7 +26,7 @@ typedef struct {
 
 typedef struct {
     const uint8_t *start;
-    ptrdiff_t length; // -1: a place
+    ptrdiff_t length; // -1: a position capture
 } nj_capture;
 
 typedef struct {
@@ -38,13 +38,13 @@ typedef struct {
     nj_capture capture[NJ_MAX_CAPTURES];
 } nj_matcher;
 
-// Bytes of storage a pattern of this length may need.
+// Bytes of storage that a pattern of this length may need.
 size_t nj_pattern_size(const char *text, size_t length);
 // Compiles into storage of that size; raises on a malformed pattern. with_anchor: '^' at the start anchors.
 void nj_pattern_compile(lua_State *L, nj_pattern *pattern, void *storage, const char *text, size_t length, bool with_anchor);
-// The end of a match that begins at s, or NULL.
+// The end of a match that starts at s, or NULL.
 const uint8_t *nj_match_at(nj_matcher *m, const uint8_t *s);
-// Pushes capture i, or the whole match when there are no captures and i is 0.
+// Pushes capture i, or the whole match if there are no captures and i is 0.
 void nj_push_capture(nj_matcher *m, int i, const uint8_t *from, const uint8_t *to);
 int nj_push_captures(nj_matcher *m, const uint8_t *from, const uint8_t *to, bool whole_if_none);
 

@@ -1,7 +1,7 @@
-// Calling the authenticators: is this peer let in, and as whom?
+// Calling the authenticators: is this peer admitted, and as whom?
 #include "calls.h"
 
-// What the peer shows: a name and a password, or a certificate chain (JSON), which becomes a table of plain values.
+// The peer's credentials: a name and a password, or a certificate chain (JSON), which becomes a table of plain values.
 typedef struct {
     int hook, context;
     nj_bytes username, password, chain;

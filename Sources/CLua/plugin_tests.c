@@ -1,5 +1,5 @@
-// Plugin tests: NAME.test.lua returns named functions, each given `t`, which calls the plugin's hooks in the same
-// sandbox on documents made from plain tables.
+// Plugin tests: NAME.test.lua returns named functions, each called with `t`, which calls the plugin's hooks in the same sandbox, on documents created
+// from plain tables.
 #include "calls.h"
 
 #include <stdio.h>
@@ -68,9 +68,9 @@ static nj_bytes text_field(lua_State *L, int table, const char *name, const char
     return (nj_bytes){otherwise, strlen(otherwise)};
 }
 
-// The document at index as a hook gets it: a handle of this call. nil stays nil (0).
+// The document at index in the form passed to a hook: a handle of this call. nil stays nil (0).
 uint64_t nj_make_test_document(lua_State *L, nj_state *S, int index, const char *what) {
-    S->has_difference = false; // its bytes lie in the same buffer
+    S->has_difference = false; // its bytes are in the same buffer
     if (lua_isnoneornil(L, index)) return 0;
     if (!lua_istable(L, index) && !nj_is_document(L, index)) luaL_error(L, "%s must be a table, not a %s", what, luaL_typename(L, index));
     luaL_checkstack(L, 8, what);
@@ -90,7 +90,7 @@ uint64_t nj_make_test_document(lua_State *L, nj_state *S, int index, const char 
     return handle;
 }
 
-// ctx: the given context (upvalue 1 of every function of `t`, JSON text) with the fields of the table at index over it.
+// ctx: the given context (upvalue 1 of every function of `t`, JSON text), overridden by the fields of the table at index.
 void nj_push_test_context(lua_State *L, nj_state *S, int index, bool is_deleted) {
     size_t length;
     const char *json = lua_tolstring(L, lua_upvalueindex(1), &length);
@@ -206,13 +206,13 @@ static int authenticate_password(lua_State *L) {
     return 1;
 }
 
-// An optional text at the argument, in front of the reason.
+// An optional text argument, put in front of the reason.
 static int fail_check(lua_State *L, int argument, const char *reason) {
     if (lua_type(L, argument) == LUA_TSTRING) return luaL_error(L, "%s: %s", lua_tostring(L, argument), reason);
     return luaL_error(L, "%s", reason);
 }
 
-// A later check is another matter than an equality that failed inside a pcall.
+// A later check is unrelated to an equality check that failed inside a pcall.
 static int accept(lua_State *L) {
     nj_of(L)->has_difference = false;
     return lua_toboolean(L, 1) ? 0 : fail_check(L, 2, "expected to be accepted, was rejected");
@@ -234,7 +234,7 @@ static void push_plain(lua_State *L, nj_state *S, int index) {
     nj_decode(L, S, (nj_bytes){S->output.bytes, S->output.length}, "t.equal");
 }
 
-// Of plain values; their depth is the decoder's.
+// For plain values; their depth is limited by the decoder.
 static bool are_equal(lua_State *L, int a, int b) {
     if (!lua_istable(L, a) || !lua_istable(L, b)) return lua_rawequal(L, a, b);
     luaL_checkstack(L, 8, "t.equal");
@@ -279,7 +279,7 @@ static int equal(lua_State *L) {
     push_shown(L, S, 5);
     lua_pushfstring(L, "got %s, expected %s", lua_tostring(L, 6), lua_tostring(L, 7));
     int reason = lua_gettop(L);
-    // Both values whole, for a difference field by field.
+    // Both values in full, for a field-by-field difference.
     lua_createtable(L, 0, 2);
     lua_pushvalue(L, 4);
     lua_setfield(L, -2, "got");

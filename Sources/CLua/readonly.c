@@ -1,5 +1,5 @@
-// Read-only views of tables, for `ctx`: an empty userdata whose __index is the hidden table, so that reading a field
-// is as cheap as from a table and rawset has nothing to write to.
+// Read-only views of tables, for `ctx`: an empty userdata whose __index is the hidden table, so that reading a field is as cheap as from a table, and
+// rawset has nothing to write to.
 #include "internal.h"
 
 bool nj_is_readonly(lua_State *L, int index) {
@@ -43,7 +43,7 @@ static int readonly_pairs(lua_State *L) {
     return 3;
 }
 
-// Depth is bounded by the decoder's.
+// The depth is limited by the decoder.
 void nj_wrap_readonly(lua_State *L) {
     luaL_checkstack(L, 8, "ctx");
     int table = lua_gettop(L);
@@ -56,7 +56,7 @@ void nj_wrap_readonly(lua_State *L) {
         nj_wrap_readonly(L);
         lua_pushvalue(L, -2);
         lua_insert(L, -2);
-        lua_rawset(L, table); // of a field that exists: allowed while going through
+        lua_rawset(L, table); // of an existing field: allowed during a traversal
     }
     (void)lua_newuserdatauv(L, 0, 1);
     lua_pushvalue(L, table);

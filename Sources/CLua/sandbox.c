@@ -1,4 +1,4 @@
-// The environment of plugins: a fresh table of chosen functions. Nothing else of the standard library stays reachable.
+// The environment of plugins: a new table of selected functions. Nothing else of the standard library is reachable.
 #define _GNU_SOURCE
 #include "globals.h"
 
@@ -30,7 +30,7 @@ void nj_push_text(lua_State *L, int index) {
             return;
         }
         // fall through
-    default: // no addresses: they help an exploit and differ between runs
+    default: // no addresses: they help exploits and differ between runs
         lua_pushstring(L, nj_is_readonly(L, index) ? "table" : luaL_typename(L, index));
     }
 }
@@ -56,7 +56,7 @@ static int base_print(lua_State *L) {
     return nj_log(L, 1, bytes, length, (nj_bytes){NULL, 0});
 }
 
-// A document reads like a table, so it says that it is one.
+// A document reads like a table, so its type is reported as that.
 static int base_type(lua_State *L) {
     luaL_checkany(L, 1);
     int type = lua_type(L, 1);
@@ -130,7 +130,7 @@ static int base_pcall(lua_State *L) {
     return after_call(L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, 0, after_call), 0);
 }
 
-// Stands in for the script's message handler, which would run with hooks off when the hook itself raises.
+// Takes the place of the script's message handler, which would run with hooks disabled if the hook itself raised an error.
 static int inert_handler(lua_State *L) {
     if (nj_of(L)->limit != NJ_OK) return 1;
     lua_settop(L, 1);
@@ -158,10 +158,10 @@ static const char *const copied_fields[] = {
     "__index", "__newindex", "__call", "__tostring", "__name", "__len", "__eq", "__lt", "__le", "__unm", "__add", "__sub",
     "__mul", "__div", "__mod", "__pow", "__idiv", "__band", "__bor", "__bxor", "__shl", "__shr", "__bnot", "__pairs",
     "__metatable", NULL};
-// __gc runs with hooks off; the others are read when used, and each has a way to hang or break Lua 5.4.4.
+// __gc runs with hooks disabled; the others are read when used, and each can be used to hang or break Lua 5.4.4.
 static const char *const refused_fields[] = {"__gc", "__mode", "__close", "__concat", NULL};
 
-// The table gets a private copy of the vetted fields; what a script adds to its own metatable afterwards has no effect.
+// The table gets a private copy of the vetted fields; what a script later adds to its own metatable has no effect.
 static int base_setmetatable(lua_State *L) {
     int type = lua_type(L, 2);
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -222,7 +222,7 @@ static void copy_fields(lua_State *L, int from, int to, const char *const *names
     }
 }
 
-// The library on top, as the view that scripts get.
+// The library on top, as the view given to scripts.
 static void set_layer(lua_State *L, int env, const char *name) {
     nj_make_layer(L);
     lua_setfield(L, env, name);
@@ -321,7 +321,7 @@ void nj_build_environment(lua_State *L) {
     set_layer(L, env, "utf8");
     lua_settop(L, env);
 
-    // luaopen_os only fills a table; the functions that reach out are dropped with it.
+    // luaopen_os only fills a table; the functions that reach outside are dropped with it.
     lua_pushcfunction(L, luaopen_os);
     lua_call(L, 0, 1);
     nj_open_dates(L);
@@ -331,8 +331,8 @@ void nj_build_environment(lua_State *L) {
     luaL_requiref(L, LUA_STRLIBNAME, luaopen_string, 0);
     nj_open_strings(L);
     int strings = lua_gettop(L);
-    // The methods of strings are those of the guarded table, and nobody gets at their metatable. Arithmetic on strings
-    // converts them, which costs by length.
+    // The methods of strings are those of the guarded table, and scripts cannot access their metatable. Arithmetic on strings converts them, at a
+    // cost that grows with their length.
     lua_pushliteral(L, "");
     lua_getmetatable(L, -1);
     static const char *const arithmetic[] = {"__add", "__sub", "__mul", "__mod", "__pow", "__div", "__idiv", "__unm"};
@@ -356,7 +356,7 @@ void nj_build_environment(lua_State *L) {
     nj_open_library(L);
     set_layer(L, env, "nightjar");
     nj_open_sync(L);
-    // Scripts have views of it: _ENV, where an undefined variable is an error, and _G, a field of the table behind them.
+    // Scripts get views of it: _ENV, where an undefined variable is an error, and _G, a field of the table behind them.
     lua_createtable(L, 0, 1);
     nj_set_undefined(L, -1);
     lua_setmetatable(L, env);

@@ -1,6 +1,5 @@
-// Skipping over JSON text without parsing it. Every function reads only [p, end) and gives NULL where the text ends
-// too early. Brackets are counted, not matched: bodies were validated when they were stored, and on other bytes the
-// answer may be nonsense but never out of bounds.
+// Skipping over JSON text without parsing it. Every function reads only [p, end) and returns NULL if the text ends too early. Brackets are counted,
+// not matched: bodies were validated when they were stored, and for other bytes the answer may be meaningless but is never out of bounds.
 #ifndef NJ_SCAN_H
 #define NJ_SCAN_H
 
@@ -16,7 +15,7 @@ static inline const uint8_t *nj_space(const uint8_t *p, const uint8_t *end) {
     return p;
 }
 
-// p: first byte after the opening quote. Gives the closing quote.
+// p: first byte after the opening quote. Returns the closing quote.
 static inline const uint8_t *nj_string_end(const uint8_t *p, const uint8_t *end, bool *escaped) {
     for (;;) {
 #ifdef __SSE2__
@@ -43,7 +42,7 @@ static inline const uint8_t *nj_string_end(const uint8_t *p, const uint8_t *end,
     }
 }
 
-// p: the opening bracket. Gives the byte after the closing one.
+// p: the opening bracket. Returns the byte after the closing one.
 static inline const uint8_t *nj_container_end(const uint8_t *p, const uint8_t *end) {
     size_t depth = 0;
     bool escaped = false;
@@ -66,7 +65,7 @@ static inline const uint8_t *nj_container_end(const uint8_t *p, const uint8_t *e
                     at = nj_string_end(at + 1, end, &escaped);
                     if (at == NULL) return NULL;
                     p = at + 1;
-                    // Still inside this block: drop what lies in the string and go on with the rest of the mask.
+                    // Still inside this block: ignore the bits inside the string and continue with the rest of the mask.
                     if (p - block < 16) mask &= ~0u << (p - block);
                     else mask = 0;
                     if (p - block < 16) p = block + 16;
@@ -93,7 +92,7 @@ static inline const uint8_t *nj_container_end(const uint8_t *p, const uint8_t *e
     return NULL;
 }
 
-// p: first byte of a value. Gives the byte after it.
+// p: first byte of a value. Returns the byte after it.
 static inline const uint8_t *nj_value_end(const uint8_t *p, const uint8_t *end) {
     if (p >= end) return NULL;
     if (*p == '"') {
@@ -108,8 +107,7 @@ static inline const uint8_t *nj_value_end(const uint8_t *p, const uint8_t *end) 
 }
 
 // One step through the members of an object or the elements of an array.
-// p: after the opening bracket (first) or after a value. Gives the next key or element, or NULL; *closed tells the
-// end from bad text.
+// p: after the opening bracket (first) or after a value. Returns the next key or element, or NULL; *closed distinguishes the end from malformed text.
 static inline const uint8_t *nj_step(const uint8_t *p, const uint8_t *end, bool first, bool *closed) {
     *closed = false;
     p = nj_space(p, end);
@@ -124,7 +122,7 @@ static inline const uint8_t *nj_step(const uint8_t *p, const uint8_t *end, bool 
     return p < end ? p : NULL;
 }
 
-// p: the opening quote of a key. Sets the key's raw bytes and gives its value.
+// p: the opening quote of a key. Sets the key's raw bytes and returns its value.
 static inline const uint8_t *nj_key_at(
     const uint8_t *p, const uint8_t *end, const uint8_t **key, uint32_t *length, bool *escaped) {
     *escaped = false;

@@ -1,4 +1,4 @@
-// The block search for the processor at hand.
+// The block search for the current processor.
 #include "search.h"
 
 #include <stddef.h>
@@ -10,7 +10,7 @@ typedef struct {
     uint64_t quote, backslash, bracket;
 } nj_masks;
 
-// Bits that a run of backslashes before them escapes.
+// Bits that are escaped by a run of backslashes before them.
 static inline uint64_t nj_escaped(uint64_t backslash, uint64_t *carry) {
     const uint64_t even = 0x5555555555555555u;
     backslash &= ~*carry;
@@ -104,7 +104,7 @@ TARGET static inline uint64_t NAME(equal)(const uint8_t *p, uint8_t c) {
 }
 
 TARGET static inline uint64_t NAME(prefix_xor)(uint64_t x) {
-    // A carry-less product with all ones is the running exclusive or of the bits.
+    // A carry-less multiplication by all ones computes the running exclusive or of the bits.
     __m128i product = _mm_clmulepi64_si128(_mm_set_epi64x(0, (long long)x), _mm_set1_epi8((char)0xFF), 0);
     return (uint64_t)_mm_cvtsi128_si64(product);
 }

@@ -1,8 +1,8 @@
 // Finding a member of an object 64 bytes at a time.
 //
-// Each block becomes bit masks of its quotes, backslashes and brackets; from the quotes follows which bytes lie inside
-// strings, from the brackets outside strings the depth, and so the places where a string opens directly inside the
-// object. Only those are compared with the key; one that is followed by ':' is a key. Nothing is walked token by token.
+// Each block becomes bit masks of its quotes, backslashes and brackets. The quotes determine which bytes are inside strings, and the brackets outside
+// strings the depth; together, they give the positions where a string opens directly inside the object. Only those strings are compared with the key;
+// one that is followed by ':' is a key. Nothing is parsed token by token.
 #ifndef NJ_SEARCH_H
 #define NJ_SEARCH_H
 
@@ -18,7 +18,7 @@
 
 enum { NJ_BLOCKS = 64 }; // remembered: 4 KB of a body
 
-// How far a search has come; it goes on from a block's end.
+// The progress of a search; it continues at the end of a block.
 typedef struct {
     uint32_t at;         // next block
     uint32_t blocks;     // remembered so far
@@ -67,7 +67,7 @@ static inline nj_wanted nj_want(const char *bytes, size_t length) {
     return w;
 }
 
-// Does the string that opens at `quote` equal the key, and is it a key? Then gives its value's offset, else 0.
+// Does the string that opens at `quote` equal the key, and is it a key? If so, returns its value's offset, else 0.
 static inline uint32_t nj_value_of(const uint8_t *body, uint32_t length, uint32_t quote, const nj_wanted *w) {
     const uint8_t *p = body + quote + 1, *end = body + length;
     if (__builtin_expect(end - p >= 8, 1)) {
@@ -84,9 +84,9 @@ equal:
     return p < end ? (uint32_t)(p - body) : 0;
 }
 
-// Goes on with *s until the key is found or the object ends; gives its value's offset, or 0 (not found, or the text
-// ends first: then found->closed is false). `opened` (NULL, or of NJ_BLOCKS places) remembers, for each block from
-// `start` on, where strings open directly inside the object, for the next key; once it is full, *s stays behind.
+// Advances *s until the key is found or the object ends; returns its value's offset, or 0 (not found, or the text ends first: then found->closed is
+// false). `opened` (NULL, or with NJ_BLOCKS entries) remembers, for each block from `start` on, where strings open directly inside the object, for
+// the next key; once it is full, *s is not advanced further.
 typedef uint32_t (*nj_search_function)(
     nj_search *s, const uint8_t *body, uint32_t length, const nj_wanted *wanted, uint32_t start, uint64_t *opened,
     nj_found *found);

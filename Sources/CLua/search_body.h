@@ -1,7 +1,7 @@
 // Included once for each instruction set by search.c, which defines TARGET, NAME and NAME(masks), NAME(prefix_xor).
 
-// Takes the next block in; gives the mask of strings that open directly inside the object, relative to *base, and of
-// those whose first byte is the key's.
+// Processes the next block; returns the mask of strings that open directly inside the object, relative to *base, and of those whose first byte is the
+// key's.
 TARGET static inline __attribute__((always_inline)) uint64_t NAME(block)(
     nj_search *s, const uint8_t *body, uint32_t length, uint8_t first, uint32_t *base, uint64_t *candidates) {
     const uint8_t *p = body + s->at;
@@ -26,7 +26,7 @@ TARGET static inline __attribute__((always_inline)) uint64_t NAME(block)(
         top = s->depth == 1 ? ~(uint64_t)0 : 0;
     } else {
         top = 0;
-        uint64_t rest = ~(uint64_t)0; // bits behind the last bracket
+        uint64_t rest = ~(uint64_t)0; // bits after the last bracket
         for (uint64_t b = m.bracket; b != 0; b &= b - 1) {
             uint64_t bit = b & (0 - b);
             if (s->depth == 1) top |= rest & (bit - 1);

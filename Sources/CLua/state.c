@@ -1,4 +1,4 @@
-// A state's life: memory cap, protected entry and what a failure says.
+// The life cycle of a state: memory limit, protected entry, and failure messages.
 #define _GNU_SOURCE
 #include "internal.h"
 
@@ -13,16 +13,16 @@ const char nj_key_environment = 0, nj_key_modules = 0, nj_key_array = 0, nj_key_
 
 // MARK: Memory
 
-// Blocks from here on are worth a look at the clock: filling one takes microseconds, and a loop of library calls that
-// each make one spends little of the instruction count.
+// Blocks from this size on warrant a check of the clock: filling one takes microseconds, and a loop of library calls that each create one uses few
+// instructions.
 enum { NJ_LARGE_BLOCK = 64 << 10 };
 
-// Where the keys of a table all meet in one place, which whole numbers and fractions can be chosen to do, moving them into another
-// block costs the square of their number in one instruction: 0.05 s with as many keys as this, 2 s with those that fit into a block of 1 MiB.
+// If all keys of a table collide, which whole numbers and fractions can be chosen to do, moving them to another block costs the square of their
+// number in one instruction: 0.05 s with this many keys, 2 s with those that fit into a block of 1 MiB.
 enum { NJ_KEY_BYTES = 24 };
 
-// The places for a table's keys are a power of two of them, in a block that is always made anew. (An array that is made with 1.5 times a
-// power of two of elements at once, 24,576 or more, looks the same, and is refused too.)
+// The number of a table's key slots is a power of two, in a block that is always newly allocated. (An array created at once with 1.5 times a power of
+// two of elements, 24,576 or more, looks the same, and is refused too.)
 static bool holds_too_many_keys(const void *block, size_t kind, size_t size) {
     if (block != NULL || kind != 0 || size <= (size_t)NJ_MOST_KEYS * NJ_KEY_BYTES || size % NJ_KEY_BYTES != 0) return false;
     size_t places = size / NJ_KEY_BYTES;
@@ -32,7 +32,7 @@ static bool holds_too_many_keys(const void *block, size_t kind, size_t size) {
 static void *allocate(void *context, void *block, size_t old, size_t new) {
     nj_state *S = context;
     bool is_refused = holds_too_many_keys(block, old, new);
-    if (block == NULL) old = 0; // then it carries the kind of object
+    if (block == NULL) old = 0; // in this case it contains the kind of object
     if (new == 0) {
         free(block);
         S->used -= old;
@@ -41,8 +41,8 @@ static void *allocate(void *context, void *block, size_t old, size_t new) {
     if (new > old && !S->unlimited) {
         if (is_refused || new > (size_t)S->limits.block || S->used - old + new > (size_t)S->limits.memory) {
             S->refused = true;
-            // Lua collects all garbage before it gives up, and goes on without the block where it can: once its table of texts is
-            // as large as a block, every new text costs that.
+            // Lua collects all garbage before it gives up, and continues without the block where it can: once its string table is as large as a
+            // block, every new string would cost that.
             if (S->in_call && S->limit == NJ_OK && S->running != NULL) {
                 if (nj_past_deadline(S)) nj_mark_timeout(S->running, S);
                 else nj_note_where(S->running, S);
@@ -74,7 +74,7 @@ void nj_set_message(nj_state *S, const char *where, const char *text, size_t len
     S->message_length = prefix + nj_escape_line(text, length, S->message + prefix, sizeof S->message - prefix);
 }
 
-// Allocates nothing: it is also used when memory is spent.
+// Allocates nothing, because it is also used when memory is exhausted.
 void nj_note_where(lua_State *L, nj_state *S) {
     lua_Debug ar;
     for (int level = 0; level < 64 && lua_getstack(L, level, &ar); level++) {
@@ -98,7 +98,7 @@ static bool has_position(const char *text, size_t length) {
     return p < end && *p == ':';
 }
 
-// The handler of every entry: writes the text down where the error is raised, while its line is still known.
+// The message handler of every entry: records the text where the error is raised, while its line is still known.
 static int note_error(lua_State *L) {
     nj_state *S = nj_of(L);
     if (S->limit != NJ_OK) return 1;
@@ -113,7 +113,7 @@ static int note_error(lua_State *L) {
                                               : snprintf(text, sizeof text, "%.14g", lua_tonumber(L, 1)));
         break;
     case LUA_TTABLE:
-        // error{ message = "…" } is a common form; anything else of the script's is not asked.
+        // error{ message = "…" } is a common form; nothing else of the script's is consulted.
         lua_pushliteral(L, "message");
         lua_rawget(L, 1);
         if (lua_type(L, -1) == LUA_TSTRING) {
@@ -166,7 +166,7 @@ static void begin_question(nj_state *S) {
 
 static void end_question(nj_state *S) {
     if (__builtin_expect(S->layers_changed != 0, 0)) nj_reset_layers(S);
-    // Handles must not come round again: well before, the state asks to be made anew.
+    // Handles must not repeat: well before that, the state asks to be rebuilt.
     if (__builtin_expect(S->generation >= UINT32_MAX - (1 << 20), 0)) S->exhausted = true;
     if (++S->generation == 0) S->generation = 1;
     if (__builtin_expect(S->member_objects != 0, 0)) nj_drop_members(S);
@@ -186,7 +186,7 @@ bool nj_begin(nj_state *S, const nj_budget *budget) {
         nj_set_message(S, "", text, sizeof text - 1);
         return false;
     }
-    // The answer of the last call has been read by now; do not keep the room of a rare large one.
+    // The output of the last call has been read by now; do not keep the memory of a rare large one.
     if (__builtin_expect(S->output.capacity > NJ_KEPT_BUFFER, 0)) drop_buffer(&S->output);
     if (__builtin_expect(S->scratch.capacity > NJ_KEPT_BUFFER, 0)) drop_buffer(&S->scratch);
     S->in_call = true;
@@ -210,7 +210,7 @@ int nj_end(nj_state *S, int status, int kind_of_error) {
     if (__builtin_expect(status == LUA_OK && S->limit == NJ_OK, 1)) return NJ_OK;
 
     lua_settop(S->L, NJ_BASE);
-    S->hook_count = -1; // it may come at every instruction now: the next call sets what it needs
+    S->hook_count = -1; // it may run at every instruction now: the next call sets what it needs
     S->key_count = 0;
     if (S->limit == NJ_TIMEOUT) return NJ_TIMEOUT;
     if (status == LUA_ERRMEM && !S->refused) {
@@ -244,7 +244,7 @@ int nj_protected(nj_state *S, lua_CFunction function, void *argument) {
 // MARK: Life
 
 static int panicked(lua_State *L) {
-    // Only reached by an allocating Lua call outside a protected one, which this target has none of.
+    // Only reached by an allocating Lua call outside a protected one, of which this target has none.
     (void)L;
     static const char text[] = "nightjar: unprotected Lua error, ending\n";
     fputs(text, stderr);
@@ -252,7 +252,7 @@ static int panicked(lua_State *L) {
 }
 
 static int set_up(lua_State *L) {
-    // Lua makes these texts when memory may be gone, outside any protection; interned and alive, they cost nothing then.
+    // Lua creates these strings when memory may be exhausted, outside any protection; interned and alive, they cost nothing then.
     lua_newtable(L);
     lua_pushliteral(L, "error in error handling");
     lua_rawseti(L, -2, 1);
@@ -286,7 +286,7 @@ nj_state *nj_open(const nj_limits *limits, nj_host_function host, void *context)
     lua_pushcfunction(L, note_error);
     for (int i = 1; i < NJ_BASE; i++) lua_pushnil(L);
     S->use_in_slot = -1;
-    // The hooks took most of the places that C functions have without asking; a load gives them once more.
+    // The hooks occupy most of the stack slots that C functions get without asking; loading needs them again.
     if (!lua_checkstack(L, LUA_MINSTACK) || nj_protected(S, set_up, NULL) != LUA_OK) {
         nj_close(S);
         return NULL;

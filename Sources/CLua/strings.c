@@ -109,7 +109,7 @@ static int gmatch(lua_State *L) {
 
 // MARK: gsub
 
-// Adds what replaces one match, or the match itself when the replacement is nil or false.
+// Appends the replacement of one match, or the match itself if the replacement is nil or false.
 static void add_replacement(nj_matcher *m, luaL_Buffer *out, const uint8_t *from, const uint8_t *to, int type) {
     lua_State *L = m->L;
     if (type == LUA_TSTRING) {
@@ -131,7 +131,7 @@ static void add_replacement(nj_matcher *m, luaL_Buffer *out, const uint8_t *from
                 if (c - '1' >= m->pattern->captures && c != '1')
                     luaL_error(L, "invalid capture index %%%d in replacement string", c - '0');
                 nj_push_capture(m, c - '1', from, to);
-                luaL_tolstring(L, -1, NULL); // a place is an integer
+                luaL_tolstring(L, -1, NULL); // a position capture is an integer
                 lua_remove(L, -2);
                 luaL_addvalue(out);
             } else {
@@ -236,7 +236,7 @@ static int rep(lua_State *L) {
     return 1;
 }
 
-// Lua's own format after its arguments for %s were turned into text without addresses; %p is refused.
+// Lua's own format, after its arguments for %s were converted to text without addresses; %p is refused.
 static int format(lua_State *L) {
     size_t length;
     const char *text = luaL_checklstring(L, 1, &length), *end = text + length;

@@ -1,8 +1,8 @@
-// The functions that sync decides with: channel, access, role, require_user, require_role, require_access,
-// require_admin, expiry and throw. They are globals, as in Sync Gateway, and raise an error outside of a sync call.
+// The functions available to sync: channel, access, role, require_user, require_role, require_access, require_admin, expiry and throw. They are
+// globals, as in Sync Gateway, and raise an error outside a sync call.
 //
-// What the document itself causes (a name that is not allowed, a missing right) rejects the write. A rejection stands even
-// if the plugin catches the error that carries it.
+// Errors caused by the document itself (an invalid name, a missing right) reject the write. A rejection stands even if the plugin catches the error
+// that carries it.
 #include "sync.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ static int reject_name(lua_State *L, nj_state *S, const char *what, int index) {
     return reject(L, S, text, length);
 }
 
-// The running sync call; raises outside of one, and again after a rejection.
+// The running sync call; raises an error outside of one, and again after a rejection.
 static nj_state *in_sync(lua_State *L) {
     nj_state *S = nj_of(L);
     if (S->sync == NULL) luaL_error(L, "%s() can only be called while sync runs", lua_tostring(L, lua_upvalueindex(1)));
@@ -84,7 +84,7 @@ static bool is_principal(const char *text, size_t length) {
     return nj_is_utf8((const uint8_t *)text, length);
 }
 
-// Pushes the names at the argument as a plain sequence: a text, a list of texts, or nil and null for none.
+// Pushes the names in the argument as a plain sequence: a text, a list of texts, or nil and null for none.
 static void push_names(lua_State *L, nj_state *S, int argument, const char *what) {
     luaL_checkstack(L, 8, what);
     int type = lua_type(L, argument);
@@ -126,7 +126,7 @@ static const char *name_at(lua_State *L, int list, lua_Unsigned i, size_t *lengt
 
 static bool has_role_prefix(const char *text, size_t length) { return length > 5 && memcmp(text, "role:", 5) == 0; }
 
-// The name on top without "role:" in front.
+// The name on top, without a leading "role:".
 static void strip_role_prefix(lua_State *L) {
     size_t length;
     const char *text = lua_tolstring(L, -1, &length);
@@ -137,7 +137,7 @@ static void strip_role_prefix(lua_State *L) {
 
 // MARK: Assigning
 
-// Pushes a field of what was assigned.
+// Pushes a field of the assignments.
 static void push_assigned(lua_State *L, const char *field) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &nj_key_assigned);
     lua_pushstring(L, field);
@@ -145,7 +145,7 @@ static void push_assigned(lua_State *L, const char *field) {
     lua_remove(L, -2);
 }
 
-// Adds the name on top to the list below it, once; pops the name.
+// Adds the name on top to the list below it, unless it is there; pops the name.
 static void add_once(lua_State *L, nj_state *S) {
     int list = lua_gettop(L) - 1;
     lua_Unsigned length = lua_rawlen(L, list);
@@ -274,7 +274,7 @@ static bool is_admin(lua_State *L) {
     return is;
 }
 
-// Is one of the names at the argument what the caller has in the field: its name, or one of its roles or channels?
+// Does the caller have one of the names in the argument in this field: as its name, or among its roles or channels?
 static int require(lua_State *L, const char *field, const char *what, const char *reason) {
     nj_state *S = in_sync(L);
     lua_settop(L, 1);

@@ -11,7 +11,7 @@ struct nj_sync {
     char reason[NJ_MAX_SYNC_REASON];
 };
 
-// Registry keys: what was assigned so far, and who writes.
+// Registry keys: the assignments so far, and the author of the write.
 extern const char nj_key_assigned, nj_key_caller;
 
 #endif

@@ -24,7 +24,7 @@ static void end_assignment(lua_State *L) {
     lua_rawsetp(L, LUA_REGISTRYINDEX, &nj_key_caller);
 }
 
-// sync gives nothing back; a false is a filter's answer, which would let the write pass.
+// sync returns nothing; a false would be a filter's answer, and would let the write pass.
 static void check_result(lua_State *L, nj_state *S, int result, int results) {
     if (results == 0 || lua_isnil(L, result) || (lua_isboolean(L, result) && lua_toboolean(L, result))) return;
     S->is_result = true;
@@ -80,7 +80,7 @@ int nj_call_sync(
     failure = nj_call_hook(S, NJ_HOOK_SYNC, run_sync, &call);
     S->sync = NULL;
     *verdict = NJ_SYNC_ACCEPTED;
-    // A spent limit is a failure even after a rejection: what the plugin would have said is not known to be complete.
+    // An exhausted limit is a failure even after a rejection: the plugin may have had more to say.
     if (!sync.rejected || (failure != NJ_OK && failure != NJ_ERROR)) return failure;
     *verdict = NJ_SYNC_REJECTED;
     S->output.length = 0;
@@ -94,7 +94,7 @@ int nj_call_sync(
 
 // MARK: t.sync
 
-// What t.sync knows of the caller stands in ctx: user, roles, channels and admin.
+// t.sync takes the caller from ctx: user, roles, channels and admin.
 static void push_test_caller(lua_State *L, int ctx) {
     static const char *const fields[][2] = {{"user", "name"}, {"roles", "roles"}, {"channels", "channels"}, {"admin", "is_admin"}};
     lua_createtable(L, 0, 4);
@@ -106,7 +106,7 @@ static void push_test_caller(lua_State *L, int ctx) {
     }
 }
 
-// t.sync(doc, old_doc?, ctx?): what was assigned, or false and the reason.
+// t.sync(doc, old_doc?, ctx?): returns the assignments, or false and the reason.
 int nj_test_sync(lua_State *L) {
     nj_state *S = nj_of(L);
     if (S->sync != NULL) return luaL_error(L, "t.sync cannot be called inside of sync");

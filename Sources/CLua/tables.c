@@ -1,8 +1,7 @@
-// The table library over plain tables only, with ranges that cannot run away. concat, unpack and # also take a
-// document's arrays.
+// The table library for plain tables only, with bounded ranges. concat, unpack and # also accept a document's arrays.
 #include "internal.h"
 
-// More places than any table can hold under the block cap; a border beyond it comes from a crafted hash part.
+// More elements than any table can hold under the block limit; a border beyond it comes from a crafted hash part.
 enum { NJ_MOST_PLACES = 1 << 20 };
 
 bool nj_is_marked(lua_State *L, int index, bool *is_array) {
@@ -125,7 +124,7 @@ static int concat(lua_State *L) {
         }
         nj_charge(L, nj_of(L), 1 + (lua_rawlen(L, -1) >> 6));
         luaL_addvalue(&text);
-        if (i == last) break; // the end of the range may be the last integer there is
+        if (i == last) break; // the end of the range may be the largest integer
         luaL_addlstring(&text, separator, separator_length);
     }
     luaL_pushresult(&text);
@@ -157,8 +156,8 @@ static int pack(lua_State *L) {
 
 static size_t text_length(lua_State *L, int index) { return lua_type(L, index) == LUA_TSTRING ? lua_rawlen(L, index) : 0; }
 
-// Is the value at a before the one at b? Texts are charged by length: comparing two long ones is one step for Lua, and a comparator or
-// a metamethod may be a library function, which reads them (math.max as a number) without an instruction in between.
+// Is the value at a before the one at b? Texts are charged by length: comparing two long ones is one step for Lua, and a comparator or a metamethod
+// may be a library function, which reads them (math.max as a number) without an instruction in between.
 static bool before(lua_State *L, int a, int b) {
     size_t x = text_length(L, a), y = text_length(L, b);
     bool are_texts = lua_type(L, a) == LUA_TSTRING && lua_type(L, b) == LUA_TSTRING;
@@ -178,7 +177,7 @@ static bool before(lua_State *L, int a, int b) {
     return is;
 }
 
-// Sinks the value on top of the stack (popped) from `hole` into the heap of `size` places.
+// Sinks the value on top of the stack (popped) from `hole` into the heap of `size` elements.
 static void sink(lua_State *L, lua_Integer hole, lua_Integer size) {
     int value = lua_gettop(L);
     for (;;) {

@@ -60,7 +60,7 @@ bad:
     return 2;
 }
 
-// MARK: glob: '*' any bytes, '?' one character, '[a-z]' and '[!a-z]' sets of bytes, '\' takes the next byte as it is
+// MARK: glob: '*' any bytes, '?' one character, '[a-z]' and '[!a-z]' sets of bytes, '\' makes the next byte a literal
 
 static size_t character_length(const uint8_t *s, const uint8_t *end) {
     size_t n = 1;
@@ -70,7 +70,7 @@ static size_t character_length(const uint8_t *s, const uint8_t *end) {
     return n;
 }
 
-// One element of the pattern against the text at s: bytes taken, or 0. Sets *after.
+// Matches one element of the pattern at s: returns the number of bytes consumed, or 0. Sets *after.
 static size_t glob_one(
     const uint8_t *p, const uint8_t *p_end, const uint8_t *s, const uint8_t *s_end, const uint8_t **after, size_t *looked_at) {
     if (*p == '[') {
@@ -88,7 +88,7 @@ static size_t glob_one(
             if (s < s_end && *s >= low && *s <= high) found = true;
         }
         *looked_at = (size_t)(q - p);
-        if (q < p_end) { // else no ']': the bracket stands for itself
+        if (q < p_end) { // otherwise there is no ']', and the bracket is a literal
             *after = q + 1;
             return s < s_end && found != negated ? 1 : 0;
         }
@@ -102,7 +102,7 @@ static size_t glob_one(
     return s < s_end && *s == *p ? 1 : 0;
 }
 
-// Only the last '*' is ever gone back to, so the cost is pattern times text at most; it is charged.
+// Backtracks only to the last '*', so the cost is at most pattern times text; it is charged.
 static int glob(lua_State *L) {
     size_t n, m;
     const uint8_t *p = (const uint8_t *)luaL_checklstring(L, 1, &n), *p_end = p + n;
@@ -142,7 +142,7 @@ static int glob(lua_State *L) {
 
 // MARK: cidr
 
-// 16 bytes, IPv4 as ::ffff:a.b.c.d. Takes "[::1]:4984", "192.0.2.1:4984" and zone ids too.
+// 16 bytes, IPv4 as ::ffff:a.b.c.d. Accepts "[::1]:4984", "192.0.2.1:4984" and zone ids too.
 static bool parse_address(const char *text, size_t length, uint8_t out[16], bool *is_v4) {
     char copy[80];
     if (length == 0 || length >= sizeof copy || memchr(text, 0, length) != NULL) return false;
@@ -285,7 +285,7 @@ bad:
 
 int nj_time_parse(lua_State *L) { return time_parse(L); }
 
-// format(seconds): "2024-05-01T10:20:30Z", with milliseconds where the seconds have a fraction.
+// format(seconds): "2024-05-01T10:20:30Z", with milliseconds if the seconds have a fraction.
 static int time_format(lua_State *L) {
     lua_Number seconds = luaL_checknumber(L, 1);
     luaL_argcheck(L, seconds >= -62167219200.0 && seconds < 253402300800.0, 1, "years 0000 to 9999 only");
@@ -304,7 +304,7 @@ static int time_format(lua_State *L) {
     return 1;
 }
 
-// Adds to the table on top.
+// Adds the functions to the table on top.
 void nj_open_text(lua_State *L, lua_CFunction now) {
     static const luaL_Reg functions[] = {{"glob", glob}, {"cidr", cidr}, {NULL, NULL}};
     static const luaL_Reg base64[] = {{"encode", base64_encode}, {"decode", base64_decode}, {NULL, NULL}};

@@ -1,7 +1,7 @@
-// Calling token and get_session: what a replicator shows to the other side.
+// Calling token and get_session: the credentials that a replicator presents to the other side.
 #include "calls.h"
 
-enum { NJ_MAX_TOKEN = 8192 }; // headers of servers end at 16 KiB, often at 8
+enum { NJ_MAX_TOKEN = 8192 }; // servers limit headers to 16 KiB, often to 8
 
 static bool is_sendable(const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) {
@@ -10,7 +10,7 @@ static bool is_sendable(const char *text, size_t length) {
     return length > 0;
 }
 
-// refused: characters that would end it where it stands.
+// refused: characters that would terminate it in its context.
 static void check_text(lua_State *L, int index, const char *hook, const char *what, const char *refused) {
     if (lua_type(L, index) != LUA_TSTRING) {
         nj_fail_result(L, "%s returned %s that is a %s; it is a text", hook, what, luaL_typename(L, index));
@@ -25,7 +25,7 @@ static void check_text(lua_State *L, int index, const char *hook, const char *wh
 
 static const char *key_on_stack(lua_State *L) { return lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : ""; }
 
-// Checks what token gave, and leaves it in the output: a text, or {"expires_in": seconds, "token": text}.
+// Validates the result of token, and leaves it in the output: a text, or {"expires_in": seconds, "token": text}.
 static void read_token(lua_State *L, nj_state *S, int result, int results) {
     S->is_result = true;
     if (results == 0) {
@@ -56,7 +56,7 @@ static void read_token(lua_State *L, nj_state *S, int result, int results) {
     nj_encode(L, S, result, &S->output, (size_t)S->limits.block, "the token", NJ_VALUE);
 }
 
-// The time on top, as seconds since 1970 in its place.
+// Replaces the time on top by seconds since 1970.
 static void read_time(lua_State *L) {
     if (lua_type(L, -1) == LUA_TSTRING) {
         lua_pushcfunction(L, nj_time_parse);
@@ -67,8 +67,8 @@ static void read_time(lua_State *L) {
         nj_fail_result(L, "get_session returned an expires that is no time: an ISO 8601 text, or seconds since 1970 as nightjar.time.now() gives them");
 }
 
-// Checks what get_session gave, and leaves it in the output: {"cookie_name": text, "expires": seconds since 1970, "session_id": text}, of
-// which the second and the first may be missing.
+// Validates the result of get_session, and leaves it in the output: {"cookie_name": text, "expires": seconds since 1970, "session_id": text}, of
+// which the first two are optional.
 static void read_session(lua_State *L, nj_state *S, int result, int results) {
     S->is_result = true;
     if (results == 0) {
@@ -137,7 +137,7 @@ int nj_call_token(nj_state *S, int32_t use, const nj_budget *budget) { return ca
 
 int nj_call_session(nj_state *S, int32_t use, const nj_budget *budget) { return call_login(S, NJ_HOOK_SESSION, use, budget); }
 
-// t.token(ctx?), t.get_session(ctx?): what it returned.
+// t.token(ctx?), t.get_session(ctx?): return what the hook returned.
 static int test_login(lua_State *L, int hook) {
     nj_state *S = nj_of(L);
     lua_settop(L, 1);

@@ -7,7 +7,7 @@ typedef struct {
     int32_t decision;
 } transform_call;
 
-// Reads what transform gave; where it is not the document that it was given, the output has the new one.
+// Reads the result of transform; if it is not the document that was passed, the output contains the new one.
 static int32_t read_transformed(lua_State *L, nj_state *S, int result, int results, uint64_t given) {
     S->is_result = true;
     if (results == 0) return nj_fail_result(L, "transform returned no value (a forgotten return?)");
@@ -60,7 +60,7 @@ int nj_call_transform(nj_state *S, int32_t use, const nj_document *document, con
     return failure;
 }
 
-// t.transform(doc, ctx?): the document as it would travel.
+// t.transform(doc, ctx?): returns the document as it would be sent.
 int nj_test_transform(lua_State *L) {
     nj_state *S = nj_of(L);
     lua_settop(L, 2);

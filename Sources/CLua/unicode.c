@@ -1,4 +1,4 @@
-// utf8.codes as later versions of Lua have it: Lua 5.4.4's own passes over stray continuation bytes.
+// utf8.codes as in later versions of Lua: Lua 5.4.4's own skips stray continuation bytes.
 #include "internal.h"
 
 static bool continues(const uint8_t *p, const uint8_t *end) { return p < end && (*p & 0xC0) == 0x80; }

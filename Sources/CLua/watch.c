@@ -1,10 +1,9 @@
-// The watch over long calls: a timer per thread that counts the thread's own CPU time.
+// A watch for long calls: a timer per thread that measures the thread's own CPU time.
 //
-// With a count hook set, Lua takes its slow path on every instruction, which costs a short filter more than everything
-// else. So a call begins without one, and the timer, which ticks only while its thread works, sets the hook on a call
-// that two ticks have found running. It does so from a signal handler on the same thread, as Lua's own interpreter does
-// for its interrupt key: lua_sethook only stores fields and marks the active functions. Where there is no timer the hook
-// stands from the beginning.
+// With a count hook set, Lua takes its slow path on every instruction, which costs a short filter more than everything else. So a call begins without
+// one, and the timer, which ticks only while its thread works, sets the hook on a call that was found running by two ticks. It does so from a signal
+// handler on the same thread, as Lua's own interpreter does for its interrupt key: lua_sethook only stores fields and marks the active functions.
+// Without a timer, the hook is set from the beginning.
 #define _GNU_SOURCE
 #include "internal.h"
 
@@ -14,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// Ignored by default and for nobody else to send to one thread; a stray one does nothing.
+// Ignored by default, and nobody else sends it to a single thread; a stray one has no effect.
 #define NJ_TICK_SIGNAL SIGURG
 
 typedef enum { UNTRIED = 0, TICKING, IMPOSSIBLE } watch_kind;
@@ -47,7 +46,7 @@ static void set_up(void) {
     struct sigaction now, wanted = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
     sigemptyset(&wanted.sa_mask);
     if (sigaction(NJ_TICK_SIGNAL, NULL, &now) != 0) return;
-    // A handler that the process has set already keeps its signal.
+    // If the process has already set a handler, the signal is left to it.
     if (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN) return;
     if (pthread_key_create(&at_exit_of_thread, end_thread) != 0) return;
     has_handler = sigaction(NJ_TICK_SIGNAL, &wanted, NULL) == 0;
@@ -60,7 +59,7 @@ static void set_up(void) {
 #endif
 
 static watch_kind start(void) {
-    // ThreadSanitizer holds a signal back until the thread calls a function that it knows, and a loop in Lua calls none.
+    // ThreadSanitizer defers a signal until the thread calls a function that it intercepts, and a loop in Lua calls none.
     if (NJ_HAS(thread_sanitizer)) return IMPOSSIBLE;
     pthread_once(&once, set_up);
     if (!has_handler) return IMPOSSIBLE;
@@ -76,7 +75,7 @@ static watch_kind start(void) {
 #endif
     if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &watch.timer) != 0) return IMPOSSIBLE;
     struct itimerspec every = {{0, NJ_TICK_NANOSECONDS}, {0, NJ_TICK_NANOSECONDS}};
-    // Without the key's value the timer would outlive its thread.
+    // Without the key's value, the timer would outlive its thread.
     if (pthread_setspecific(at_exit_of_thread, &watch) != 0 || timer_settime(watch.timer, 0, &every, NULL) != 0) {
         timer_delete(watch.timer);
         return IMPOSSIBLE;
@@ -89,16 +88,15 @@ bool nj_watch_begin(nj_state *S) {
         if (watch.kind == UNTRIED) watch.kind = start();
         if (watch.kind != TICKING) return false;
     }
-    // A call of one state may come to run inside a call of another, through a function of the host: then the inner one is watched,
-    // and the outer one again after it.
+    // A call of one state may run inside a call of another, through a host function: then the inner one is watched, and the outer one again after it.
     S->watched_before = atomic_load_explicit(&watch.in_charge, memory_order_relaxed);
     atomic_store_explicit(&watch.in_charge, S, memory_order_release);
-    atomic_signal_fence(memory_order_seq_cst); // the handler runs on this thread: only the compiler has to keep the order
+    atomic_signal_fence(memory_order_seq_cst); // the handler runs on this thread: only the compiler must preserve the order
     return true;
 }
 
 void nj_watch_end(nj_state *S) {
-    // Not in charge: its hook stands, and another state may be.
+    // Not being watched: its hook is set, and another state may be watched.
     if (atomic_load_explicit(&watch.in_charge, memory_order_relaxed) != S) return;
     atomic_store_explicit(&watch.in_charge, S->watched_before, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
