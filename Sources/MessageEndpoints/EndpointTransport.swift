@@ -326,7 +326,7 @@ final class EndpointTransport: MessageTransport, ReplicatorConnection, @unchecke
 
     private func setTimer() {
         guard phase != .over, let deadline = link?.deadline else { return }
-        // A timer that fires early is harmless.
+        // A timer that fires too early sets itself again.
         if timer != nil, timerDeadline <= deadline { return }
         timer?.cancel()
         timerDeadline = deadline

@@ -98,7 +98,7 @@ extension WriteTransaction {
             return body
         }
         switch resolution {
-        // A peer accepts a live revision besides its deletion, so it may have ours by now, as the winner. From then on it has to be sent a deletion
+        // A peer accepts a live revision alongside its deletion, so it may have ours by now, as the winner. From then on it has to be sent a deletion
         // that supersedes both: unlike with revision ids, it will never be asked for ours again.
         case .remoteWins where hasVectors && survivor.revision == sides.remote.revision && survivor.isDeleted && !sides.local.isDeleted:
             isDeleted = true

@@ -81,7 +81,7 @@ public enum InsertOutcome: Sendable, Equatable {
     case alreadyPresent
     /// It is now the current revision.
     case inserted(sequence: SequenceNumber)
-    /// It was stored as a branch besides a local revision. `sequence` is set if the current revision or another leaf changed.
+    /// It was stored as a branch alongside a local revision. `sequence` is set if the current revision or another leaf changed.
     case insertedConflict(local: RevisionID, remote: RevisionID, sequence: SequenceNumber?)
     /// It was not stored (`ConflictHandling.refuse`).
     case conflict(current: RevisionID)

@@ -120,14 +120,14 @@ extension WriteTransaction {
             tree.removeBranch(end)
         }
         let isHere = tree.contains(new.revision)
-        // Leaves covered by its version vector, whatever branch of the tree it is on. A branch besides the current revision may have won elsewhere.
+        // Leaves covered by its version vector, whatever branch of the tree it is on. A branch alongside the current revision may have won elsewhere.
         let standIns = incoming.vector == nil ? tree.standIns(for: incoming.history, of: new.revision) : []
         let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != new.revision }, to: vector) } ?? standIns
         let hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(new.revision, of: row.revision)
         if isHere, !hasWon {
-            // With versions, a deletion besides ours is newer than what its sender knows of, and would be sent again and again.
+            // With versions, a deletion alongside ours is newer than what its sender knows of, and would be sent again and again.
             if conflicts == .refuse, new.vector != nil, row.isDeleted, tree.isTombstone(new.revision) { return .alreadyPresent }
-            // By now it is besides the current revision here, and its sender does not know about that yet.
+            // By now it is a branch alongside the current revision here, and its sender does not know about that yet.
             if conflicts == .refuse, !tree.isAncestor(new.revision, of: row.revision) { return .conflict(current: row.revision) }
             guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),
                 incoming.leaves(row, for: new.revision, isHere: true)

@@ -60,7 +60,7 @@ struct VersionsAhead: Sendable, Equatable, CustomStringConvertible {
 
     var description: String { "\(String(through, radix: 16)) \(since ?? 0)" }
 
-    /// If the recorded time has come when there is news, the clock is ahead once more: the record starts over.
+    /// A time beyond the recorded one means that the recorded time has come, or the clock is ahead once more: the record starts over.
     mutating func take(_ news: VersionsAhead) {
         if news.through > through { self = news } else { since = since ?? news.since }
     }

@@ -7,7 +7,7 @@ import Interfaces
 struct HeldDocuments {
     private struct Hold {
         var version: Version
-        /// The sequence just before it, from which it will be read again.
+        /// The feed's position right before it, from which it will be read again.
         var before: SequenceNumber
     }
 

@@ -215,11 +215,11 @@ struct FeedSource: Sendable {
         return nil
     }
 
-    /// The next tombstone besides ours to send to the peer, in ascending order; branches ended by decisions follow from the decisions' results.
+    /// The next tombstone other than ours to send to the peer, in ascending order; branches ended by decisions follow from the decisions' results.
     ///
     /// - Parameter told: the last one sent.
     private func tombstone(_ tree: RevisionTree, after told: Version?, beside ours: Version, _ historyLimit: Int) -> BranchEnd? {
-        // While a conflict waits for its decision, a live branch may exist besides the deletion that is read.
+        // While a conflict waits for its decision, a live branch may exist alongside the deletion that is read.
         let others = tree.leaves.reversed().filter { $0.isDeleted && $0.revision != ours && !tree.isEnd($0.revision) }.map(\.revision)
         let next = told == nil ? 0 : told.flatMap { others.firstIndex(of: $0) }.map { $0 + 1 }
         guard let next, next < others.count else { return nil }
