@@ -15,7 +15,7 @@ struct FeedSource: Sendable {
     var activeOnly = false
     /// Tombstones of documents that the peer is not known to have are skipped.
     var skipsDeletions = false
-    /// Only these documents, sorted; nil for all.
+    /// Only these documents; nil for all.
     var documentIDs: [DocumentID]?
     /// How the peer names revisions.
     var naming = RevisionNaming.trees
