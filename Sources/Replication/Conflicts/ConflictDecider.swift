@@ -70,7 +70,7 @@ public struct ConflictDecider: Sendable {
 
     /// Decides a batch of conflicts: one read, one answer for each, one transaction.
     ///
-    /// - Returns: one outcome for each document.
+    /// - Returns: the outcomes; a document with more than two branches may have several.
     /// - Throws: ``StoreError``.
     public func decide(_ ids: [DocumentID]) async throws -> [Outcome] {
         var outcomes: [Outcome] = []
