@@ -1,23 +1,22 @@
 // swift-tools-version:6.1
 import PackageDescription
 
-// Each target is a room of the house; README.md draws it, and the arrows between
-// targets are checked by Tests/HouseTests.
+// Each target is a module of the agent; README.md has the diagram, and Tests/HouseTests checks the dependencies between targets.
 
 let strict: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
 ] + acrossRooms
 
-// The rooms are small and call each other on the hot paths: without this, generic code stays unspecialised across them. Who builds the
-// program for use says NIGHTJAR_RELEASE=1, as the scripts in examples do. Otherwise no target of the library has a flag that SwiftPM calls
-// unsafe, as it refuses those of packages that are depended on by version. The optimiser looks across at what is public only (Swift 6.3): what
-// others call on hot paths is public, and the rest `package` where it serves the neighbouring rooms.
+// The modules are small and call each other on hot paths; without cross-module optimisation, generic code stays unspecialised across them. Builds for
+// use set NIGHTJAR_RELEASE=1, as the scripts in examples do. Without it no library target has a flag that SwiftPM calls unsafe, because SwiftPM
+// refuses such flags in packages that are depended on by version. The optimiser only sees across modules what is public (Swift 6.3): what other
+// modules call on hot paths is public, and the rest is `package` where it serves neighbouring modules.
 var acrossRooms: [SwiftSetting] {
     Context.environment["NIGHTJAR_RELEASE"] == nil ? [] : [.unsafeFlags(["-cross-module-optimization"], .when(configuration: .release))]
 }
 
-// Rooms in which nothing is hot: there what is small is better than what is fast.
+// Modules without hot paths, where small code matters more than fast code.
 let small: [SwiftSetting] = strict + (Context.environment["NIGHTJAR_RELEASE"] == nil ? [] : [.unsafeFlags(["-Osize"], .when(configuration: .release))])
 
 // Rooms in which tests spend their time: Tests/run has them optimised, with all assertions (NIGHTJAR_TESTS=1, for the reason given above).
@@ -28,7 +27,7 @@ let package = Package(
     products: [
         .executable(name: "nightjar", targets: ["nightjar"]),
         .executable(name: "nightjar-bench", targets: ["nightjar-bench"]),
-        // For applications that bring a transport of their own: endpoints, and what runs on them.
+        // For applications that bring their own transport: message endpoints, and what is needed to run them.
         .library(name: "MessageEndpoints", targets: ["MessageEndpoints", "Replication", "DocumentStore", "Documents", "Interfaces", "Environment", "Transport"]),
     ],
     dependencies: [
@@ -59,7 +58,7 @@ let package = Package(
         .target(name: "AgentConfiguration", dependencies: ["CYAML", "Encodings"], swiftSettings: small),
         .target(name: "Environment", swiftSettings: hot),
 
-        // What several rooms say to each other: policies, transports, errors.
+        // What several modules share: policies, transports, errors.
         .target(
             name: "Interfaces", dependencies: ["Documents", "Environment", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: hot),
@@ -135,7 +134,7 @@ let package = Package(
             swiftSettings: hot
         ),
 
-        // Wiring.
+        // The composition of all the parts.
         .target(
             name: "Agent",
             dependencies: [
@@ -147,7 +146,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            // The dashboard's page, in the program itself: HTML, CSS and JavaScript as they were written.
+            // The dashboard's page, embedded in the program: HTML, CSS and JavaScript exactly as written.
             resources: [
                 "index.html", "style.css", "icon.svg", "main.js", "api.js", "dom.js", "overview.js", "charts.js", "listeners.js", "replicators.js",
                 "plugins.js", "conflicts.js", "documents.js", "log.js",
@@ -259,7 +258,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(name: "HouseTests", dependencies: ["nightjar", "Documents", "TestSupport"], swiftSettings: strict),
 
-        // A machine in memory, on one thread and from a seed.
+        // A simulated machine: in memory, on one thread, driven by a seed.
         .target(
             name: "SimulationSupport",
             dependencies: [
@@ -274,7 +273,7 @@ let package = Package(
             name: "SimulationSupportTests",
             dependencies: ["SimulationSupport", "Digests", "Environment", "DocumentStore", "Documents", "SQLite"], swiftSettings: strict),
 
-        // The product as its users meet it: processes, sockets and files.
+        // The product as its users see it: processes, sockets and files.
         .target(
             name: "TestSupport", dependencies: ["BLIP", "COpenSSL", "Digests", "Documents", "Encodings", .product(name: "NIOCore", package: "swift-nio")],
             path: "Tests/TestSupport", swiftSettings: strict),
@@ -292,7 +291,7 @@ let package = Package(
     ]
 )
 
-// What the tests replay of the fuzz targets; with NIGHTJAR_FUZZ set they are a program around libFuzzer instead (Tests/run --fuzz).
+// The fuzz targets, whose corpora the tests replay; with NIGHTJAR_FUZZ set they are built as a program around libFuzzer instead (Tests/run --fuzz).
 let fuzzed: [Target.Dependency] = [
     "Agent", "AgentConfiguration", "BLIP", "CouchDBServer", "Digests", "Documents", "DocumentStore", "Encodings", "Environment", "HTTPServer", "Interfaces",
     "LuaRuntime", "MessageEndpoints", "Replication", "TLS", "Transport",

@@ -2,9 +2,9 @@
 --
 --   push_filter: { plugin: by-owner, params: { name: anna } }
 --
--- A deletion usually carries no fields any more, and neither does a document that the peer takes access away from, so
--- their owner is not known: they pass unless params.deletions is false. One that still says whose it was is judged like
--- any other document.
+-- A deletion usually carries no fields, and neither does a document that the peer has taken access away from, so the
+-- owner is unknown: such documents pass unless params.deletions is false. One that still names its owner is treated
+-- like any other document.
 
 local function belongs(doc, ctx)
   local params = ctx.params

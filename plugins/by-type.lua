@@ -2,8 +2,8 @@
 --
 --   push_filter: { plugin: by-type, params: { types: [ order, invoice ] } }
 --
--- A deletion usually carries no type any more, and neither does a document that the peer takes access away from; they
--- pass unless params.deletions is false.
+-- A deletion usually carries no type, and neither does a document that the peer has taken access away from; they pass
+-- unless params.deletions is false.
 
 local function is_wanted(doc, ctx)
   local params = ctx.params

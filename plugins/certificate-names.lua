@@ -4,15 +4,15 @@
 --   roots: [ fleet-ca.pem ]
 --   authenticator: { plugin: certificate-names, params: { names: [ "*.fleet.example" ], read_only: [ "CN:kiosk-*" ] } }
 --
--- A pattern of `*`, `?` and `[a-z]` is matched against the names of the peer's own certificate: the alternative names if it has
--- any, else the common name (RFC 6125). `CN:`, `DNS:`, `IP:`, `EMAIL:` or `URI:` in front names the kind of name that counts;
--- `CN:` looks at the common name in any case. `SHA256:` and 64 hex digits stand for one certificate, whatever its names. DNS
--- names are compared without regard to case. Names are worth what their issuer is worth: without `roots` on the listener anybody
--- can make a certificate of any name, and only `SHA256:` entries are safe.
+-- A pattern of `*`, `?` and `[a-z]` is matched against the names in the peer's own certificate: its alternative names if it has
+-- any, otherwise the common name (RFC 6125). A prefix `CN:`, `DNS:`, `IP:`, `EMAIL:` or `URI:` restricts the match to names of
+-- that kind; `CN:` always looks at the common name. `SHA256:` and 64 hex digits stand for one certificate, whatever its names.
+-- DNS names are compared case-insensitively. A name is only as trustworthy as its issuer: without `roots` on the listener
+-- anybody can make a certificate with any name, and only `SHA256:` entries are safe.
 
 local kinds = { DNS = "dns_names", IP = "ip_addresses", EMAIL = "emails", URI = "uris" }
 
--- Whether one of the certificate's names matches; gives the name.
+-- Returns the certificate's name that matches, if there is one.
 local function match(certificate, pattern)
   local kind, rest = pattern:match("^(%u+):(.+)$")
   if kind == "CN" then

@@ -1,14 +1,14 @@
--- Ends a conflict with the revision whose timestamp is later.
+-- Resolves a conflict in favour of the revision with the later timestamp.
 --
 --   conflict_resolver: { plugin: latest-wins, params: { field: updated_at } }
 --
--- Timestamps are ISO 8601 texts or numbers. A revision without a readable one is the older; of equal ones the greater revision id
--- wins, so that every replica decides the same. A deletion has no timestamp and wins, as in the default policy.
+-- Timestamps are ISO 8601 strings or numbers. A revision without a readable one counts as older; if both are equal, the greater
+-- revision id wins, so that every replica decides the same. A deletion has no timestamp and wins, as in the default policy.
 
 local function seconds(value)
   if type(value) == "number" then return value end
   if type(value) ~= "string" then return nil end
-  return (nightjar.time.parse(value)) -- nil for what is no time
+  return (nightjar.time.parse(value)) -- nil if it is not a time
 end
 
 -- Revision ids are "generation-digest"; 10-a is greater than 9-b.

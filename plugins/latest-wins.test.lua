@@ -45,7 +45,7 @@ local cases = {
   end,
 }
 
--- Both replicas see the same two revisions, each from its side, and must decide the same.
+-- Both replicas see the same two revisions, each from its own side, and must come to the same decision.
 local values = { 10, 10.0, 11, "1970-01-01T00:00:10Z", "1970-01-01T01:00:10+01:00", "1970-01-01", "soon", "", nightjar.null, false, { 10 } }
 for number, a in ipairs(values) do
   cases["both replicas decide the same, " .. number] = function(t)

@@ -1,4 +1,4 @@
--- Ends every conflict with this database's own revision, also where that is a deletion.
+-- Resolves every conflict in favour of this database's own revision, even if that is a deletion.
 --
 --   conflict_resolver: local-wins
 

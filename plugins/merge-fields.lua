@@ -3,13 +3,13 @@
 --   conflict_resolver: merge-fields
 --   conflict_resolver: { plugin: merge-fields, params: { prefer: local } }
 --
--- A field that only one side changed takes that side's value. Where both changed a field, objects are merged in the same way,
--- and of anything else (arrays are one value) the preferred side's is taken. Without an ancestor every difference is one of both
--- sides, and fields that only one side has are kept. A deletion wins, as in the default policy.
+-- A field that only one side changed takes that side's value. If both sides changed a field, objects are merged recursively, and
+-- for anything else (an array is one value) the preferred side's value is taken. Without an ancestor every difference counts as
+-- changed on both sides, and fields that only one side has are kept. A deletion wins, as in the default policy.
 
 local encode = nightjar.json.encode
 
--- Arrays and objects are both tables; the members of an object are never numbered.
+-- Arrays and objects are both tables; an object's keys are never numbers.
 local function is_array(value)
   if value[1] ~= nil then return true end
   return next(value) == nil and encode(value) == "[]"
@@ -19,7 +19,7 @@ local function is_object(value)
   return type(value) == "table" and not is_array(value)
 end
 
--- Equal as JSON, also where one side has written members in another order.
+-- Equal as JSON, even if the two sides wrote the members in different order.
 local function same(a, b)
   if a == b then return true end
   if type(a) ~= "table" or type(b) ~= "table" then return false end

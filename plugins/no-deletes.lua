@@ -1,4 +1,4 @@
--- Lets no deletion through: what one side deletes stays on the other.
+-- Blocks every deletion: what one side deletes stays on the other.
 --
 --   pull_filter: no-deletes
 

@@ -2,21 +2,22 @@
 --
 --   authenticator: { plugin: password-file, params: { file: users.txt } }
 --
--- One user a line: `name:hash`, or `name:hash:read_only` for one who may pull but not push. `nightjar user add` writes them; `nightjar password`
--- makes a hash alone.
--- Empty lines, lines that begin with # and blanks at the end of a line do not count; of two lines for a name the first does. The host reads the file (plugins cannot) and notices when it changes.
+-- One user per line: `name:hash`, or `name:hash:read_only` for a user who may pull but not push. `nightjar user add` writes these lines; `nightjar
+-- password` only makes a hash.
+-- Empty lines, lines that begin with # and trailing blanks are ignored; if a name has two lines, the first counts. The host reads the file (plugins
+-- cannot) and notices when it changes.
 
--- Nobody's hash: an unknown name costs as much time as a wrong password, so names cannot be found out by timing.
+-- A hash that belongs to nobody: an unknown name takes as long to check as a wrong password, so that timing does not reveal which names exist.
 local nobody = "$scrypt$ln=15,r=8,p=1$bmlnaHRqYXIgbm9ib2R5IQ==$VGhpcyBpcyBub2JvZHkncyBrZXksIG5vIHBhc3N3b3I="
 
--- The rest of the line that begins with `name:`, and where the line is for whoever has to repair it.
+-- Returns the rest of the line that begins with `name:`, and a description of where the line is, for whoever has to fix it.
 local function entry(text, name)
   if name == "" or name:find("[:#%c]") then return nil end
-  text = "\n" .. text:gsub("^\xEF\xBB\xBF", "") -- some editors begin a file with this mark
+  text = "\n" .. text:gsub("^\xEF\xBB\xBF", "") -- some editors put a byte order mark at the start of a file
   local start, stop = text:find("\n" .. name .. ":", 1, true)
   if not start then return nil end
   local _, line = text:sub(1, start):gsub("\n", "")
-  -- Up to the last byte that is no blank: a pattern that looks for blanks at the end would look once for each blank.
+  -- Up to the last byte that is not a blank: a pattern that looks for trailing blanks would start over at each blank.
   local rest = text:match("^[^\r\n]*", stop + 1):match("^.*[^ \t]") or ""
   return rest, "line " .. line .. " of the file of users, user " .. name .. ": "
 end

@@ -1,4 +1,4 @@
--- Made with `nightjar password`: the password is "correct horse".
+-- Made with `nightjar password`; the password is "correct horse".
 local hash = nightjar.password.hash("correct horse")
 local ctx = { params = { file = "# operators\n\nanna:" .. hash .. "\r\nben:" .. hash .. ":read_only\ncarl:nonsense\ndora:" .. hash .. ":admin" } }
 

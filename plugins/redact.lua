@@ -1,4 +1,5 @@
--- redact: fields that do not leave this database (push_transform), or do not enter it (pull_transform).
+-- redact: removes fields before a document leaves this database (push_transform), or before it enters it
+-- (pull_transform).
 return {
   description = "Takes fields out of documents on their way",
 

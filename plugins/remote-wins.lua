@@ -1,4 +1,4 @@
--- Ends every conflict with the other side's revision, also where that is a deletion.
+-- Resolves every conflict in favour of the other side's revision, even if that is a deletion.
 --
 --   conflict_resolver: remote-wins
 

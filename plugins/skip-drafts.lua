@@ -1,4 +1,4 @@
--- Keeps drafts at home: documents with type "draft" or draft true.
+-- Does not replicate drafts: documents with type "draft", or with draft set to true.
 --
 --   push_filter: skip-drafts
 

@@ -1,8 +1,8 @@
--- Replicates measurements from a minimum on.
+-- Replicates only measurements of at least a minimum.
 --
 --   push_filter: { plugin: threshold, params: { field: temperature, minimum: 30 } }
 --
--- Documents whose field is no number (settings, deletions) pass unless params.others is false.
+-- Documents whose field is not a number (settings, deletions) pass unless params.others is false.
 
 local function is_high(doc, ctx)
   local params = ctx.params

@@ -1,8 +1,8 @@
-// Stands in for FoundationEssentials in the program that goes into a package, of which it would be a seventh.
+// Replaces FoundationEssentials in packaged programs, where it would be a seventh of the size.
 //
-// Of all of it only swift-argument-parser uses something: the protocol that it asks errors about, of which no error here is one, and the
-// encoder of its hidden option --experimental-dump-help. build-release links this beforehand, so that the library itself is not taken, and
-// looks afterwards whether that is so.
+// Only swift-argument-parser uses any of it: the protocol that it checks errors against, to which no error here conforms, and the encoder
+// of its hidden option --experimental-dump-help. build-release links this first, so that the library itself is not pulled in, and
+// afterwards checks that it was not.
 
 public protocol LocalizedError: Error {
     var errorDescription: String? { get }
@@ -21,7 +21,7 @@ open class JSONEncoder {
         public static let sortedKeys = OutputFormatting(rawValue: 2)
     }
 
-    // Nothing of this class may be called: its layout is not that of the other.
+    // Nothing in this class may be called: its layout differs from the real one.
     public init() { fatalError("the program of a package does not dump its help: one that was built with swift build does") }
 }
 

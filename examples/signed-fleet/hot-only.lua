@@ -1,4 +1,4 @@
--- Lets only hot readings leave.
+-- Pushes only hot readings.
 return {
   description = "Lets only readings of at least a minimum leave",
   params = { minimum = { type = "number", default = 90 } },

@@ -1,7 +1,7 @@
--- Only readings from a minimum on leave the site; settings always do.
+-- Only readings of at least a minimum leave the site; settings always do.
 --
--- Try it while the quickstart runs: change the default below, save, and watch the hub. No restart is needed, and
--- readings that the old minimum kept back are offered again.
+-- Try it while the quickstart is running: change the default below, save, and watch the hub. No restart is
+-- needed, and readings that the old minimum held back are offered again.
 return {
   description = "Passes readings whose value is at least params.minimum",
   params = {

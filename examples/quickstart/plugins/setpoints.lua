@@ -1,5 +1,5 @@
--- Decides conflicts of the setpoints document: what only one side changed is kept from that side; where both changed
--- a number, the lower (safer) setpoint wins.
+-- Resolves conflicts of the setpoints document: a field that only one side changed takes that side's value; for a
+-- number that both changed, the lower (safer) setpoint wins.
 return {
   description = "Merges setpoints field by field; of two numbers the lower one wins",
   resolve = function(conflict)
