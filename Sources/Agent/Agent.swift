@@ -14,8 +14,8 @@ import Synchronization
 import TLS
 import Transport
 
-/// The agent: databases, plugins, listeners and replicators of one configuration, started in order, stopped in reverse, and
-/// changed while they run.
+/// The agent: databases, plugins, listeners and replicators of one configuration; started in order, stopped in reverse order, and reconfigured while
+/// they run.
 package actor Agent {
     package nonisolated let logs: LogSink
     nonisolated let group: MultiThreadedEventLoopGroup
@@ -28,34 +28,34 @@ package actor Agent {
     nonisolated let meters = PluginMeters()
     nonisolated let stopProgress = StopProgress()
 
-    /// What status and requests read without waiting for the actor.
+    /// State that status and requests read without waiting for the actor.
     struct Shared {
         var settings: AgentSettings
         var databases: [String: Database] = [:]
         var listeners: [PeerListener] = []
         var replicators: [Replicator] = []
-        /// By the replicator's name; what a reload keeps.
+        /// By the replicator's name; kept across a reload.
         var replicatorHalts: [String: ReplicatorHalt] = [:]
-        /// By the replicator's name; those that speak clear text have none.
+        /// By the replicator's name; clear-text replicators have none.
         var replicatorSecurity: [String: ReplicatorSecurity] = [:]
-        /// By the replicator's name; of those that have secrets in files.
+        /// By the replicator's name; only for those with secrets in files.
         var replicatorSecrets: [String: ReplicatorSecrets] = [:]
         var plugins: PluginHost?
-        /// What the fleet's documents have brought, kept over changes of the configuration.
+        /// What the fleet's documents have supplied, kept across configuration changes.
         var fleetStore: FleetStore?
         var fleet: FleetService?
         var conflictPolicies: [String: ConflictPolicy] = [:]
-        /// By the database's name: who may refuse what is written here.
+        /// By the database's name: the sync function that may refuse local writes.
         var validations: [String: any SyncFunction] = [:]
         var isReady = false
-        /// Why the last reload changed nothing, and since when that is so; nil when it went well.
+        /// Why the last reload was refused, and since when; nil if it succeeded.
         var refusedReload: (text: String, since: Int64)?
-        /// Settings that differ from those in force until the next start.
+        /// Changed settings that take effect only at the next start.
         var waitingForStart: [String] = []
     }
 
     nonisolated let conflicts = EventHub<ConflictEvent>(kept: EventQueue.maximumWaiting)
-    /// Of whichever plugin host there is: a reload may make the first one, or another.
+    /// Independent of any particular plugin host: a reload may create the first one, or replace it.
     nonisolated let pluginEvents = EventHub<PluginEvent>(kept: EventQueue.maximumWaiting)
     nonisolated let roster = ReplicatorRoster()
     nonisolated let observers = ReplicatorObservers()
@@ -67,7 +67,7 @@ package actor Agent {
     nonisolated let nextStart: NextStart
     let reloads = SerialGate()
     private(set) var isStopping = false
-    /// Held until the process ends or the agent is released: longer than the admin socket exists.
+    /// Held until the process ends or the agent is released, so longer than the admin socket exists.
     private var folderLock: DataFolderLock?
     var keepers: [ConflictKeeper] = []
     var pluginWatch: Task<Void, Never>?
@@ -80,12 +80,12 @@ package actor Agent {
     private var remembering: Task<Void, Never>?
     var fleetWatch: Task<Void, Never>?
     nonisolated let channels: ChannelKeeper
-    /// Of all listeners: one password hash at a time.
+    /// Shared by all listeners: one password hash at a time.
     private nonisolated let logins = LoginQueue()
 
     nonisolated let records: ReplicatorRecords
 
-    /// Who did what.
+    /// Records who did what.
     nonisolated let audit: AuditLog
 
     nonisolated let refusedLogins = RefusedLogins()
@@ -93,22 +93,22 @@ package actor Agent {
 
     nonisolated let pendingCounts: PendingCounts
 
-    /// Whether there is room.
+    /// Watches the disk space.
     nonisolated let disks: DiskGuard
     private var diskWatch: Task<Void, Never>?
     private var ageWatch: Task<Void, Never>?
     private var expiryWatch: Task<Void, Never>?
 
-    /// Tells the local network of listeners that are to be announced.
+    /// Announces listeners on the local network.
     nonisolated let announcer: ServiceAnnouncer
     private var announcing: Task<Void, Never>?
 
     nonisolated let schedules = Schedules()
 
-    /// What is held in memory for peers, over all connections.
+    /// Bounds the memory held for peers, over all connections.
     nonisolated let memory: MemoryBudget
 
-    /// - Parameter environment: where time and randomness come from, and where jobs run.
+    /// - Parameter environment: supplies time and randomness, and runs jobs.
     package init(settings: AgentSettings, logs: LogSink, environment: Environment) {
         self.environment = environment
         nextStart = NextStart(environment: environment)
@@ -132,7 +132,7 @@ package actor Agent {
 
     // MARK: - Start and stop
 
-    /// Opens, loads, binds and starts everything. What was started before an error is stopped again.
+    /// Opens, loads, binds and starts everything. If an error occurs, what has already started is stopped again.
     package func start() async throws {
         do {
             let settings = shared.withLock { $0.settings }
@@ -141,11 +141,11 @@ package actor Agent {
             for problem in ConfigurationCheck.tlsFiles(settings, .dates, environment) { logs.logger(.listener).error("\(problem)") }
             try Folders.make(settings.data.value)
             folderLock = try DataFolderLock(folder: settings.data.value)
-            // Where the disk is full, room for the databases to be opened with.
+            // If the disk is full, releases the reserve so that the databases can be opened.
             disks.apply(settings.disk)
             for database in settings.databases {
                 try await openWhenFree(database, settings)
-                // Lets a stop in between.
+                // Gives a stop request a chance to run.
                 await Task.yield()
                 try throwIfStopping()
             }
@@ -175,7 +175,7 @@ package actor Agent {
         }
     }
 
-    /// A stop was asked for before the agent is ready: ``start()`` undoes what it has done and throws ``StartAbandoned``.
+    /// A stop was requested before the agent is ready: ``start()`` undoes what it has done and throws ``StartAbandoned``.
     func abandonStart() {
         guard !isReady else { return }
         isStopping = true
@@ -184,7 +184,7 @@ package actor Agent {
 
     func throwIfStopping() throws(StartAbandoned) { if isStopping { throw StartAbandoned() } }
 
-    /// Stops everything within about five seconds: peers are asked to come back later (4001), databases are closed.
+    /// Stops everything within about five seconds: peers are asked to come back later (4001), and databases are closed.
     package func stop() async {
         isStopping = true
         stopProgress.begin("conflicts that are still to be decided")
@@ -205,7 +205,7 @@ package actor Agent {
         expiryWatch?.cancel()
         networkWatch?.stop()
         remembering?.cancel()
-        // Goodbye before the ports are closed.
+        // Announces the departure before the ports are closed.
         announcing?.cancel()
         await Deadline.run(seconds: StopLimits.goodbye, environment.time) { [announcing] in await announcing?.value }
         defer { logs.reportFolded(all: true) }
@@ -267,11 +267,11 @@ package actor Agent {
         return database
     }
 
-    /// Nothing is refused by it, so that nobody waits for it.
+    /// Runs in the background: no write is refused meanwhile, so nothing has to wait for it.
     private nonisolated func countBlobs(of database: Database) {
         Task { [log] in
             do { try await database.blobs.countMeanwhile() } catch StoreError.closed {
-                // It is counted when it is opened again.
+                // They are counted again the next time the database is opened.
             } catch { log.error("database \(database.name): its blobs could not be counted: \(error)") }
         }
     }
@@ -280,7 +280,7 @@ package actor Agent {
         shared.withLock { PolicySource(settings: $0.settings, plugins: $0.plugins) }
     }
 
-    /// Not bound yet.
+    /// Creates a listener, without binding it.
     nonisolated func makeListener(_ settings: ListenerSettings, _ source: PolicySource) throws -> PeerListener {
         let name = "listener \(settings.name.value)"
         let hook = settings.authenticatorHook(plugins?.list() ?? [])
@@ -308,7 +308,7 @@ package actor Agent {
             environment: environment, logger: logs.logger(.listener))
     }
 
-    /// Not started yet.
+    /// Creates a replicator, without starting it.
     nonisolated func makeReplicator(
         _ settings: ReplicatorSettings, database: Database, _ source: PolicySource, logger: Logger
     ) throws -> (Replicator, ReplicatorSecurity?) {
@@ -328,12 +328,12 @@ package actor Agent {
 
     // MARK: - Conflicts
 
-    /// Begins to look after pending conflicts, channels and what expires.
+    /// Starts the upkeep of pending conflicts, channels and expiry.
     func keep(_ settings: AgentSettings) async throws {
         keepers = await makeKeepers(settings)
         for keeper in keepers { await keeper.retry() }
         try await channels.start(settings, policies(), databases: { [weak self] in self?.database($0) }, logger: logs.logger(.listener))
-        // Entries beyond the configured length are removed now, not with the next conflict.
+        // Entries beyond the configured length are removed now, not only when the next conflict is recorded.
         for database in databases { _ = try? await database.write { try $0.trimConflictHistory() } }
     }
 
@@ -345,7 +345,7 @@ package actor Agent {
 
     // MARK: - Finding things
 
-    /// Since the start.
+    /// The time since the start.
     nonisolated var uptimeNanoseconds: UInt64 { environment.time.monotonicNanoseconds() - uptimeStart }
 
     package nonisolated func database(_ name: String) -> Database? { shared.withLock { $0.databases[name] } }

@@ -9,13 +9,13 @@ package struct AgentError: Error, Sendable, CustomStringConvertible {
         case conflict
         /// The request makes no sense.
         case invalid
-        /// A plugin refuses it.
+        /// A plugin rejects it.
         case forbidden
-        /// It cannot be judged for the moment.
+        /// It cannot be judged at the moment.
         case notNow
         /// The request is larger than a limit.
         case tooLarge
-        /// The disk is full. What was to be stored was not, and can be once there is room.
+        /// The disk is full. The data was not stored; it can be once there is space.
         case noRoom
         /// Something failed.
         case failed
@@ -32,5 +32,5 @@ package struct AgentError: Error, Sendable, CustomStringConvertible {
     package var description: String { message }
 }
 
-/// A stop was asked for while the agent started.
+/// A stop was requested while the agent was starting.
 struct StartAbandoned: Error {}

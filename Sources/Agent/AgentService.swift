@@ -5,18 +5,18 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 
-/// Runs an agent until it is told to stop: SIGTERM and SIGINT stop it in order, SIGHUP reads the configuration again.
+/// Runs an agent until a signal stops it: SIGTERM and SIGINT stop it in an orderly way, SIGHUP reloads the configuration.
 package struct AgentService: Sendable {
     let agent: Agent
     let logs: LogSink
     let signals: ProcessSignals
-    /// Reads the configuration anew.
+    /// Reads the configuration.
     let load: @Sendable () throws -> AgentSettings
-    /// Reads as much of it as is right, and tells what is not.
+    /// Reads as much of the configuration as is valid, and reports what is not.
     let examine: @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?)
-    /// What the dashboard's rehearsals run.
+    /// What rehearsals from the dashboard run.
     let rehearse: Rehearse
-    /// Called once, when everything accepts connections, with every bound address.
+    /// Called once, when everything accepts connections, with all bound addresses.
     let ready: @Sendable ([String]) -> Void
 
     package init(
@@ -29,7 +29,7 @@ package struct AgentService: Sendable {
         self.rehearse = rehearse
         self.examine = examine
         self.ready = ready
-        // What cannot be read of the fleet is told by the start.
+        // The start reports any fleet documents that cannot be read.
         let agent = Agent(settings: (try? FleetStore.withFleet(settings)) ?? settings, logs: logs, environment: environment)
         self.agent = agent
         let load = { @Sendable [weak agent] in
@@ -41,8 +41,8 @@ package struct AgentService: Sendable {
         signals.tells(of: agent.stopProgress)
     }
 
-    /// Returns after an orderly stop. The event loops end with the process: an answer that a dropped client does not get any more, or what the store or a
-    /// policy says of a session that has ended, may still come to them, and there is no moment from which nothing does.
+    /// Returns after an orderly stop. The event loops live as long as the process: answers that a disconnected client no longer receives, and results
+    /// from the store or a policy for a session that has ended, may still be delivered to them, and there is no point at which none can be.
     package func run() async throws {
         let agent = agent
         let signals = signals
@@ -82,7 +82,7 @@ package struct AgentService: Sendable {
         }
         var logger = Logger(label: "nightjar.lifecycle") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        // Stopped in reverse: the admin API first, then the agent, whose event loops it uses.
+        // They stop in reverse order: the admin API first, then the agent, whose event loops the API uses.
         let services: [any Service] =
             [Stopping(agent: agent), Heartbeat(agent: agent, notice: notice), MemoryReturning(agent: agent)] + adminServices
             + [Reloading(signals: signals, reload: reload, logger: logs.logger(.database))]
@@ -112,7 +112,7 @@ private struct Stopping: Service {
     }
 }
 
-/// Ends when a signal asks for a stop, and the group with it.
+/// Ends, and the group with it, when a signal requests a stop.
 private struct Ending: Service {
     let signals: ProcessSignals
     let notice: SupervisorNotice
@@ -129,7 +129,7 @@ private struct Ending: Service {
     }
 }
 
-/// Applies the configuration again at each SIGHUP.
+/// Reloads the configuration at each SIGHUP.
 private struct Reloading: Service {
     let signals: ProcessSignals
     let reload: @Sendable () async throws -> [String]
@@ -147,7 +147,7 @@ private struct Reloading: Service {
     }
 }
 
-/// Waits for the sides of the admin API, then reports once where everything listens.
+/// Waits for both sides of the admin API, then reports all listening addresses once.
 private final class Announcer: Sendable {
     private let state: Mutex<(missing: Int, addresses: [String])>
     private let announce: @Sendable ([String]) -> Void

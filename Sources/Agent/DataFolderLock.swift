@@ -1,7 +1,7 @@
 import Glibc
 
-/// The file that shows which agent owns a data folder: its admin socket is there, whichever databases it has. The kernel gives
-/// the lock back when the process ends, however it ends.
+/// The lock file that shows which agent owns a data folder. One per folder, whatever databases the agent has, since the admin
+/// socket is there. The kernel releases the lock when the process ends, however it ends.
 final class DataFolderLock: Sendable {
     private let descriptor: Int32
 
@@ -23,7 +23,7 @@ final class DataFolderLock: Sendable {
                 "the data folder \(folder) is in use by \(owner.map { "process \($0)" } ?? "another agent"); "
                     + "stop it first, or name another folder as data")
         }
-        // The number is only for the message to the next one who comes; a full disk may leave it out.
+        // The process id is only for the message that the next process prints; on a full disk it may be missing.
         let text = "\(getpid())\n"
         _ = ftruncate(descriptor, 0)
         _ = pwrite(descriptor, text, text.utf8.count, 0)

@@ -1,30 +1,30 @@
 import AgentConfiguration
 import Glibc
 
-/// How the descriptors that the system allows are shared out, so that peers cannot take those that the store needs.
+/// How the file descriptors that the system allows are shared out, so that peers cannot use up those that the store needs.
 struct DescriptorBudget: Equatable {
-    /// What a process needs anyway: standard streams, event loops, signals, plugins, certificates.
+    /// What every process needs: standard streams, event loops, signals, plugins, certificates.
     private static let base = 48
-    /// A database: its writer and readers with file, log and shared memory, and what looks after it.
+    /// For each database: its writer and readers with file, WAL and shared memory, and the tasks that maintain it.
     private static let perDatabase = 24
-    /// A replicator: its socket, and one that is about to take its place.
+    /// For each replicator: its socket, and one that is about to replace it.
     private static let perReplicator = 4
 
-    /// `RLIMIT_NOFILE`, after it was raised.
+    /// `RLIMIT_NOFILE`, after raising it.
     let limit: Int
-    /// Kept for everything that is no socket of a peer or of the admin API.
+    /// Kept for everything but the sockets of peers and of the admin API.
     let reserve: Int
-    /// Sockets of one side of the admin API; there are two.
+    /// Sockets for one side of the admin API; there are two.
     let adminSockets: Int
-    /// What the peers' listeners share.
+    /// Shared by the peers' listeners.
     let peerSockets: Int
-    /// Files of blobs that are on their way, of all databases: `open_blobs`.
+    /// For files of blobs in transfer, over all databases: `open_blobs`.
     let blobs: Int
     private let wanted: Int
 
     init(limit: Int, settings: AgentSettings) {
         self.limit = limit
-        // Half of a very small limit: the agent has to talk to somebody.
+        // Half of a very small limit at most: the agent needs some sockets too.
         reserve = min(
             limit / 2, Self.base + settings.databases.count * Self.perDatabase + settings.replicators.count * Self.perReplicator)
         adminSockets = max(4, min(AdminListener.maximumSockets, limit / 16))
@@ -34,10 +34,10 @@ struct DescriptorBudget: Equatable {
         wanted = settings.listeners.reduce(0) { $0 + $1.maxConnections + Self.wantedHTTP }
     }
 
-    /// Sockets of a listener beside its connections: `max_http_connections`.
+    /// Sockets of a listener besides its replication connections: `max_http_connections`.
     private static let wantedHTTP = 256
 
-    /// What a listener may hold of `max_connections` and `max_http_connections`: what it is configured to, or its share of what there is.
+    /// A listener's `max_connections` and `max_http_connections`: as configured, or its share of what is available.
     func share(of listener: ListenerSettings) -> (connections: Int, http: Int) {
         guard wanted > peerSockets else { return (listener.maxConnections, Self.wantedHTTP) }
         let sockets = max(4, peerSockets * (listener.maxConnections + Self.wantedHTTP) / max(1, wanted))
@@ -45,7 +45,7 @@ struct DescriptorBudget: Equatable {
         return (max(1, min(listener.maxConnections, sockets - http)), http)
     }
 
-    /// The limit of this process, raised as far as its hard limit allows.
+    /// The limit of this process, raised to its hard limit.
     static func raisedLimit() -> Int {
         var limits = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits) == 0 else { return 1024 }
@@ -57,11 +57,11 @@ struct DescriptorBudget: Equatable {
         return Int(clamping: min(limits.rlim_cur, 1 << 20))
     }
 
-    /// Descriptors that are open now; nil where the system does not say.
+    /// The number of open descriptors; nil if the system does not say.
     static func open() -> Int? {
         guard let folder = opendir("/proc/self/fd") else { return nil }
         defer { closedir(folder) }
-        // Less "." and ".." and the folder's own.
+        // Excludes ".", ".." and the descriptor of the folder itself.
         var count = -3
         while readdir(folder) != nil { count += 1 }
         return count
@@ -69,6 +69,6 @@ struct DescriptorBudget: Equatable {
 }
 
 extension Agent {
-    /// As the configuration in force shares them out.
+    /// For the configuration in force.
     nonisolated var descriptors: DescriptorBudget { DescriptorBudget(limit: descriptorLimit, settings: settings) }
 }

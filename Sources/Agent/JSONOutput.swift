@@ -1,6 +1,6 @@
 import Documents
 
-/// Short ways to build the JSON that commands and the admin API print.
+/// Helpers that build the JSON which commands and the admin API print.
 package enum JSONOutput {
     /// An object with its members in the order given.
     package static func object(_ members: KeyValuePairs<String, JSONValue?>) -> JSONValue {

@@ -3,7 +3,7 @@ import CTimex
 import Environment
 import Glibc
 
-/// Facts of the machine and the process.
+/// Facts about the machine and the process.
 package enum System {
     package static var coreCount: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
 
@@ -16,22 +16,22 @@ package enum System {
     /// Keeps what the allocator holds beyond what is in use small: what peers send makes threads of every kind allocate by turns.
     package static func boundAllocator() {
         returnLargeBlocks()
-        // By default eight for each processor, and each keeps holes of its own. Two are as many as there are threads at work on a gateway's
-        // processors most of the time.
+        // By default there are eight arenas per processor, each with its own fragmentation. Two are as many as there are busy threads on a
+        // gateway's processors most of the time.
         _ = mallopt(M_ARENA_MAX, 2)
     }
 
-    /// Has large blocks given back as soon as they are free. Left alone, glibc raises that bound with each large block that is freed, and
-    /// a process that once held many bodies of a megabyte keeps their memory for good.
+    /// Makes the allocator return large blocks as soon as they are freed. By default glibc raises that threshold with each large block that
+    /// is freed, so that a process that once held many bodies of a megabyte never returns their memory.
     ///
-    /// A block of 64 KB, which each read of a socket may take, stays below the bound; a message that is being put together above it has a
-    /// piece of its own, and leaves no hole.
+    /// A block of 64 KB, which each read from a socket may use, stays below the threshold; the buffer of a message under assembly is above
+    /// it, gets a mapping of its own, and leaves no hole.
     private static func returnLargeBlocks() { _ = mallopt(M_MMAP_THRESHOLD, 80 << 10) }
 
-    /// Gives free memory back that lies between pieces in use. Some milliseconds for a hundred megabytes.
+    /// Returns free memory between blocks in use. Takes some milliseconds per hundred megabytes.
     static func returnFreeMemory() { _ = malloc_trim(0) }
 
-    /// Resident memory of this process in bytes; 0 where the system does not say.
+    /// Resident memory of this process in bytes; 0 if the system does not say.
     package static var residentBytes: Int {
         guard let file = fopen("/proc/self/statm", "r") else { return 0 }
         defer { fclose(file) }
@@ -44,9 +44,9 @@ package enum System {
     }
 }
 
-/// Folders that the agent keeps its data in.
+/// Folders in which the agent keeps its data.
 package enum Folders {
-    /// Makes a folder and those above it.
+    /// Creates a folder and its parents.
     package static func make(_ path: String) throws(AgentError) {
         var built = path.hasPrefix("/") ? "" : "."
         for part in path.split(separator: "/") {
@@ -62,7 +62,7 @@ package enum Folders {
     }
 }
 
-/// Waits for work, up to a time limit: what is not finished by then goes on, and nobody waits for it.
+/// Waits for work, up to a time limit: work that is not finished by then continues in the background.
 enum Deadline {
     static func run(seconds: Int, _ time: any TimeSource, _ work: @escaping @Sendable () async -> Void) async {
         await run(nanoseconds: UInt64(seconds) * 1_000_000_000, time, work)

@@ -4,18 +4,18 @@ import HTTPServer
 
 /// Who may use the admin API over TCP.
 ///
-/// A page in a browser on the same machine can send requests here, directly or by a name of its own that it lets point to this address
-/// (DNS rebinding). So the request has to be addressed to this machine by a name that only a user of it would give, and may not come from
-/// a page of another origin. What is no browser needs the token, if there is one.
+/// A page in a browser on the same machine can send requests here, either directly or through its own host name, made to resolve to this address (DNS
+/// rebinding). A request therefore has to name this machine in a way that only its user would, and must not come from a page of another origin.
+/// Clients that are not browsers need the token, if there is one.
 struct AdminAccess: Sendable {
     /// What a request may see.
     enum Level: Equatable {
-        /// As much as a role may, by the name of the token that was shown.
+        /// Whatever the role allows, under the name of the token that was presented.
         case holder(name: String, AdminRole)
         case everybody
     }
 
-    /// A token that is wanted as `Authorization: Bearer …`.
+    /// A token that is expected as `Authorization: Bearer …`.
     struct Token: Sendable {
         var name: String
         var secret: String
@@ -24,14 +24,14 @@ struct AdminAccess: Sendable {
 
     /// As configured: an address or a name.
     let address: String
-    /// Further names that the configuration gives it.
+    /// Further names under which the configuration makes the port reachable.
     let names: [String]
-    /// One of them is needed, if there are any.
+    /// If not empty, a request needs one of these.
     let tokens: [Token]
-    /// Which token a client needs, for one that shows none of them.
+    /// Where a client finds the right token, for the answer to one that presented none.
     private let wanted: String
 
-    /// - Parameter made: the token that the agent made, since the configuration names none.
+    /// - Parameter made: the token that the agent made, because the configuration names none.
     init(_ settings: AdminSettings, made: Secret? = nil) {
         address = settings.address.value
         names = settings.hosts.map(\.value)
@@ -43,9 +43,9 @@ struct AdminAccess: Sendable {
             : "with \(named.joined(separator: " or ")) of the agent's configuration; DATA/admin.token is not used, since that names tokens"
     }
 
-    /// - Parameter pattern: of the route that the request has; nil for none.
-    /// - Returns: `everybody` for a load balancer without the token, which is told whether the agent is healthy and not why: reasons name
-    ///   documents and plugins; and for the dashboard's own files, which hold nothing and ask for the token.
+    /// - Parameter pattern: of the route that matches the request; nil if none does.
+    /// - Returns: `everybody` without a token, for a load balancer, which learns whether the agent is healthy but not why (reasons name documents and
+    ///   plugins), and for the dashboard's own files, which contain no data and ask for the token.
     /// - Throws: ``HTTPError`` 400, 401 or 403 that says why.
     func check(_ request: HTTPRequest, _ pattern: String?) throws(HTTPError) -> Level {
         let hosts = hosts(request)
@@ -57,7 +57,7 @@ struct AdminAccess: Sendable {
             throw HTTPError(
                 403, "a page of \"\(origin)\" may not use the admin API: only requests without Origin, or from its own address, may")
         }
-        // Browsers leave Origin out of what an image or a link asks for, and say this instead.
+        // Browsers send no Origin header for images and links, but they do send this one.
         if let site = request.headers.first("Sec-Fetch-Site"), !["same-origin", "none"].contains(site) {
             throw HTTPError(403, "a page of another site may not use the admin API (Sec-Fetch-Site: \(site))")
         }
@@ -80,21 +80,22 @@ struct AdminAccess: Sendable {
             headers: ["WWW-Authenticate": "Bearer"])
     }
 
-    /// Whose token a request shows.
+    /// The token that a request presents.
     func holder(_ request: HTTPRequest) -> Token? {
         let shown = Array((request.headers.first("Authorization") ?? "").utf8)
-        // All are compared, so that the time does not tell which.
+        // All are compared, so that timing does not reveal which one matched.
         return tokens.filter { constantTimeEquals(shown, Array("Bearer \($0.secret)".utf8)) }.first
     }
 
-    /// The loopback names, the configured address and names, and the address that the client reached: nobody can make a name of his own equal to it.
+    /// The loopback names, the configured address and names, and the address that the client reached: an attacker cannot make his own host name equal
+    /// to any of these.
     private func hosts(_ request: HTTPRequest) -> [String] {
         var hosts = ["localhost", "127.0.0.1", "::1"]
         for more in ([address, request.connection.localAddress?.host] + names).compactMap({ $0 }) where !hosts.contains(more) { hosts.append(more) }
         return hosts
     }
 
-    /// The name or address of a Host header, its port left out: a forwarded port has another number. Nil if it is malformed.
+    /// The name or address in a Host header, without its port: the port may be a forwarded one. Nil if the header is malformed.
     private static func name(_ host: String) -> String? {
         let bytes = host.utf8
         guard bytes.first == UInt8(ascii: "[") else { return String(host.prefix { $0 != ":" }) }

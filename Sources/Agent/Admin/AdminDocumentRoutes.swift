@@ -8,7 +8,7 @@ import NIOCore
 struct AdminDocumentRoutes: Sendable {
     let agent: Agent
 
-    /// A document of the largest size, and the little that the store leaves out of it.
+    /// The largest document, and the few members that the store does not keep in the body.
     static let documentLimit = NamedLimit("max_body_bytes", StoreLimits.maxBodyBytes + 4096)
 
     var routes: [Route] {
@@ -59,7 +59,7 @@ struct AdminDocumentRoutes: Sendable {
                 let access = try access(request)
                 return Answer.rows { rows in try await access.eachUnrouted { try await rows.write($0) } }
             },
-            // As large as it likes: it is stored in batches as it comes.
+            // Of any size: it is stored in batches as it arrives.
             .post("api/databases/:db/import", bodyLimit: .unlimited) { request in
                 var access = try access(request)
                 access.importsWithoutBlobs = try request.flag(.missingBlobs)
@@ -71,8 +71,8 @@ struct AdminDocumentRoutes: Sendable {
         ]
     }
 
-    /// The revision that a save follows, by `?rev=` or `If-Match`, and what happens where the document is at another one. Who sends `If-Match`
-    /// wants nothing to happen then, unless `on_conflict` says what.
+    /// The revision that a save follows, from `?rev=` or `If-Match`, and what to do if the document is at another one. A client that sends `If-Match`
+    /// expects the save to fail then, unless `on_conflict` says otherwise.
     private func revision(_ request: HTTPRequest) throws -> (parent: String?, onConflict: SaveConflict) {
         let onConflict = try request.queryValue("on_conflict").map { text throws(AgentError) in try SaveConflict(text) }
         let parent = try request.queryValue("rev")
@@ -99,8 +99,8 @@ struct AdminDocumentRoutes: Sendable {
         return access
     }
 
-    /// A part of the documents whose ids begin with `prefix`, in the order of their last change, behind `since`; `next` goes on where it
-    /// is not null. Or, with `newest=true`, those that changed last.
+    /// A page of the documents whose ids begin with `prefix`, in the order of their last change, after `since`; `next`, unless null, is where the
+    /// following page starts. With `newest=true`, the most recently changed ones instead.
     @Sendable private func find(_ request: HTTPRequest) async throws -> HTTPResponse {
         let access = try access(request)
         let limit = try request.queryValue("limit").flatMap { Int($0) } ?? 100
@@ -141,7 +141,7 @@ struct AdminDocumentRoutes: Sendable {
             }
             guard unreadable > 0 else { return }
             try await writer.write(ExportLines.end(unreadable: unreadable))
-            // Its end is missing, for clients that do not read what the lines say.
+            // Cuts the answer short, for clients that do not read the messages between the lines.
             throw HTTPError(500, "\(Plural.count(unreadable, "part")) of the collection cannot be read")
         }
     }

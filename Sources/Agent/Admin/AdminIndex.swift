@@ -1,9 +1,9 @@
 import Documents
 import HTTPServer
 
-/// `/api`: what there is, for whoever looks for it; and the same as `/api/openapi.json`.
+/// `/api`: lists the routes, for people who explore the API; `/api/openapi.json` has the same for programs.
 struct AdminIndex: Sendable {
-    /// Of everything that is served, these two included.
+    /// All routes, including these two.
     private let routes: [Route]
 
     init(_ routes: [Route]) { self.routes = routes + Self.own { _ in .error(status: 500, error: "failed", reason: "") } }
@@ -15,7 +15,7 @@ struct AdminIndex: Sendable {
 
     private static func own(_ respond: @escaping HTTPListener.Responder) -> [Route] { [.get("api", respond), .get("api/openapi.json", respond)] }
 
-    /// The dashboard's files are no part of it.
+    /// All but the dashboard's files.
     private static func shown(_ routes: [Route]) -> [Route] {
         routes.filter { !$0.pattern.isEmpty && !$0.pattern.hasPrefix("dashboard/") }.sorted { ($0.pattern, $0.method) < ($1.pattern, $1.method) }
     }

@@ -7,7 +7,7 @@ import Logging
 import NIOCore
 import ServiceLifecycle
 
-/// One side of the admin API as a service: bound when it runs, drained when the agent stops.
+/// One side of the admin API (socket or TCP) as a service: bound when it runs, drained when the agent stops.
 struct AdminListener: Service {
     let group: any EventLoopGroup
     let logger: Logger
@@ -18,10 +18,10 @@ struct AdminListener: Service {
     /// Called once it accepts.
     let onBound: @Sendable (HTTPListener) async -> Void
 
-    /// `max_sockets` of one side, where there are descriptors enough.
+    /// `max_sockets` of one side, if there are enough descriptors.
     static let maximumSockets = 128
 
-    /// What one side holds at most. A person, a few commands and a scraper use it; a gateway has 256 MB.
+    /// The limits of one side. A person, a few commands and a metrics scraper use it, and a gateway may have only 256 MB.
     static func limits(sockets: Int) -> HTTPLimits {
         var limits = HTTPLimits()
         limits.maxSockets = sockets
@@ -30,7 +30,7 @@ struct AdminListener: Service {
         return limits
     }
 
-    /// How long answers that are under way may take when the agent stops. Both sides stop one after the other, and the peers' listeners
+    /// How long answers in progress may take when the agent stops. The two sides stop one after the other, and the peers' listeners
     /// need the rest of the five seconds.
     static let stopTime = TimeAmount.seconds(1)
 
@@ -41,12 +41,12 @@ struct AdminListener: Service {
         configuration.explainFailure = Self.explain
         let listener = try await HTTPListener.bind(try await addresses(), configuration, group: group, logger: logger, respond: respond)
         await onBound(listener)
-        // Thrown when the group is cancelled rather than stopped in order; the listener has to go either way.
+        // It throws when the group is cancelled instead of shut down; the listener has to be closed either way.
         try? await gracefulShutdown()
         await listener.drain(within: Self.stopTime)
     }
 
-    /// `{"error": …, "reason": …}` with the status that fits.
+    /// Maps an error to an HTTP status with the body `{"error": …, "reason": …}`.
     static func explain(_ error: any Error) -> HTTPError {
         switch error {
         case let error as AgentError:

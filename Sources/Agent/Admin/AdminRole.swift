@@ -4,10 +4,10 @@ import AgentConfiguration
 typealias AdminRole = AdminTokenSettings.Role
 
 extension AdminTokenSettings.Role {
-    /// May everything that the other may.
+    /// Whether this role includes everything the other one may do.
     func covers(_ other: Self) -> Bool { Self.allCases.firstIndex(of: self) ?? 0 >= Self.allCases.firstIndex(of: other) ?? .max }
 
-    /// What a route needs. It goes by the pattern, and not by how a request writes its path.
+    /// The role that a route needs. Decided by the route's pattern, not by how a request spells the path.
     static func needed(_ method: String, _ pattern: String) -> Self {
         let parts = pattern.split(separator: "/")
         if ["GET", "HEAD"].contains(method) { return parts == ["api", "audit"] ? .operate : .read }

@@ -1,6 +1,6 @@
 import HTTPServer
 
-/// What each route of the admin API is for, in a few words. A test sees to it that none is left out.
+/// What each route of the admin API is for, in a few words. A test checks that none is missing.
 enum AdminRouteSummaries {
     static func of(_ route: Route) -> String { words["\(route.method) \(route.pattern)"] ?? "" }
 

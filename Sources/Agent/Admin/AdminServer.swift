@@ -11,7 +11,7 @@ import Transport
 package struct AdminServer: Sendable {
     let agent: Agent
     let logger: Logger
-    /// Reads the configuration again; wired by the command that knows where it came from.
+    /// Reloads the configuration; supplied by the command, which knows where the configuration came from.
     let reload: @Sendable () async throws -> [String]
     private let history: History
     private let rehearsals: RehearsalRoutes
@@ -27,7 +27,7 @@ package struct AdminServer: Sendable {
     /// Where the local socket is.
     package static func socketPath(data: String) -> String { "\(data)/admin.sock" }
 
-    /// The longest path that the system takes for a socket.
+    /// The longest path that the system accepts for a socket.
     package static let maximumSocketPath = 107
 
     /// How many services there are.
@@ -35,7 +35,7 @@ package struct AdminServer: Sendable {
 
     /// The services to run: the local socket, and the TCP port if there is one.
     ///
-    /// - Parameter onReady: called for each with its address once it accepts.
+    /// - Parameter onReady: called for each service, with its address, once it accepts connections.
     func services(onReady: @escaping @Sendable (String) async -> Void) throws -> [any Service] {
         let settings = agent.settings
         let path = Self.socketPath(data: settings.data.value)
@@ -45,7 +45,7 @@ package struct AdminServer: Sendable {
                 "the path of the admin socket, \(path), has \(path.utf8.count) bytes; "
                     + "the system allows \(Self.maximumSocketPath): use a shorter data folder")
         }
-        // Left by a process that was killed; the lock of the data folder keeps a second agent away.
+        // Left behind by a process that was killed; the lock on the data folder rules out a second agent.
         unlink(path)
         let sockets = agent.descriptors.adminSockets
         let local = AdminListener(group: agent.group, logger: logger, memory: agent.memory, sockets: sockets, respond: responder(access: nil)) {
@@ -100,7 +100,7 @@ package struct AdminServer: Sendable {
                 let health = await agent.health()
                 return Answer.json(health.body, status: health.status)
             },
-            // For supervisors, who can only restart: that it answers, and that it has started.
+            // For supervisors that can only restart the agent: whether it responds, and whether it has started.
             .get("live") { _ in Answer.json(JSONOutput.object(["status": .string("live")])) },
             .get("ready") { _ in
                 Answer.json(JSONOutput.object(["status": .string(agent.isReady ? "ready" : "not_ready")]), status: agent.isReady ? 200 : 503)

@@ -4,11 +4,12 @@ import Environment
 import Glibc
 import TLS
 
-/// The token of an admin port for which the configuration names none: made at the first start, in the data folder, for the agent's user.
+/// The token for an admin port whose configuration names none: made at the first start, stored in the data folder, readable by the agent's user only.
 package enum AdminTokenFile {
     static func path(data: String) -> String { "\(data)/admin.token" }
 
-    /// A token that the agent made, and that lets nobody in since the configuration names others; nil: there is none, or it is used.
+    /// Reports a token that the agent made and that is no longer accepted because the configuration names others; nil if there is none, or it is in
+    /// use.
     static func unused(_ settings: AgentSettings) -> ConfigurationProblem? {
         guard let admin = settings.admin, !admin.hasNoToken, settings.knowsDataFolder else { return nil }
         let path = path(data: settings.data.value)
@@ -18,9 +19,9 @@ package enum AdminTokenFile {
             "admin: DATA/admin.token (\(path)) is not used, because tokens are named here: who has that one needs one of these; remove the file")
     }
 
-    /// What is in the file, which is made where it is missing.
+    /// The token from the file, which is created if it is missing.
     ///
-    /// - Throws: `AgentError` `.configuration` for a file that others can read, or that holds no token.
+    /// - Throws: `AgentError` `.configuration` for a file that other users can read, or that contains no token.
     static func secret(data: String, _ random: any RandomSource) throws(AgentError) -> Secret {
         let path = path(data: data)
         var stored: SecretBytes?
@@ -42,10 +43,10 @@ package enum AdminTokenFile {
         return Secret(token)
     }
 
-    /// Why the agent could not use the file that is there; nil where it can, or would make one.
+    /// Why the agent could not use the existing file; nil if it could, or would create one.
     package static func problem(data: String, _ random: any RandomSource) -> AgentError? {
         var facts = stat()
-        // Where it is there, none is made.
+        // An existing file is never replaced.
         guard lstat(path(data: data), &facts) == 0 else { return nil }
         do throws(AgentError) { _ = try secret(data: data, random) } catch { return error }
         return nil
@@ -64,13 +65,13 @@ package enum AdminTokenFile {
         return Secret(String(token))
     }
 
-    /// The token that the agent made; nil where there is none, or nobody may read it.
+    /// The token that the agent made; nil if there is none, or this user may not read it.
     package static func made(data: String) -> Secret? {
         guard let stored = try? SecretFile.read(path(data: data)) else { return nil }
         return try? secret(in: stored, path(data: data))
     }
 
-    /// Without white space at its ends.
+    /// Without leading and trailing white space.
     private static func trimmed(_ bytes: SecretBytes) -> Substring {
         let text = bytes.withBytes { String(decoding: $0, as: UTF8.self) }
         let start = text.drop(while: \.isWhitespace)

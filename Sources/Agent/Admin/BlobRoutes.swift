@@ -12,7 +12,7 @@ struct BlobRoutes: Sendable {
                 let access = try access(request)
                 return Answer.rows { rows in try await access.each { try await rows.write($0) } }
             },
-            // The store's own limit, max_blob_bytes, ends it.
+            // Bounded by the store's own limit, max_blob_bytes.
             .post("api/databases/:db/blobs", bodyLimit: .unlimited) { request in
                 let access = try access(request)
                 var body = request.body

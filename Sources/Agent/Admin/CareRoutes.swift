@@ -3,7 +3,7 @@ import DocumentStore
 import Glibc
 import HTTPServer
 
-/// `/api/databases/DB/check`, `compact`, `backup` and `resync`: the care of one database.
+/// `/api/databases/DB/check`, `compact`, `backup` and `resync`: maintenance of one database.
 struct CareRoutes: Sendable {
     let agent: Agent
 
@@ -28,7 +28,7 @@ struct CareRoutes: Sendable {
         ]
     }
 
-    /// The folder is made by this process, and not by whoever asks: said is whose right is missing.
+    /// This process makes the folder, not the caller: an error says whose permission is missing.
     private static func backUp(_ database: Database, to folder: String) async throws -> BackupFacts {
         do { return try await database.backUp(to: folder) } catch StoreError.folder(let path, let number, let detail)
             where [EACCES, EPERM, EROFS].contains(number)
@@ -68,16 +68,16 @@ struct CareRoutes: Sendable {
     }
 }
 
-/// What is told of the care of a database.
+/// Reports on the maintenance of a database.
 package enum DatabaseCare {
-    /// `damaged_blobs_shown`: blobs that are named of those that a backup is without.
+    /// `damaged_blobs_shown`: how many of the blobs missing from a backup are named.
     private static let shownBlobs = 100
 
     package static func report(_ report: IntegrityReport) -> JSONValue {
         JSONOutput.object([
             "sound": .bool(report.isSound), "documents": JSONOutput.number(report.documents), "blobs": JSONOutput.number(report.blobs),
             "file": .array(report.file.map { .string($0) }), "damaged": .array(report.damaged.map { .string($0) }), "more": .bool(report.isCapped),
-            // Of what is damaged: blobs that are altered, cannot be read, or are not there.
+            // Included in the damage: blobs that are altered, unreadable or missing.
             "damaged_blobs": JSONOutput.number(report.damagedBlobs),
         ])
     }
@@ -86,7 +86,7 @@ package enum DatabaseCare {
         JSONOutput.object([
             "blobs_removed": JSONOutput.number(report.blobsRemoved),
             "blob_bytes_freed": JSONOutput.number(report.blobBytesFreed),
-            // Nothing refers to them, and they are too new to go.
+            // Unreferenced, but too new to be collected.
             "blobs_waiting": JSONOutput.number(report.blobsWaiting),
             "blob_bytes_waiting": JSONOutput.number(report.blobBytesWaiting),
             "blobs_wait_until": JSONOutput.text(report.blobsWaitUntil.map { Timestamp.format($0) }),
@@ -99,9 +99,9 @@ package enum DatabaseCare {
         JSONOutput.object([
             "database": .string(facts.database), "made_at": .string(Timestamp.format(facts.madeAt)), "documents": JSONOutput.number(facts.documents),
             "blobs": JSONOutput.number(facts.blobs), "bytes": JSONOutput.number(Int64(clamping: facts.bytes &+ facts.blobBytes)),
-            // Of them, those of the blobs.
+            // Of these, the bytes of blobs.
             "blob_bytes": JSONOutput.number(Int64(clamping: facts.blobBytes)),
-            // Those that documents name and that are not in it as they were.
+            // Those that documents refer to and that the backup does not contain intact.
             "damaged_blobs": .array(
                 facts.damagedBlobs.prefix(Self.shownBlobs).map { blob in
                     JSONOutput.object(["digest": .string(blob.digest.text), "problem": .string(blob.problem)])

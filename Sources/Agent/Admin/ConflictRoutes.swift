@@ -2,9 +2,9 @@ import Documents
 import DocumentStore
 import HTTPServer
 
-/// `/api/conflicts`: decided and pending conflicts, another try, and decisions by hand.
+/// `/api/conflicts`: decided and pending conflicts, retries, and decisions by hand.
 struct ConflictRoutes: Sendable {
-    /// `max_body_bytes` of a document, and what is around it here; HTTP 413.
+    /// `max_body_bytes` of a document, and what surrounds it here; HTTP 413.
     private static let decisionLimit = NamedLimit("max_body_bytes", 64 << 20)
 
     let agent: Agent
@@ -29,7 +29,7 @@ struct ConflictRoutes: Sendable {
                 }
                 let answer = try await ConflictsByHand(accesses, settings: agent.settings, observer: agent.conflictObserver).decide(
                     id, try DecisionByHand(json: wanted))
-                // What is left of it is a resolver's again.
+                // A resolver decides the branches that remain.
                 if answer["pending"]?.asBool == true { await agent.retryConflicts() }
                 return Answer.json(answer)
             },
@@ -40,7 +40,7 @@ struct ConflictRoutes: Sendable {
         ]
     }
 
-    /// Everything there is, unless the request limits it: so many of each state and database.
+    /// Everything, unless the request sets a limit, which applies to each state and database.
     @Sendable private func list(_ request: HTTPRequest) async throws -> HTTPResponse {
         let limit = try Self.number("limit", request).map { Int(clamping: $0) } ?? .max
         let before = try Self.number("before", request)
@@ -68,7 +68,7 @@ struct ConflictRoutes: Sendable {
         return number
     }
 
-    /// Of one database or collection, or of all databases.
+    /// For one database or collection, or for all databases.
     func accesses(_ name: String?) throws -> [ConflictAccess] {
         guard let name else { return try agent.databases.map { try ConflictAccess($0) } }
         let (database, collection) = try DocumentAccess.parse(name)

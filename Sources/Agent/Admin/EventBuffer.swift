@@ -1,15 +1,15 @@
 import Synchronization
 
-/// Events for one reader of `/api/events`, as they are sent. A reader that is slow loses the oldest of them, and is told how many.
+/// Events for one reader of `/api/events`, in wire format. A slow reader loses the oldest events, and is told how many.
 final class EventBuffer: Sendable {
     private struct State {
         var queue = EventQueue()
-        /// Of the last event of the record that came here or passed by.
+        /// The number of the last recorded event that was added here or skipped.
         var number: Int
         var lost = 0
-        /// The last that was lost.
+        /// The number of the last event that was lost.
         var lastLost = 0
-        /// Nobody knows how many were lost before the first.
+        /// How many events were lost before the first one is unknown.
         var isUnknown = false
 
         mutating func append(_ entry: EventQueue.Entry) {
@@ -21,13 +21,13 @@ final class EventBuffer: Sendable {
     }
 
     private let state: Mutex<State>
-    /// Which record the numbers are of.
+    /// Identifies the record that the numbers belong to.
     private let run: String
-    /// Gives a value when there is something to take; ends with ``finish()``.
+    /// Yields a value when there is something to take; ends with ``finish()``.
     let signal: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    /// - Parameter number: of the last event before the first that is added.
+    /// - Parameter number: of the last event before the first one that will be added.
     init(run: String, number: Int, onEnd: @escaping @Sendable () -> Void = {}) {
         self.run = run
         state = Mutex(State(number: number))
@@ -35,7 +35,7 @@ final class EventBuffer: Sendable {
         wake.onTermination = { _ in onEnd() }
     }
 
-    /// What happened, in the order of the record.
+    /// Adds a recorded event; events must be added in the order of the record.
     func add(_ entry: EventQueue.Entry) {
         state.withLock { state in
             state.number = entry.number
@@ -44,18 +44,18 @@ final class EventBuffer: Sendable {
         wake.yield()
     }
 
-    /// What is told beside that, and not again to a reader that comes back.
+    /// Adds an event that is not recorded, and so is not repeated for a reader that comes back.
     func add(_ text: [UInt8]) {
         state.withLock { state in state.append(EventQueue.Entry(number: state.number, text: text)) }
         wake.yield()
     }
 
-    /// The record went on with something that this reader did not ask for.
+    /// Skips a recorded event that this reader did not ask for.
     func pass(_ number: Int) { state.withLock { $0.number = number } }
 
-    /// Says first that events are missing, before the next ones.
+    /// Notes that events are missing before the next ones.
     ///
-    /// - Parameter count: nil where nobody knows how many.
+    /// - Parameter count: nil if it is not known how many.
     func lose(_ count: Int?) {
         state.withLock { state in
             state.lost += count ?? 0
@@ -67,7 +67,7 @@ final class EventBuffer: Sendable {
 
     func finish() { wake.finish() }
 
-    /// The next event, behind it what was lost before it; nil where nothing waits.
+    /// The next event, preceded by a notice of what was lost before it; nil if there is none.
     func take() -> [UInt8]? {
         state.withLock { state in
             var text: [UInt8] = []

@@ -1,19 +1,19 @@
-/// The newest events, so many and of so many bytes; the oldest make room.
+/// The newest events, bounded in number and bytes; the oldest are dropped first.
 struct EventQueue {
-    /// `max_waiting_events`: kept for a reader that is slow, and for those that come back.
+    /// `max_waiting_events`: kept for a slow reader, and for readers that reconnect.
     static let maximumWaiting = 1_000
-    /// `max_waiting_event_bytes`: of them all together. An event that is larger is lost.
+    /// `max_waiting_event_bytes`: for all events together. A larger single event is lost.
     static let maximumWaitingBytes = 1 << 20
 
     struct Entry {
-        /// Its place among what happened; of what is told beside that, such as a status, the place of the one before it.
+        /// The event's number in the record; for an unrecorded event such as a status, the number of the event before it.
         var number: Int
         var text: [UInt8]
-        /// What it is about: `replicator hub`; nil for what every reader gets.
+        /// What it is about, for example `replicator hub`; nil for an event that every reader gets.
         var subject: String?
     }
 
-    /// Nil for those that were taken.
+    /// Nil in place of events that were taken.
     private var entries: [Entry?] = []
     private var head = 0
     private var bytes = 0
@@ -21,7 +21,7 @@ struct EventQueue {
     var waiting: some Sequence<Entry> { entries[head...].lazy.compactMap { $0 } }
     var first: Entry? { head < entries.count ? entries[head] : nil }
 
-    /// - Returns: those that made room for it, or itself where it is too large.
+    /// - Returns: the events that were dropped to make room, or the new one itself if it is too large.
     mutating func append(_ entry: Entry) -> [Entry] {
         entries.append(entry)
         bytes += entry.text.count

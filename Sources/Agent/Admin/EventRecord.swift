@@ -3,13 +3,14 @@ import Encodings
 import Replication
 import Synchronization
 
-/// What happened lately, for all readers of `/api/events`, and for those that come back: `documents`, `remote_went_back`, `conflict`, `plugin`
-/// and `attention`, numbered in one order.
+/// Recent events, for all readers of `/api/events` and for those that reconnect: `documents`, `remote_went_back`, `conflict`, `plugin` and
+/// `attention`, numbered in one sequence.
 ///
-/// It begins with the first reader and ends when there has been none for `event_memory_seconds`: an agent that nobody follows spends nothing on it.
-/// An id is `RUN-NUMBER`; of another run, such as that before the agent's restart, nobody knows how many events are missing.
+/// Recording begins with the first reader and ends when there has been none for `event_memory_seconds`, so an agent that nobody watches spends
+/// nothing on it. An event id is `RUN-NUMBER`; for an id from another run, such as the one before a restart, it is not known how many events are
+/// missing.
 final class EventRecord: Sendable {
-    /// `event_memory_seconds`: kept so long without a reader.
+    /// `event_memory_seconds`: how long recording goes on without a reader.
     static let memorySeconds = 600
 
     private struct Reader {
@@ -23,7 +24,7 @@ final class EventRecord: Sendable {
         var queue = EventQueue()
         var readers: [Int: Reader] = [:]
         var nextReader = 0
-        /// How long nobody has read.
+        /// How long there has been no reader.
         var secondsAlone = 0
         var tasks: [Task<Void, Never>] = []
     }
@@ -35,7 +36,7 @@ final class EventRecord: Sendable {
 
     deinit { for task in run.withLock({ $0?.tasks ?? [] }) { task.cancel() } }
 
-    /// A buffer with what has happened since an event, if that is known, and with everything from now on.
+    /// A buffer that starts with what has happened since an event, if that is known, and then receives everything new.
     func join(only: String?, after last: String?, onEnd: @escaping @Sendable () -> Void) -> EventBuffer {
         run.withLock { run in
             var now = run ?? begin()
@@ -43,7 +44,7 @@ final class EventRecord: Sendable {
             let number = now.nextReader
             now.secondsAlone = 0
             let place = last.map { Self.number($0, in: now) }
-            // Where the id says nothing, everything that is kept is new.
+            // If the id is not usable, everything kept counts as new.
             let since = place.map { $0 ?? 0 } ?? now.last
             let before = max(since, now.queue.first.map { $0.number - 1 } ?? now.last)
             let id = now.id
@@ -61,7 +62,7 @@ final class EventRecord: Sendable {
         }
     }
 
-    /// The number of an id of this run; nil for any other text.
+    /// The number in an id of this run; nil for any other text.
     private static func number(_ id: String, in run: Run) -> Int? {
         let parts = id.split(separator: "-")
         guard parts.count == 2, parts[0].utf8.elementsEqual(run.id.utf8), let number = Int(parts[1]), (0...run.last).contains(number) else { return nil }
@@ -91,7 +92,7 @@ final class EventRecord: Sendable {
         }
     }
 
-    /// Follows all that happens, from this moment on.
+    /// Subscribes to all sources of events, from this moment on.
     private func begin() -> Run {
         let agent = agent
         let id = Hex.encode(agent.environment.random.bytes(4))
@@ -139,7 +140,7 @@ final class EventRecord: Sendable {
             Task { [weak self] in
                 while !Task.isCancelled {
                     try? await agent.environment.time.sleep(seconds: EventRoutes.keepAliveSeconds)
-                    // Else only who asks would learn what has come, up to a minute later.
+                    // Otherwise readers would learn of new attention only when the next check runs, up to a minute later.
                     _ = await agent.attention()
                     self?.endIfAlone(id)
                 }

@@ -3,7 +3,7 @@ import Encodings
 import PluginHost
 import Replication
 
-/// What the events of `/api/events` say, each as the JSON of its `data`.
+/// The contents of the events of `/api/events`: for each, the JSON of its `data`.
 enum EventReports {
     static func report(_ replicator: String, _ wentBack: RemoteWentBack) -> JSONValue {
         JSONOutput.object([
@@ -30,7 +30,7 @@ enum EventReports {
         ])
     }
 
-    /// Whether it is about a replicator that a reader has not asked for.
+    /// Whether the event is about a replicator other than the one the reader asked for.
     static func isOfAnother(_ subject: String, than only: String?) -> Bool {
         guard let only, subject.hasPrefix("replicator ") else { return false }
         return subject != "replicator \(only)" && !subject.hasPrefix("replicator \(only),")

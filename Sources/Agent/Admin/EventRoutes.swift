@@ -5,21 +5,22 @@ import NIOCore
 import Replication
 import Synchronization
 
-/// `/api/events`: what happens, as server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` they
-/// moved or could not move, `remote_went_back` where one finds its remote behind where it was, `conflict` where one was decided or became pending, `plugin` reloads and failures,
-/// `attention` where something comes onto the list of what needs it or is over, and `lost`, which tells a reader that was too slow how many it missed.
+/// `/api/events`: server-sent events (HTML standard, section 9.2): `status` of replicators, `documents` that they replicated or failed to,
+/// `remote_went_back` when a replicator finds its remote at an earlier sequence than before, `conflict` when one was decided or became pending,
+/// `plugin` reloads and failures, `attention` when an entry joins or leaves the list of what needs attention, and `lost`, which tells a slow reader
+/// how many events it missed.
 ///
-/// With `status=SECONDS` also `agent`: all of `/api/status`, so often; with `log=true` also `log`: lines of the log. With
-/// `replicator=NAME` nothing of other replicators. Replicators that a reload adds are followed from then on.
+/// With `status=SECONDS` there is also `agent`: all of `/api/status`, at that interval; with `log=true` also `log`: lines of the log. With
+/// `replicator=NAME`, nothing about other replicators is sent. Replicators that a reload adds are included from then on.
 ///
-/// Each event has an `id`. A reader that comes back with the last one (`Last-Event-ID`, or `last_event_id` in the query) gets first what has
-/// happened since, see ``EventRecord``; `status`, `agent` and `log` tell how it is now, and are not repeated.
+/// Each event has an `id`. A reader that reconnects with the last one it saw (`Last-Event-ID`, or `last_event_id` in the query) first gets what has
+/// happened since, see ``EventRecord``; `status`, `agent` and `log` describe the present state, and are not repeated.
 struct EventRoutes: Sendable {
     let agent: Agent
 
-    /// Seconds between two comments that show that the connection lives.
+    /// Seconds between two comments that keep the connection alive.
     static let keepAliveSeconds = 15
-    /// `max_event_streams`: readers at once; HTTP 503 to a further one. Leaves sockets for those who do something.
+    /// `max_event_streams`: concurrent readers; HTTP 503 for any more. Leaves sockets for requests that do something.
     static let maximumStreams = 64
 
     private let places = Places()
@@ -43,7 +44,7 @@ struct EventRoutes: Sendable {
         }
     }
 
-    /// One reader's, until it is let go.
+    /// A reader's place, occupied until this is released.
     private final class Place: Sendable {
         private let places: Places
         init(_ places: Places) { self.places = places }
@@ -61,7 +62,7 @@ struct EventRoutes: Sendable {
                 return .stream(headers: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"]) { writer in
                     defer { withExtendedLifetime(place) {} }
                     let events = events(status: seconds, hasLog: hasLog, only: only, after: last)
-                    // An agent that stops does not wait for its readers to go.
+                    // When the agent stops it does not wait for readers to disconnect.
                     let registration = request.connection.drain.onDrain { events.finish() }
                     defer {
                         request.connection.drain.cancel(registration)
@@ -83,8 +84,8 @@ struct EventRoutes: Sendable {
         return seconds
     }
 
-    /// All events from now on, behind those since the last one of a reader that was here before, and a comment every `keepAliveSeconds`,
-    /// until the buffer is finished.
+    /// All events from now on, preceded by those after the last one that a returning reader saw, and a comment every `keepAliveSeconds`, until the
+    /// buffer is finished.
     private func events(status seconds: Int?, hasLog: Bool, only: String?, after last: String?) -> EventBuffer {
         let running = RunningTasks()
         let buffer = record.join(only: only, after: last) { running.cancel() }
@@ -117,7 +118,7 @@ struct EventRoutes: Sendable {
         return buffer
     }
 
-    /// The status of each replicator for as long as there is one of it, until the task is cancelled.
+    /// Follows the status of each replicator for as long as the replicator exists, until the task is cancelled.
     private func followStatus(_ only: String?, into buffer: EventBuffer) async {
         let agent = agent
         await RosterFollower(roster: agent.roster, only: only) { replicator in
@@ -134,7 +135,7 @@ struct EventRoutes: Sendable {
         }.run()
     }
 
-    /// What fills a buffer, until that ends.
+    /// The tasks that fill a buffer, cancelled when it is finished.
     private final class RunningTasks: Sendable {
         private struct State {
             var tasks: [Task<Void, Never>] = []

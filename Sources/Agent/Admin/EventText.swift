@@ -1,8 +1,8 @@
 import Documents
 
-/// How an event of `/api/events` is written, behind the line of its `id`.
+/// The wire format of an event of `/api/events`, after its `id` line.
 enum EventText {
-    /// Shows that the connection lives; no event.
+    /// Keeps the connection alive; not an event.
     static let comment = Array(": \n\n".utf8)
 
     static func event(_ name: String, _ data: JSONValue) -> [UInt8] { event(name, data.serialize()) }

@@ -2,7 +2,7 @@ import Documents
 import Encodings
 import HTTPServer
 
-/// `/api/listeners`: who is there, and what an operator does about them.
+/// `/api/listeners`: listeners and their peers, and actions on them.
 struct ListenerRoutes: Sendable {
     let agent: Agent
 
@@ -41,7 +41,7 @@ struct ListenerRoutes: Sendable {
             },
             .post("api/listeners/:name/revoke/:user") { request in
                 let (listener, user) = (try listener(request), try request.parameters.require("user"))
-                // First the sessions: whoever is put off must not come back by one.
+                // Sessions end first: a peer that is disconnected must not come back with one.
                 let ended = listener.sessions.end(of: user)
                 return Answer.json(
                     JSONOutput.object(["sessions": JSONOutput.number(ended), "disconnected": JSONOutput.number(await listener.disconnect(user))]))

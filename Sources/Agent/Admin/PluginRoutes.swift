@@ -3,7 +3,7 @@ import HTTPServer
 import NIOCore
 import PluginHost
 
-/// `/api/plugins`: what there is, and what an operator does to it.
+/// `/api/plugins`: the plugins, and actions on them.
 struct PluginRoutes: Sendable {
     let agent: Agent
 
@@ -33,7 +33,7 @@ struct PluginRoutes: Sendable {
         return Answer.json(.array(verdicts.map { Agent.report($0) }))
     }
 
-    /// What is held is asked about again, and so are the conflicts that wait for a resolver.
+    /// Offers held documents to the plugin again, and retries the conflicts that wait for a resolver.
     private func retry(_ name: String?) async throws -> HTTPResponse {
         let asked: [(plugin: String, uses: Int)]
         do { asked = try plugins().retry(name) } catch let error as PluginError { throw AgentError(error) }
@@ -42,7 +42,7 @@ struct PluginRoutes: Sendable {
             .array(asked.map { JSONOutput.object(["plugin": .string($0.plugin), "uses": JSONOutput.number($0.uses)]) }), status: 202)
     }
 
-    /// The text of the version in force, its own file first.
+    /// The source of the version in force, with the plugin's main file first.
     private func source(_ name: String) throws -> HTTPResponse {
         do {
             let (version, files) = try plugins().source(name)
@@ -74,7 +74,7 @@ struct PluginRoutes: Sendable {
 }
 
 extension PluginRoutes {
-    /// The version that was rolled back is still what everybody else has, and it comes back by itself.
+    /// The version that was rolled back is still what the rest of the fleet runs, and it returns by itself.
     private func warning(of rollback: PluginRollback, _ name: String) -> String {
         let isFleets = agent.fleetStore?.used(FleetItem(.plugin, name))?.plugin != nil
         let place = isFleets ? "the fleet still names version \(rollback.from)" : "the plugins folder still holds version \(rollback.from)"
@@ -85,7 +85,7 @@ extension PluginRoutes {
 }
 
 extension AgentError {
-    /// A plugin that is not there is told apart from what cannot be done with one that is.
+    /// Distinguishes a plugin that does not exist from an action that is not possible on one that does.
     init(_ error: PluginError) {
         switch error {
         case .unknown, .invalidName: self.init(.notFound, "\(error)")

@@ -3,7 +3,7 @@ import DocumentStore
 import HTTPServer
 import Replication
 
-/// `/api/replicators`: how they are, and what an operator does to them.
+/// `/api/replicators`: the replicators, and actions on them.
 struct ReplicatorRoutes: Sendable {
     let agent: Agent
 
@@ -17,7 +17,7 @@ struct ReplicatorRoutes: Sendable {
                 let isKept = try request.flag(.keep)
                 if isKept { try agent.remember(replicator, isStopped: true) }
                 agent.note(.stopped, of: replicator)
-                // Answered at once; the stop may take as long as the peer's answer to our CLOSE.
+                // Answered at once; stopping may take until the peer answers our CLOSE.
                 let start = "nightjar replicator \(replicator.configuration.name) start"
                 await replicator.beginStop(why: "an operator wants it, until \(start)\(isKept ? "" : " or the agent's next start")")
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
@@ -71,7 +71,7 @@ struct ReplicatorRoutes: Sendable {
             },
             .get("api/replicators/:name/refused", refused),
             .post("api/replicators/:name/retry-refused", retryRefused),
-            // What they were called before.
+            // The route's previous name.
             .get("api/replicators/:name/rejected", refused),
             .post("api/replicators/:name/retry-rejected", retryRefused),
         ]
@@ -82,9 +82,9 @@ struct ReplicatorRoutes: Sendable {
         let resets = try request.flag(.reset)
         try agent.remember(replicator, isStopped: false)
         agent.note(nil, of: replicator)
-        // Only to be told: a database that cannot be read is no reason not to start.
+        // For the answer only: an unreadable database is no reason not to start.
         let backlog = (try? await replicator.backlog()) ?? Replicator.Backlog()
-        // A running one cannot forget its checkpoint on the way: it stops and begins anew, which may take a while.
+        // A running replicator cannot discard its checkpoint: it stops and starts again, which may take a while.
         if resets { await replicator.beginStop() }
         await replicator.start(reset: resets)
         let isNow = backlog.count > 0 && !resets ? await replicator.retryWaiting() : false
@@ -130,7 +130,7 @@ struct ReplicatorRoutes: Sendable {
         ])
     }
 
-    /// A document that is to be pushed, or could not be had, with the reason if it was tried.
+    /// A document that waits to be pushed, or could not be pulled, with the reason if it was tried.
     private static func report(_ collection: CollectionName, _ id: DocumentID, since: Int64?, _ waiting: WaitingDocument?) -> JSONValue {
         guard let waiting else {
             return JSONOutput.object([
@@ -158,7 +158,7 @@ struct ReplicatorRoutes: Sendable {
             "collection": .string(collection.description), "id": .string(exclusion.id.text), "rev": JSONOutput.text(exclusion.revision?.text),
             "direction": .string(exclusion.direction == .push ? "push" : "pull"),
             "cause": .string("\(exclusion.cause)"),
-            // No plugin kept back what is held for a blob or its size.
+            // A document held because of a blob or its size was not held by a plugin.
             "plugin": JSONOutput.text(exclusion.cause == .plugin ? exclusion.plugin : nil),
             "version": JSONOutput.text(exclusion.cause == .plugin && !exclusion.version.isEmpty ? exclusion.version : nil),
             "error": .string(exclusion.error), "tries": JSONOutput.number(exclusion.tries),

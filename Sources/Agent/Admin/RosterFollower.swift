@@ -1,22 +1,23 @@
 import Replication
 
-/// Begins something with each replicator, also with those that a reload adds, and ends it with them.
+/// Starts a task for each replicator, including those that a reload adds, and ends it when the replicator
+/// goes.
 struct RosterFollower: Sendable {
     let roster: ReplicatorRoster
-    /// The name of the one that is wanted; nil for all.
+    /// Only the replicator with this name; nil for all.
     var only: String?
     let begin: @Sendable (Replicator) -> [Task<Void, Never>]
 
     typealias Followed = [ObjectIdentifier: [Task<Void, Never>]]
 
-    /// Those that there are now, at once: nothing that they tell from then on is missed.
+    /// Follows the present replicators at once, so that nothing they report from now on is missed.
     func start() -> Followed {
         var followed: Followed = [:]
         update(&followed, to: roster.current)
         return followed
     }
 
-    /// Until the task is cancelled.
+    /// Runs until the task is cancelled.
     func run(_ followed: Followed = [:]) async {
         var followed = followed
         for await replicators in roster.stream() { update(&followed, to: replicators) }

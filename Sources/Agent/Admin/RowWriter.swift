@@ -3,8 +3,8 @@ import HTTPServer
 import NIOCore
 import Synchronization
 
-/// Writes an array as it comes, a row a line, at the client's pace: however long it is, nothing of it is left out and little of it is in
-/// memory.
+/// Streams an array as it is produced, one row per line, at the client's pace: an array of any length is sent completely, with little of
+/// it in memory.
 final class RowWriter: Sendable {
     private let body: ResponseBodyWriter
     private let isFirst = Mutex(true)

@@ -1,7 +1,7 @@
 import Documents
 import TLS
 
-/// Identities and certificates as status shows them; never a key.
+/// Identities and certificates as status shows them; never a private key.
 extension Agent {
     static func report(_ identity: IdentitySource) -> JSONValue {
         let leaf = identity.current.leaf
@@ -10,7 +10,7 @@ extension Agent {
             "subject": .string(leaf.subject),
             "sha256": .string(leaf.sha256),
             "pin": .string(leaf.pin),
-            // Of the key that is to follow, to be pinned beside this one.
+            // Of the next key, to be pinned alongside this one.
             "next_pin": JSONOutput.text(identity.next?.pin),
             "expires_at": .string(Timestamp.format(leaf.notAfter)),
             "warning": JSONOutput.text(

@@ -5,7 +5,7 @@ import Interfaces
 import PluginHost
 import Replication
 
-/// The status as JSON, in the shape that tools rely on.
+/// The agent's status as JSON, in a shape that tools rely on.
 extension Agent {
     package nonisolated func statusReport() async -> JSONValue {
         let attention = await attention()
@@ -31,7 +31,7 @@ extension Agent {
             "health": .string(Self.word(attention)),
             "attention": .array(attention.map { Self.report($0) }),
             "fleet": fleetReport(),
-            // Settings that were changed, by a reload or the fleet, and wait for a restart.
+            // Settings that were changed, by a reload or by the fleet, and take effect at the next restart.
             "at_next_start": .array(waitingForStart.map { .string($0) }),
             "plugin_folder_problems": .array((plugins?.folderProblems() ?? []).map { .string($0.description) }),
         ])
@@ -39,7 +39,7 @@ extension Agent {
 
     package nonisolated func replicatorReports() async -> [JSONValue] { await replicatorReports(nil) }
 
-    /// - Parameter attention: the agent's; nil has each replicator asked.
+    /// - Parameter attention: the agent's list; if nil, each replicator is asked.
     private nonisolated func replicatorReports(_ attention: [Attention]?) async -> [JSONValue] {
         var reports: [JSONValue] = []
         for replicator in replicators { reports.append(await report(replicator, attention)) }
@@ -70,9 +70,9 @@ extension Agent {
         return JSONOutput.object([
             "name": .string(database.name),
             "folder": .string(database.folder),
-            // The file and its log; then the blobs, null while they are still counted.
+            // The database file and its WAL; then the blobs, null while they are still being counted.
             "size_bytes": JSONOutput.number(database.sizeBytes()), "blob_bytes": blobs,
-            // What counts for the quota: pages in use and blobs, not what the file could give back. Null while the blobs are still counted.
+            // What counts towards the quota: pages in use and blobs, not free pages in the file. Null while the blobs are still being counted.
             "held_bytes": held, "quota_bytes": quota,
             "collections": .array(
                 statistics.map { collection in
@@ -89,7 +89,7 @@ extension Agent {
             "conflicts_pending": JSONOutput.number(statistics.reduce(0) { $0 + $1.conflictsPending }),
             "held": JSONOutput.number(statistics.reduce(0) { $0 + $1.held }),
             "unrouted": JSONOutput.number(statistics.reduce(0) { $0 + $1.unrouted }),
-            // The last one since the start.
+            // The last resync since the start.
             "resync": resync?.figuresJSON ?? .null,
             "conflicts_decided": ConflictReports.json(history),
             "damaged_documents": .array(
@@ -103,7 +103,7 @@ extension Agent {
         ])
     }
 
-    /// `held_in_status`: documents that a status names of those that wait for a plugin, for each peer.
+    /// `held_in_status`: how many documents that wait for a plugin a status names for each peer.
     private static let heldShown = 20
 
     nonisolated func report(_ listener: PeerListener, _ attention: [Attention]? = nil) -> JSONValue {
@@ -116,7 +116,7 @@ extension Agent {
         return JSONOutput.object([
             "name": .string(listener.settings.name.value),
             "activity": .string(activity.word),
-            // Why it does not listen, and when that is tried again.
+            // Why it is not listening, and when it will try again.
             "error": activity.error.map { Self.report($0) } ?? .null,
             "next_attempt_at": JSONOutput.text(activity.nextAttempt.map { Timestamp.format($0) }),
             "urls": .array(
@@ -124,14 +124,14 @@ extension Agent {
                     listener.settings.endpoint != nil ? [JSONValue.string(address)] : names.map { .string("\(listener.security == nil ? "ws" : "wss")://\(address)/\($0)") }
                 }),
             "port": JSONOutput.number(listener.port),
-            // The name under which the local network finds it; null while it does not.
+            // The name under which it is announced on the local network; null if it is not.
             "announced_as": JSONOutput.text(
                 announcer.isAnnounced(listener.settings.announcedName) && listener.settings.advertise.value != .no ? listener.settings.announcedName : nil),
             "tls": listener.security.map { Self.report($0.identity) } ?? .null,
             "connections": JSONOutput.number(peers.count),
             "max_connections": JSONOutput.number(listener.maxConnections),
             "active_connections": JSONOutput.number(peers.count { $0.isActive }),
-            // Bytes a second that connections may take of the line, all together and each; null: as many as there are.
+            // The bandwidth of the connections, all together and each, in bytes per second; null for no limit.
             "bandwidth": Self.report(listener.settings.bandwidth),
             "connection_bandwidth": Self.report(listener.settings.connectionBandwidth),
             "attention": .array(attention.map { .string($0.what) }),
@@ -145,7 +145,7 @@ extension Agent {
                     ])
                 }),
             "more_refused_by_peers": JSONOutput.number(refused.more + max(0, refused.refusals.count - RefusedByPeers.shown)),
-            // Clients of CouchDB's API that follow the changes; they are no connections.
+            // Clients of CouchDB's API that follow the changes; they do not count as connections.
             "feeds": .array(listener.feeds.map(\.report)),
             "peers": .array(
                 peers.map { peer in
@@ -159,7 +159,7 @@ extension Agent {
                         "tls": JSONOutput.text(peer.tls),
                         "certificate": peer.certificate.map { Self.report($0) } ?? .null,
                         "active": .bool(peer.isActive),
-                        // How long ago it was last idle, with everything exchanged.
+                        // Seconds since it was last idle, with everything exchanged.
                         "lag_seconds": peer.lag(now: environment.time.wallSeconds()).map { JSONOutput.number($0) } ?? .null,
                         "sent_bytes": JSONOutput.number(peer.counts.bytesSent),
                         "received_bytes": JSONOutput.number(peer.counts.bytesReceived),
@@ -179,7 +179,7 @@ extension Agent {
         ])
     }
 
-    /// As `nightjar replicate` reports its own.
+    /// In the same form as `nightjar replicate` reports its own.
     package static func report(_ replicator: Replicator) async -> JSONValue {
         await report(replicator, nil, isKeptStopped: false, resumesAt: nil, bandwidth: nil, now: 0, attention: [])
     }
@@ -202,37 +202,37 @@ extension Agent {
             "type": .string(configuration.type.rawValue),
             "continuous": .bool(configuration.isContinuous),
             "activity": .string(status.activity.rawValue),
-            // When the activity became what it is.
+            // When it entered its present activity.
             "since": .string(Timestamp.format(status.since)),
             "stopped_by_operator": .bool(isKeptStopped),
-            // What somebody should look at, also while it is connected and idle.
+            // What needs attention, even while it is connected and idle.
             "attention": .array(attention.map { .string($0.what) }),
-            // The counts from progress to conflicts_resolved are of this run; those of all runs are in lifetime and in /metrics.
+            // The counts from progress to conflicts_resolved are for this run; those for all runs are in lifetime and in /metrics.
             "counts_since": .string(Timestamp.format(replicator.startedAt)),
             "progress": JSONOutput.object([
                 "completed": JSONOutput.number(status.counts.completed), "total": JSONOutput.number(status.counts.total),
             ]),
-            // Couchbase Lite 1.x's: from zero again whenever an idle replicator becomes busy.
+            // As in Couchbase Lite 1.x: starts from zero whenever an idle replicator becomes busy.
             "completed_changes_count": JSONOutput.number(status.burst.completed),
             "changes_count": JSONOutput.number(status.burst.total),
             "pushed": JSONOutput.number(status.counts.pushed),
             "pulled": JSONOutput.number(status.counts.pulled),
-            // Documents that a filter here said no to.
+            // Documents that a local filter rejected.
             "rejected": JSONOutput.number(status.counts.rejected),
             "failed": JSONOutput.number(status.counts.failed),
-            // Documents that were purged here because the peer took access to them away.
+            // Documents that were purged here because the peer withdrew access to them.
             "access_removed": JSONOutput.number(status.counts.accessRemoved),
             "conflicts_resolved": JSONOutput.number(status.counts.resolved),
             "pending": JSONOutput.number(pending.count),
-            // Counting has stopped there; the true number is greater.
+            // Counting stopped at a limit; the true number is greater.
             "pending_is_capped": .bool(pending.isCapped),
-            // Of the documents that were counted, without blobs.
+            // For the counted documents, without blobs.
             "pending_bytes": JSONOutput.number(pending.bytes),
-            // How long the oldest of them has waited; null where none waits, or it has just come.
+            // Seconds that the oldest of them has waited; null if none waits, or it has only just arrived.
             "oldest_pending_seconds": pending.oldest.map { JSONOutput.number(max(0, now - $0)) } ?? .null,
-            // Documents that are held, now: a filter failed, they are too large, or a blob cannot be had.
+            // Documents held at the moment: a filter failed, they are too large, or a blob cannot be obtained.
             "held": JSONOutput.number(held),
-            // Documents that the peer refused, now.
+            // Documents that the peer refuses at the moment.
             "refused": JSONOutput.number(refused),
             // Documents of the peer that were larger than this agent takes; they are asked for again once it starts with a larger limits.memory.
             "too_large": JSONOutput.number(tooLarge.count),
@@ -241,36 +241,36 @@ extension Agent {
             "attempt": JSONOutput.number(status.attempt),
             "next_retry_at": JSONOutput.text(status.retryInSeconds.map { Timestamp.format(status.since + Int64($0)) }),
             "last_success_at": JSONOutput.text(status.lastSuccess.map { Timestamp.format($0) }),
-            // How long ago both sides were last known to hold the same.
+            // Seconds since both sides were last known to hold the same.
             "lag_seconds": status.lag(now: now).map { JSONOutput.number($0) } ?? .null,
             "bytes_sent": JSONOutput.number(status.counts.bytesSent),
             "bytes_received": JSONOutput.number(status.counts.bytesReceived),
-            // Bytes a second that it may take of the line; null: as many as there are.
+            // Its bandwidth in bytes per second; null for no limit.
             "bandwidth": report(bandwidth),
             "blob_bytes_sent": JSONOutput.number(status.counts.blobBytesSent),
             "blob_bytes_received": JSONOutput.number(status.counts.blobBytesReceived),
-            // Those of which bytes have come or gone, and that are not complete.
+            // Blobs that are partly transferred.
             "blobs_under_way": .array(status.blobs.map { report($0) }),
-            // Of all runs, those before a restart included.
+            // For all runs, including those before a restart.
             "lifetime": ReplicatorRecord.report(replicator.lifetime),
             "delta": report(status.counts.deltas),
             "correlation_id": JSONOutput.text(status.correlationID),
-            // Spoken with the peer, or over the last connection of this run.
+            // The protocol of the present connection, or of the last one in this run.
             "protocol": JSONOutput.text(status.peerProtocol),
             "suspended": .bool(status.isSuspended),
-            // By its schedule; null where an operator suspended it.
+            // According to its schedule; null if an operator suspended it.
             "resumes_at": JSONOutput.text(resumesAt.map { Timestamp.format($0) }),
             "silence": JSONOutput.object([
                 "checks": JSONOutput.number(status.silence.checks), "reconnects": JSONOutput.number(status.silence.reconnects),
             ]),
             "tls": security.map { report($0) } ?? .null,
             "error": status.error.map { report($0) } ?? .null,
-            // What the peer does not let us do while the rest goes on: it takes nothing of us, or keeps no checkpoint of ours.
+            // What the peer refuses while the rest goes on: it takes no documents from us, or stores no checkpoint for us.
             "push_refused": status.refusals.push.map { report($0) } ?? .null,
-            // There is no room here for what the peer has; pushing goes on.
+            // There is no disk space here for what the peer has; pushing goes on.
             "pull_waits": status.refusals.room.map { report($0, remedy: roomRemedy) } ?? .null,
             "checkpoint_refused": status.refusals.checkpoint.map { report($0) } ?? .null,
-            // When the remote was last found behind where it was, as one restored from a backup is.
+            // When the remote was last found at an earlier sequence than before, as after a restore from a backup.
             "remote_went_back": status.wentBack.map { report($0) } ?? .null,
         ])
     }
@@ -305,7 +305,7 @@ extension Agent {
         ])
     }
 
-    /// For a pull that has no room.
+    /// For a pull that lacks disk space.
     static let roomRemedy = "make room: delete or purge documents, remove what is not the agent's from the disk, or raise the database's quota; "
         + "the pull goes on by itself then, and pushing goes on meanwhile"
 

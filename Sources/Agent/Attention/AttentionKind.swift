@@ -1,5 +1,5 @@
-/// What can need somebody's attention, and how grave it is: the one table behind `/health`, `nightjar status`, `/api/status` and
-/// `nightjar_attention` of `/metrics`. The guide of operating shows it.
+/// What can need attention, and how serious it is: the single source behind `/health`, `nightjar status`, `/api/status` and `nightjar_attention` in
+/// `/metrics`. The operations guide lists these.
 enum AttentionKind: String, CaseIterable, Sendable {
     case notReady = "not_ready"
     case databaseUnreadable = "database_unreadable"
@@ -50,7 +50,7 @@ enum AttentionKind: String, CaseIterable, Sendable {
     enum Gravity: String, Sendable {
         /// There is work that the agent cannot do, now or at its next start: `/health` is 503.
         case unhealthy
-        /// It does its work; somebody should look all the same: `/health` is 200.
+        /// The agent does its work, but somebody should take a look: `/health` is 200.
         case attention
     }
 
@@ -60,14 +60,14 @@ enum AttentionKind: String, CaseIterable, Sendable {
             .listenerWaiting, .replicatorStopped, .replicatorFailing, .replicatorOffline, .pullWaits, .breakerOpen, .pluginUnavailable, .pluginFileGone,
             .configurationRefused, .nextStartFails, .certificateExpired, .nobodyCanLogIn:
             .unhealthy
-        // What a peer or a stranger can bring about alone is here: else he could have the agent called ill.
+        // Anything that a peer or a stranger can cause alone belongs here: otherwise they could make the agent report itself unhealthy.
         case .diskNearlyFull, .channelsOutdated, .documentsLarge, .documentsPending, .documentsRefused, .documentsNotTaken, .conflictsPending, .authenticatorFailing,
             .pluginRefused, .certificateEnding, .tlsFilesRefused, .replicatorInterrupted, .peerUnanswered, .remoteGoesBack, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .notAdvertised, .logFileFailing, .fleetRefused, .connectionsRefused, .hiddenConflicts:
             .attention
         }
     }
 
-    /// No other line of the log tells of it.
+    /// Nothing else in the log reports it.
     var isLogged: Bool {
         switch self {
         case .diskNearlyFull, .channelsOutdated, .documentsPending, .clocksDiffer, .versionsAhead, .clockUnset, .databaseCopied, .replicatorOffline, .replicatorInterrupted, .peerUnanswered,
@@ -80,11 +80,11 @@ enum AttentionKind: String, CaseIterable, Sendable {
 /// One thing that needs attention.
 struct Attention: Sendable {
     var kind: AttentionKind
-    /// What it is about: `replicator hub`.
+    /// What it is about, for example `replicator hub`.
     var subject: String
-    /// When it began (seconds since 1970); nil where only the list knows since when it has been seen.
+    /// When it began (seconds since 1970); nil if only the list knows when it was first seen.
     var since: Int64?
-    /// What is the matter.
+    /// What is wrong.
     var text: String
     /// What to do.
     var remedy: String
@@ -97,7 +97,7 @@ struct Attention: Sendable {
         self.remedy = remedy
     }
 
-    /// It is about a part as a whole, or about something of it: `replicator hub, blobs`.
+    /// Whether it is about a part as a whole, or about something within it, such as `replicator hub, blobs`.
     func concerns(_ part: String) -> Bool { subject.utf8.elementsEqual(part.utf8) || subject.utf8.starts(with: "\(part), ".utf8) }
 
     var isUnhealthy: Bool { kind.gravity == .unhealthy }

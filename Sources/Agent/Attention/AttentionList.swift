@@ -4,10 +4,10 @@ import PluginHost
 import Replication
 
 extension Agent {
-    /// `attention_interval`: seconds between two looks when nobody asks, for the log and so that the list knows since when.
+    /// `attention_interval`: seconds between two checks when nobody asks, so that the log reports entries and the list knows when they began.
     private static let attentionInterval = 60
 
-    /// Everything that needs attention, what makes the agent unhealthy first. `/health`, `/api/status` and `/metrics` are made of it.
+    /// Everything that needs attention, with what makes the agent unhealthy first. `/health`, `/api/status` and `/metrics` are derived from it.
     nonisolated func attention() async -> [Attention] {
         guard isReady else {
             let text = "the agent is starting or stopping"
@@ -15,7 +15,7 @@ extension Agent {
         }
         var list: [Attention] = []
         if let refused = refusedConfiguration() { list.append(refused) }
-        // A refused configuration is told with its own words, and is what the next start would read.
+        // A refused configuration is reported in its own words, and is what the next start would read.
         if list.isEmpty, let failing = nextStart.attention(settings) { list.append(failing) }
         await lookAtDisks()
         list += clockAttention() + diskAttention()
@@ -34,8 +34,8 @@ extension Agent {
         return list.filter(\.isUnhealthy) + list.filter { !$0.isUnhealthy }
     }
 
-    /// What a reload refused, as long as the file holds another configuration than the one in force. Where it holds the same, a plugin or a file was
-    /// wrong, and that is told by itself until it is mended.
+    /// What a reload refused, as long as the file differs from the configuration in force. If it does not, a plugin or another file was wrong, which
+    /// is reported separately until it is fixed.
     private nonisolated func refusedConfiguration() -> Attention? {
         guard let refused = shared.withLock({ $0.refusedReload }) else { return nil }
         guard !nextStart.readsWhatIsInForce(settings) else {
@@ -48,7 +48,7 @@ extension Agent {
             remedy: "mend what is named, or put the configuration back; look with nightjar check, then nightjar reload. The next start reads the changed one")
     }
 
-    /// Looks now and then, until the task is cancelled.
+    /// Checks periodically, until the task is cancelled.
     nonisolated func watchAttention() async {
         while !Task.isCancelled {
             try? await environment.time.sleep(seconds: Self.attentionInterval)
@@ -82,7 +82,7 @@ extension Agent {
         ])
     }
 
-    /// How many of each kind there are; 0 of the others, so that an alert finds each.
+    /// How many of each kind there are, including 0, so that an alert finds every series.
     nonisolated func addAttention(to text: inout PrometheusText) async {
         let counts = Dictionary(grouping: await attention(), by: \.kind).mapValues(\.count)
         for kind in AttentionKind.allCases {

@@ -2,7 +2,7 @@ import Interfaces
 import Logging
 import Synchronization
 
-/// Something came onto the list of what needs attention, or is over.
+/// An entry joined the list of what needs attention, or left it.
 struct AttentionChange: Sendable {
     var entry: Attention
     var isOver: Bool
@@ -10,7 +10,7 @@ struct AttentionChange: Sendable {
     var time: Int64
 }
 
-/// Since when things are on the list whose beginning nobody noted.
+/// Since when entries have been on the list, for those whose beginning is not recorded elsewhere.
 final class AttentionTimes: Sendable {
     private struct Key: Hashable {
         var kind: AttentionKind
@@ -19,14 +19,14 @@ final class AttentionTimes: Sendable {
 
     private struct State {
         var seen: [Key: Attention] = [:]
-        /// Of what began since the last look.
+        /// When entries began that the next check will find.
         var signs: [Key: Int64] = [:]
     }
 
     private let state = Mutex(State())
     private let changes = EventHub<AttentionChange>(kept: EventQueue.maximumWaiting)
 
-    /// Something has happened of which the next look will tell: it began then, and not when somebody looks.
+    /// Notes that something happened which the next check will report: it began at this time, not when the check runs.
     func sign(of kind: AttentionKind, _ subject: String, at now: Int64) {
         state.withLock { state in
             let key = Key(kind: kind, subject: subject)
@@ -34,7 +34,7 @@ final class AttentionTimes: Sendable {
         }
     }
 
-    /// Fills in the times, takes out what is over, and tells of what has come and gone.
+    /// Fills in the times, forgets entries that are over, and publishes what has come and gone.
     func complete(_ list: inout [Attention], now: Int64, logger: Logger) {
         var all = Set<Key>()
         var news: [Attention] = []
@@ -43,7 +43,7 @@ final class AttentionTimes: Sendable {
                 let key = Key(kind: list[index].kind, subject: list[index].subject)
                 all.insert(key)
                 let known = state.seen[key]
-                // What is tried again and fails again did not begin with the last try.
+                // A retry that fails again does not make the problem new.
                 let first = [known?.since, list[index].since].compactMap { $0 }.min()
                 list[index].since = first ?? state.signs[key] ?? now
                 if known == nil { news.append(list[index]) }
@@ -52,7 +52,7 @@ final class AttentionTimes: Sendable {
             state.signs = [:]
             let over = state.seen.filter { !all.contains($0.key) }
             for key in over.keys { state.seen[key] = nil }
-            // Inside the lock, so that the changes of one look do not mix with those of another.
+            // Inside the lock, so that the changes found by two checks are not interleaved.
             for entry in news { changes.send(AttentionChange(entry: entry, isOver: false, time: now)) }
             for entry in over.values { changes.send(AttentionChange(entry: entry, isOver: true, time: now)) }
             return Array(over.keys)
@@ -61,6 +61,6 @@ final class AttentionTimes: Sendable {
         for key in over where key.kind.isLogged { logger.notice("\(key.subject): \(key.kind.rawValue) is over") }
     }
 
-    /// What comes and goes from now on.
+    /// Entries that come or go from now on.
     func stream() -> AsyncStream<AttentionChange> { changes.stream() }
 }

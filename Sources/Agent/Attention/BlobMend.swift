@@ -2,16 +2,16 @@ import Documents
 import DocumentStore
 import Encodings
 
-/// What is said of blobs whose bytes are not to be had.
+/// Texts about blobs whose bytes are missing or damaged.
 package enum BlobMend {
-    /// What to do.
+    /// The remedy.
     package static func text(database: String) -> String {
         "store it anew from a copy: nightjar blob put \(database) FILE, such as a backup has in its folder blobs; or let a peer send it again"
     }
 }
 
 extension StoreError {
-    /// A problem of a database, as the log tells it.
+    /// The problem of a database, for the log.
     func problem(of database: String) -> String {
         guard case .blobMissing = self else { return "database \(database): \(self)" }
         return "database \(database): \(self), and a document names it: \(BlobMend.text(database: database))"
@@ -19,7 +19,7 @@ extension StoreError {
 }
 
 extension LostBlob {
-    /// What is the matter, and which documents wait for it.
+    /// What is wrong, and which documents wait for the blob.
     var text: String {
         isMissing ? "the file of blob \(digest) is gone (\(path)): \(namedBy)" : "the bytes of blob \(digest) were altered on disk (\(path)): \(namedBy)"
     }
@@ -35,7 +35,7 @@ extension LostBlob {
 }
 
 extension LostBlobs {
-    /// What is the matter, of a document that names them.
+    /// What is wrong, for a document that refers to the blobs.
     var text: String {
         var parts: [String] = []
         if let first = altered.first {

@@ -3,7 +3,7 @@ import Encodings
 import Replication
 import TLS
 
-/// Certificates that end: those in use, their authorities, pins, and the server met last.
+/// Certificates that are about to expire: those in use, their authorities, pins, and that of the server last connected to.
 extension Agent {
     nonisolated func certificateAttention(of listener: PeerListener, now: Int64) -> [Attention] {
         let subject = "listener \(listener.settings.name.value)"
@@ -25,7 +25,7 @@ extension Agent {
         for (what, failure) in security.fileFailures { list.append(Self.refused(subject, what, "\(failure)")) }
         for root in security.rootCertificates { list += Self.ending(root, "the authority \(root.subject)", subject, now: now, gravely: true) }
         let met = security.server?.certificate
-        // A server that was met with a later certificate of the pinned key has been renewed, and the pin holds.
+        // If the server has since presented a later certificate with the pinned key, it was renewed and the pin still holds.
         for pin in security.pinnedCertificates where !(met.map { $0.notAfter > pin.notAfter && CertificatePin.certificate(pin).matches($0) } ?? false) {
             list += Self.ending(
                 pin, "the pinned certificate \(pin.subject)", subject, now: now, gravely: false,
@@ -51,7 +51,7 @@ extension Agent {
                         + "peers that pin the key before refuse it; the pin in force is \(leaf.pin)",
                     remedy: "restore the file of the identity from a backup, or have the peers pin the new key; then remove \(file)"))
         }
-        // One that the agent renews by itself is told only if that has not happened.
+        // A certificate that the agent renews by itself is reported only if the renewal did not happen.
         if identity.renewsItself, leaf.notAfter >= now { return list }
         let isLabel = if case .label = identity.setting { true } else { false }
         return list
@@ -62,7 +62,7 @@ extension Agent {
                     : "replace it; a running agent takes the new one by itself")
     }
 
-    /// - Parameter gravely: whether nobody accepts it once it has expired.
+    /// - Parameter gravely: whether nobody accepts the certificate once it has expired.
     private static func ending(
         _ certificate: Certificate, _ what: String, _ subject: String, now: Int64, gravely: Bool, remedy: String = "replace it"
     ) -> [Attention] {

@@ -2,9 +2,9 @@ import Documents
 import DocumentStore
 import Encodings
 
-// Clocks that are wrong, or have been.
+// Clocks that are wrong, or were.
 extension Agent {
-    /// This machine's.
+    /// This machine's clock.
     nonisolated func clockAttention() -> [Attention] {
         let now = environment.time.wallSeconds()
         guard now < StoreLimits.earliestSeconds else {
@@ -24,7 +24,7 @@ extension Agent {
         ]
     }
 
-    /// A peer's, or this machine's own before it was set right; and whoever else makes versions as this database.
+    /// A peer's clock, or this machine's own before it was corrected; and a copy of this database that makes versions under the same source id.
     nonisolated func clocks(of database: Database) -> [Attention] {
         let subject = "database \(database.name)"
         var list: [Attention] = []
@@ -59,7 +59,7 @@ extension Agent {
         return list
     }
 
-    /// In minutes or hours.
+    /// A time span, in minutes or hours.
     private static func period(_ nanoseconds: UInt64) -> String {
         let minutes = Int(clamping: nanoseconds / 60_000_000_000)
         return minutes < 120 ? Plural.count(minutes, "minute") : Plural.count(minutes / 60, "hour")

@@ -2,9 +2,9 @@ import Documents
 import DocumentStore
 import Encodings
 
-/// What needs attention in databases and on the disk.
+/// What needs attention in databases and on disks.
 extension Agent {
-    /// Bytes free without which nothing is tried on a full disk.
+    /// Free bytes below which nothing is retried on a full disk.
     private static let leastRoom: UInt64 = 1 << 20
 
     nonisolated func attention(of database: Database) async -> [Attention] {
@@ -59,7 +59,7 @@ extension Agent {
         list += await channelAttention(of: database)
         list += largeDocuments(of: database)
         let conflicts = statistics.reduce(0) { $0 + $1.conflictsPending }
-        // Where nobody decides, branches are kept, as CouchDB keeps them.
+        // Without a resolver, conflicting branches are kept, as in CouchDB.
         let isDecided = conflictPolicy(database.name).resolver != nil
             || settings.replicators.contains { $0.direction.pulls && $0.database.value.utf8.elementsEqual(database.name.utf8) }
         if conflicts > 0, isDecided {
@@ -83,7 +83,7 @@ extension Agent {
         ]
     }
 
-    /// Of the data folder and of databases that are mounted elsewhere.
+    /// For the data folder, and for databases on other mounts.
     nonisolated func diskAttention() -> [Attention] {
         var told: Set<UInt64> = []
         return ([settings.data.value] + databases.map(\.folder)).compactMap { folder in

@@ -3,17 +3,17 @@ import Encodings
 import Environment
 import Synchronization
 
-/// Whether the agent would start if it were started now: a file that has gone since is noticed while somebody looks, not after a power cut.
+/// Whether the agent would start if it were started now: a missing file is noticed while somebody is watching, not after a power cut.
 final class NextStart: Sendable {
-    /// `next_start_interval`: seconds for which it holds that all was well; a look reads the configuration and each file that it names. What was wrong
-    /// is looked at anew whenever somebody asks.
+    /// `next_start_interval`: seconds for which a successful check is reused; a check reads the configuration and every file that it names. A failed
+    /// check is repeated whenever somebody asks.
     private static let interval = 5
-    /// `next_start_problems`: those that are told; `nightjar check` tells all.
+    /// `next_start_problems`: how many problems are reported; `nightjar check` reports all.
     private static let named = 3
 
     private struct Look {
         var problems: [String] = []
-        /// What would be read is what is in force.
+        /// The configuration on disk equals the one in force.
         var isInForce = false
         var at: UInt64?
     }
@@ -24,16 +24,16 @@ final class NextStart: Sendable {
 
     init(environment: Environment) { self.environment = environment }
 
-    /// - Parameter load: reads the configuration as a start does. Without it, the one in force is taken to be the next one's.
+    /// - Parameter load: reads the configuration as a start does. Without it, the next start is assumed to use the one in force.
     func reads(_ load: @escaping @Sendable () throws -> AgentSettings) { self.load.withLock { $0 = load } }
 
-    /// The configuration was loaded: what was seen before counts no more.
+    /// The configuration was loaded: earlier results no longer count.
     func forget() { look.withLock { $0 = Look() } }
 
-    /// What would stop it, in the order of the configuration; empty if nothing would.
+    /// What would prevent a start, in the order of the configuration; empty if nothing would.
     func problems(_ inForce: AgentSettings) -> [String] { current(inForce) { $0.problems.isEmpty }.problems }
 
-    /// Whether a start would read the configuration that is in force: nothing that was refused is left in its file.
+    /// Whether a start would read the configuration that is in force: the file contains nothing that was refused.
     func readsWhatIsInForce(_ inForce: AgentSettings) -> Bool { current(inForce) { $0.isInForce }.isInForce }
 
     private func current(_ inForce: AgentSettings, holds: (Look) -> Bool) -> Look {

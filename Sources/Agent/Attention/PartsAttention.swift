@@ -8,17 +8,17 @@ import Replication
 
 /// What needs attention in replicators and listeners.
 extension Agent {
-    /// `offline_attention`: seconds without a connection after which an error that passes by itself is told all the same.
+    /// `offline_attention`: seconds without a connection after which even a transient error is reported.
     private static let offlineSeconds: Int64 = 600
-    /// `pending_attention`: seconds without success after which documents that wait to be pushed are told.
+    /// `pending_attention`: seconds without success after which documents waiting to be pushed are reported.
     private static let pendingSeconds: Int64 = 3_600
-    /// `unanswered_attention`: seconds in which nothing has come of what a peer owes after which that is told. Well below `couch_patience`, with which
-    /// a request of CouchDB's protocol ends by itself.
+    /// `unanswered_attention`: seconds after which a peer is reported that owes an answer and has sent nothing. Well below `couch_patience`, after
+    /// which a request of the CouchDB protocol times out.
     private static let unansweredSeconds: Int64 = 30
 
     nonisolated func attention(of replicator: Replicator) async -> [Attention] {
         let now = environment.time.wallSeconds()
-        // What waits by an operator's wish or by a schedule needs nobody.
+        // Waiting because of an operator or a schedule needs no attention.
         let waits = records.read(replicator.configuration.name).isStopped || resumption(of: replicator, now: now) != nil
         return await Self.attention(of: replicator, isMeantToWait: waits, startedAt: startedAt, now: now)
             + certificateAttention(of: replicator, now: now)
@@ -67,7 +67,8 @@ extension Agent {
         return list
     }
 
-    /// Of what the peer refuses for a version of a time to come. That is looked for only where such versions are known: the list may be long.
+    /// What to say if the peer refuses versions because their time is in the future. Looked up only where such versions are known, because the list
+    /// may be long.
     private static func timeAwaited(by replicator: Replicator) async -> String {
         let database = replicator.configuration.database
         guard database.versionsAhead != nil || database.fastestClock != nil, let waiting = try? await replicator.refusedUntil(), let last = waiting.last
@@ -75,7 +76,8 @@ extension Agent {
         return ", \(waiting.count) of them for versions of a time to come: they are offered again by themselves, the last at \(Timestamp.format(last))"
     }
 
-    /// Conflicts of the collections that a replicator pushes. The list has them as their database's; here they say why edits do not go out.
+    /// Conflicts in the collections that a replicator pushes. The list also has them under their database; here they explain why edits are not
+    /// pushed.
     nonisolated func conflictsInTheWay(of replicator: Replicator) async -> [Attention] {
         let configuration = replicator.configuration
         guard configuration.type.pushes else { return [] }
@@ -101,7 +103,7 @@ extension Agent {
                     .documentsHeld, subject, since: held.oldest, "\(Plural.count(held.count, "document")) held because a filter failed",
                     remedy: "mend the plugin; nightjar replicator \(name) held says which and why"))
         }
-        // What cannot be given for a blob of ours is told with that blob.
+        // What cannot be provided because of a blob of ours is reported with that blob.
         if let held = try? await replicator.held(by: .blob, .pull), held.count > 0, let example = held.example {
             list.append(
                 Attention(
@@ -121,7 +123,7 @@ extension Agent {
         return list
     }
 
-    /// Stopped by an error, getting no further, or without a connection for long.
+    /// Stopped by an error, making no progress, or without a connection for a long time.
     private static func state(of replicator: Replicator, now: Int64) -> [Attention] {
         let status = replicator.status
         guard let error = status.error else { return interruptions(of: replicator, now: now) }
@@ -148,7 +150,7 @@ extension Agent {
         ]
     }
 
-    /// It gets connections, and each breaks before the work is done: a line that is up and of no use.
+    /// It gets connections, but each breaks before the work is done: the line is up but useless.
     private static func interruptions(of replicator: Replicator, now: Int64) -> [Attention] {
         guard replicator.status.activity != .stopped, let broken = replicator.interruptions, now - broken.since >= offlineSeconds else { return [] }
         return [
@@ -159,7 +161,7 @@ extension Agent {
         ]
     }
 
-    /// It is busy, and so it stays until the peer says something.
+    /// It is busy, and will stay so until the peer answers.
     private static func unanswered(_ replicator: Replicator, now: Int64) async -> [Attention] {
         guard let since = await replicator.unansweredSince(), now - since >= unansweredSeconds else { return [] }
         let name = replicator.configuration.name
@@ -172,7 +174,7 @@ extension Agent {
         ]
     }
 
-    /// Each time everything is compared and pushed anew, and to the last connection all seems well.
+    /// Each time everything is compared and pushed again, although the last connection looks fine.
     private static func goingBack(_ replicator: Replicator, now: Int64) -> [Attention] {
         let status = replicator.status
         guard status.activity != .stopped, let back = status.wentBack, back.isHabit(now: now) else { return [] }
@@ -185,12 +187,12 @@ extension Agent {
         ]
     }
 
-    /// What lets a listener have its port.
+    /// How to let a listener have its port.
     private static func listenerRemedy(_ error: ReplicationError) -> String {
         guard error.domain == .network else { return "mend what is named" }
         switch ReplicationError.NetworkCode(rawValue: error.code) {
         case .addressNotAvailable:
-            // The field has one number for both. Who has the port can be seen as the message says.
+            // The error has one code for both cases. The message says whether another process has the port.
             return error.message.contains(String(cString: strerror(EADDRINUSE)))
                 ? "free the port, or name another one in the configuration and nightjar reload" : "bring the interface up, or give it an address"
         case .unknownInterface: return "plug the interface in, or correct the listener's interface"
@@ -200,7 +202,7 @@ extension Agent {
         }
     }
 
-    /// Peers that a limit keeps out, and which.
+    /// Peers that a limit keeps out, and which limit.
     private static func refusedConnections(of listener: PeerListener, _ subject: String) -> [Attention] {
         let found = listener.refusedConnections.current(now: listener.time.wallSeconds())
         return Set(found.map(\.key.limit)).sorted().compactMap { limit in
@@ -219,7 +221,7 @@ extension Agent {
         }
     }
 
-    /// Nobody here would know of them: the peers give them up.
+    /// Otherwise nobody here would notice: the peers give these documents up.
     private static func tooLargePushes(of listener: PeerListener, _ subject: String, now: Int64) -> [Attention] {
         let found = listener.refusals.tooLarge(now: now)
         guard let (key, first) = found.first else { return [] }
@@ -233,7 +235,7 @@ extension Agent {
         ]
     }
 
-    /// What was said of a disk or a quota when they were pushed is over; the peers do not know that yet.
+    /// The disk or quota that stopped these documents has space again, but the peers do not know that yet.
     private static func roomCameAfter(_ group: WaitingDocuments.Group, _ subject: String) -> Attention {
         let what = group.count >= WaitingDocuments.limit ? "\(group.count) or more documents" : Plural.count(group.count, "document")
         return Attention(
@@ -245,7 +247,7 @@ extension Agent {
     nonisolated func attention(of listener: PeerListener) -> [Attention] {
         let now = environment.time.wallSeconds()
         let subject = "listener \(listener.settings.name.value)"
-        // What no peer has tried for an hour is over.
+        // What no peer has tried to push for an hour is over.
         listener.waiting.forget { $0.last < now - 3_600 }
         var list = listener.waiting.summary(pulled: "taken").map { group in
             if group.isNoRoom, disks.hasMoreRoom(listener.settings.databases.map(\.value), since: group.last) { return Self.roomCameAfter(group, subject) }
@@ -278,7 +280,7 @@ extension Agent {
         }
         list += Self.refusedConnections(of: listener, subject)
         list += listener.guessAttention(subject)
-        // A stranger can bring that about by a name, so it is told, and the agent is not ill.
+        // Strangers can cause this with names of their choice, so it is reported, but the agent does not count as unhealthy.
         let place = "\(subject) authenticator: "
         for plugin in plugins?.status() ?? [] {
             for failure in plugin.loginFailures where failure.utf8.starts(with: place.utf8) {

@@ -18,7 +18,7 @@ extension Agent {
                 list.append(Attention(kind, subject, message, remedy: remedy))
             }
             for problem in plugin.parameterProblems {
-                // A start has no last text.
+                // A restarted agent has no earlier text of the file to fall back on.
                 list.append(
                     Attention(
                         .nextStartFails, subject, "\(problem); its last text stays in force, and the next start would fail",

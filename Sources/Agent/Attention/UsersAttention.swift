@@ -2,11 +2,11 @@ import AgentConfiguration
 import PluginHost
 import Synchronization
 
-/// What the files of users say that listeners have: each is read when it has changed.
+/// Examines the users files of listeners: each is read when it has changed.
 final class UsersExamination: Sendable {
     private let known = Mutex<[String: (digest: [UInt8], finding: String?)]>([:])
 
-    /// Why nobody can log in; nil where somebody can.
+    /// Why nobody can log in; nil if somebody can.
     func finding(_ text: (bytes: [UInt8], path: String, digest: [UInt8]), of listener: String) -> String? {
         if let found = known.withLock({ $0[listener] }), found.digest == text.digest { return found.finding }
         let finding = Self.finding(text.bytes, text.path)
@@ -23,13 +23,13 @@ final class UsersExamination: Sendable {
 }
 
 extension Agent {
-    /// The file of users by which a listener's authenticator goes; nil where it goes by something else.
+    /// The users file that a listener's authenticator uses; nil if it uses something else.
     nonisolated func usersFile(of settings: ListenerSettings) -> (bytes: [UInt8], path: String, digest: [UInt8])? {
         guard let authenticator = settings.authenticator, authenticator.plugin.value == PluginReference.usersPlugin else { return nil }
         return plugins?.text(of: "file", plugin: PluginReference.usersPlugin, usedBy: "listener \(settings.name.value) authenticator")
     }
 
-    /// A listener whose authenticator lets nobody in, which only those see who are turned away.
+    /// Reports a listener whose authenticator lets nobody in, which otherwise only the rejected peers would notice.
     nonisolated func usersAttention(of listener: PeerListener) -> [Attention] {
         let name = listener.settings.name.value
         guard let text = usersFile(of: listener.settings), let finding = users.finding(text, of: name) else { return [] }

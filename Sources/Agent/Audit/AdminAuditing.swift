@@ -2,9 +2,10 @@ import Documents
 import HTTPServer
 import PluginHost
 
-/// What is recorded of requests to the admin API: everything that changes something, and whoever was refused.
+/// What is recorded about requests to the admin API: everything that changes something, and every refused request.
 struct AdminAuditing: Sendable {
-    /// What of a query says how far an action went. Nothing else of it is written down: who mistakes a place for a secret's has it in no log.
+    /// Query parameters that say how far an action went. No others are recorded: a secret that somebody puts in the wrong place must not end up in a
+    /// log.
     private static let recordedKeys = ["reset", "keep", "to", "db", "missing_blobs", "collection", "dry_run"]
 
     let log: AuditLog
@@ -27,7 +28,7 @@ struct AdminAuditing: Sendable {
         }
     }
 
-    /// Records who was not let in, or may not do what was asked for.
+    /// Records a caller who was not let in, or lacks permission for the request.
     func note(_ request: HTTPRequest, by who: String, refusedBy error: HTTPError) {
         guard [401, 403].contains(error.status) else { return }
         if error.status == 401 { logins.note(RefusedLogins.adminPort) }
@@ -36,7 +37,7 @@ struct AdminAuditing: Sendable {
             .init(who: who, from: Self.host(request.connection.remoteAddress), action: action, target: "admin port", outcome: "\(error.status)"), isFolded: true)
     }
 
-    /// Documents come by the thousand: they are told by their database, once a minute.
+    /// Document requests come by the thousand: they are recorded per database, once a minute.
     private static func action(_ request: HTTPRequest) -> (text: String, isDocument: Bool) {
         let parts = (try? RequestTarget.components(request.path))?.filter { !$0.isEmpty } ?? request.path.split(separator: "/").map(String.init)
         let isDocument = parts.count > 3 && parts[1] == "databases" && ["documents", "blobs"].contains(parts[3])
@@ -49,12 +50,12 @@ struct AdminAuditing: Sendable {
         return pairs.isEmpty ? "" : "?\(pairs.joined(separator: "&"))"
     }
 
-    /// Without the port, which is another one each time.
+    /// Without the port, which differs for each connection.
     private static func host(_ address: String) -> String { address.lastIndex(of: ":").map { String(address[..<$0]) } ?? address }
 }
 
 extension AuditLog {
-    /// Records that a replicator purged documents to which its peer took access away.
+    /// Records that a replicator purged documents to which its peer withdrew access.
     func notePurge(by replicator: String, database: String, _ collection: CollectionName, count: Int) {
         note(.init(
             who: "replicator \(replicator)", from: "", action: "purge of documents with access removed", target: "\(database).\(collection)",
@@ -63,13 +64,13 @@ extension AuditLog {
 }
 
 extension Agent {
-    /// Records a wrong login at a listener.
+    /// Records a failed login at a listener.
     nonisolated func noteRefusedLogin(at listener: String, user: String, from: String) {
         refusedLogins.note(listener)
         audit.note(.init(who: user, from: from, action: "login", target: "listener \(listener)", outcome: "refused"), isFolded: true)
     }
 
-    /// Records what became of a plugin, and since when what needs attention does.
+    /// Records what happened to a plugin, and notes the time for the list of what needs attention.
     nonisolated func note(_ event: PluginEvent) {
         let now = environment.time.wallSeconds()
         func begins(_ kinds: [AttentionKind], _ plugin: String) {

@@ -4,29 +4,29 @@ import Glibc
 import Logging
 import Synchronization
 
-/// Who did what, and when: actions over the admin API, failed logins, changes of plugins, purges. One JSON object a line in
-/// `DATA/audit.log`, for the agent's user only.
+/// Who did what, and when: actions over the admin API, failed logins, plugin changes, purges. One JSON object per line in `DATA/audit.log`, readable
+/// by the agent's user only.
 package final class AuditLog: Sendable {
-    /// `audit_bytes`: of one file; then it becomes `audit.log.1`, and so on.
+    /// `audit_bytes`: size at which the file is rotated to `audit.log.1`, and so on.
     static let maximumBytes = 1 << 20
-    /// `audit_files`: kept, with the present one.
+    /// `audit_files`: how many files are kept, including the present one.
     static let maximumFiles = 5
-    /// `audit_folding`: seconds in which the same of the same is one line: whoever guesses passwords must not push out what else was done.
+    /// `audit_folding`: seconds in which repetitions are folded into one line: somebody who guesses passwords must not push other entries out.
     private static let foldingSeconds: Int64 = 60
-    /// `audit_causes`: of which is known when they were last written.
+    /// `audit_causes`: how many different entries are remembered for folding.
     private static let maximumCauses = 1_000
-    /// `audit_text_bytes`: of a name or path that a stranger chose.
+    /// `audit_text_bytes`: limit for a name or path chosen by a stranger.
     private static let maximumTextBytes = 300
 
     /// What is recorded.
     struct Entry: Sendable, Hashable {
-        /// A token's name, a user's, or a part of the agent.
+        /// The name of a token or user, or a part of the agent.
         var who: String
         /// An address, or `admin.sock`.
         var from: String
         /// `POST /api/reload`, `login`, `plugin reloaded`.
         var action: String
-        /// What it was done to, where the action does not say it.
+        /// What it was done to, unless the action says so.
         var target: String = ""
         /// `200`, `refused`.
         var outcome: String
@@ -57,9 +57,9 @@ package final class AuditLog: Sendable {
 
     static func path(_ dataFolder: String) -> String { "\(dataFolder)/audit.log" }
 
-    /// Writes an entry down.
+    /// Records an entry.
     ///
-    /// - Parameter isFolded: the same within a minute is counted only; the next line says how many there were.
+    /// - Parameter isFolded: repetitions within a minute are only counted; the next line says how many there were.
     func note(_ entry: Entry, isFolded: Bool = false) {
         let now = time.wallSeconds()
         let failure = state.withLock { state -> String? in
@@ -77,7 +77,7 @@ package final class AuditLog: Sendable {
             defer { state.isFailing = failure != nil }
             return state.isFailing ? nil : failure
         }
-        // Once: the disk is told of elsewhere.
+        // Reported once: the state of the disk is reported elsewhere.
         if let failure { logger.error("the audit log cannot be written: \(path): \(failure)") }
     }
 
@@ -119,9 +119,9 @@ package final class AuditLog: Sendable {
         }
     }
 
-    /// The last entries of a data folder, the oldest first; each a line of JSON. Empty where nothing was ever recorded.
+    /// The last entries of a data folder, oldest first; each is a line of JSON. Empty if nothing was ever recorded.
     ///
-    /// - Throws: ``AgentError`` where this user may not read them.
+    /// - Throws: ``AgentError`` if this user may not read them.
     package static func last(_ count: Int, dataFolder: String) throws(AgentError) -> [[UInt8]] {
         var lines: [[UInt8]] = []
         for number in 0..<maximumFiles where lines.count < count {

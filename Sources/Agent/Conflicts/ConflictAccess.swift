@@ -1,16 +1,16 @@
 import Documents
 import DocumentStore
 
-/// Looks at the conflicts of one open database.
+/// Reads the conflicts of one open database.
 package struct ConflictAccess: Sendable {
-    /// Rows that are read at once, so that few bodies are in memory.
+    /// Rows that are read at once; fewer with bodies, to save memory.
     private static func page(includeBodies: Bool) -> Int { includeBodies ? 50 : 1_000 }
 
     package let database: Database
     /// Nil for all collections.
     package var collection: Collection?
 
-    /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`, in its parts; the collection only where it was named.
+    /// - Parameter name: the collection of `DB` or `DB.SCOPE.COLLECTION`; nil if none was named.
     package init(_ database: Database, collection name: CollectionName? = nil) throws(AgentError) {
         self.database = database
         guard let name else { return }
@@ -22,7 +22,7 @@ package struct ConflictAccess: Sendable {
 
     var collections: [Collection] { collection.map { [$0] } ?? database.collections }
 
-    /// Conflicts that wait for a resolver, some at a time.
+    /// Conflicts that wait for a resolver, in pages.
     package func eachPending(
         limit: Int = .max, includeBodies: Bool, _ body: ([JSONValue]) async throws -> Void
     ) async throws {
@@ -45,11 +45,11 @@ package struct ConflictAccess: Sendable {
         }
     }
 
-    /// Decided conflicts, the newest first, some at a time.
+    /// Decided conflicts, newest first, in pages.
     ///
     /// - Parameters:
     ///   - id: only this document's.
-    ///   - before: only numbers below it.
+    ///   - before: only those with lower numbers.
     package func eachDecided(
         id: DocumentID? = nil, before: Int64? = nil, limit: Int = .max, includeBodies: Bool, _ body: ([JSONValue]) async throws -> Void
     ) async throws {
@@ -67,9 +67,9 @@ package struct ConflictAccess: Sendable {
         }
     }
 
-    /// The conflict with a number of the history, and those of the document with this id, with their bodies.
+    /// The conflict with a given number in the history, or those of the document with a given id, with their bodies.
     ///
-    /// - Parameter limit: so many decided ones of the document.
+    /// - Parameter limit: how many decided conflicts of the document.
     package func eachFound(_ text: String, limit: Int = .max, _ body: ([JSONValue]) async throws -> Void) async throws {
         let name = database.name
         let id = try? DocumentID(text)

@@ -3,13 +3,14 @@ import DocumentStore
 import Logging
 import Replication
 
-// A resolver that deletes a document of which both sides have a live revision: nobody deleted it, so whoever misses it has to find out who did.
+// A resolver that deletes a document although both sides have a live revision: no user deleted it, so somebody who misses it needs to find out what
+// did.
 
 extension ConflictEvent {
-    /// Whoever decides by hand knows what they have done.
+    /// People who decide by hand know what they did.
     func logDeletion(to logger: Logger) {
         guard let deleted, plugin != ConflictDecider.byHand else { return }
-        // Lines of one plugin and database are folded by the log.
+        // The log folds repeated lines about one plugin and database.
         var metadata: Logger.Metadata = ["plugin": "\(plugin)", "version": "\(version)", "database": "\(database)"]
         switch place.kind {
         case .replicator: metadata["replicator"] = "\(place.name)"
@@ -25,7 +26,7 @@ extension ConflictEvent {
 }
 
 extension Agent {
-    /// A document that is deleted, with the decision that deleted it if both sides had it; as it was where that is not known.
+    /// A deleted document together with the decision that deleted it, if both sides had a live revision; unchanged if that is not known.
     nonisolated func deletedByResolver(
         _ statement: WhereaboutsStatement, _ row: ChangeRow, _ collection: Collection, _ database: Database
     ) async throws -> WhereaboutsStatement {

@@ -25,8 +25,8 @@ enum ConflictReports {
     }
 
     /// - Parameters:
-    ///   - remote: what the store calls the remote: its URL; nil where it is not known.
-    ///   - sides: with their bodies, if they are wanted.
+    ///   - remote: the store's name for the remote, which is its URL; nil if unknown.
+    ///   - sides: the two sides with their bodies, if those are requested.
     static func json(
         _ pending: PendingConflict, database: String, collection: CollectionName, remote: String?, sides: Conflict?
     ) -> JSONValue {

@@ -4,12 +4,12 @@ import DocumentStore
 import Interfaces
 import Replication
 
-/// What a person decides about a conflict that waits: `{"take": "local" | "remote" | "delete"}` or `{"document": {…}}`, and in `local_rev`
-/// and `remote_rev` the two revisions that they looked at.
+/// A person's decision about a pending conflict: `{"take": "local" | "remote" | "delete"}` or `{"document": {…}}`, with the two revisions that the
+/// person looked at in `local_rev` and `remote_rev`.
 package struct DecisionByHand: Sendable {
     package enum Choice: Sendable {
         case take(String)
-        /// JSON as `doc put` takes it.
+        /// JSON as `doc put` accepts it.
         case document([UInt8])
     }
 
@@ -34,7 +34,7 @@ package struct DecisionByHand: Sendable {
         }
     }
 
-    /// As ``init(json:)`` reads it.
+    /// In the form that ``init(json:)`` reads.
     package var json: JSONValue {
         var members: [String: JSONValue] = ["local_rev": .string(local.text), "remote_rev": .string(remote.text)]
         switch choice {
@@ -59,13 +59,13 @@ package struct DecisionByHand: Sendable {
     }
 }
 
-/// Deciding conflicts that wait, without a resolver.
+/// Decides pending conflicts without a resolver.
 package struct ConflictsByHand: Sendable {
     let accesses: [ConflictAccess]
     let settings: AgentSettings
     let observer: ConflictObserver
 
-    /// - Parameter accesses: where the document is looked for.
+    /// - Parameter accesses: where to look for the document.
     package init(_ accesses: [ConflictAccess], settings: AgentSettings, observer: @escaping ConflictObserver = { _ in }) {
         (self.accesses, self.settings, self.observer) = (accesses, settings, observer)
     }
@@ -74,14 +74,14 @@ package struct ConflictsByHand: Sendable {
         var database: Database
         var collection: Collection
         var pending: PendingConflict
-        /// What the store calls the remote.
+        /// The store's name for the remote.
         var remote: String?
     }
 
-    /// Ends the conflict of a document.
+    /// Decides the conflict of a document.
     ///
-    /// - Returns: the decision, the revision that is current now, its number in the history, and whether another branch waits.
-    /// - Throws: ``AgentError``, `conflict` where something else is there than was seen.
+    /// - Returns: the decision, the revision that is now current, its number in the history, and whether another branch waits.
+    /// - Throws: ``AgentError``, `conflict` if the revisions are no longer those that were looked at.
     package func decide(_ text: String, _ wanted: DecisionByHand) async throws -> JSONValue {
         let id: DocumentID
         do { id = try DocumentID(text) } catch { throw AgentError(.invalid, "\(error)") }
@@ -134,7 +134,7 @@ package struct ConflictsByHand: Sendable {
         return place
     }
 
-    /// Where it came from, as a resolver would be told.
+    /// The origin of the conflict, in the form that a resolver gets.
     private func context(_ place: Place) -> PolicyContext {
         let database = place.database.name
         if let remote = place.remote {

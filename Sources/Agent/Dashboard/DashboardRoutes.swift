@@ -1,10 +1,10 @@
 import HTTPServer
 import NIOCore
 
-/// The dashboard: one page with its style and scripts, embedded in the program. It holds nothing of the agent; everything that it shows
-/// comes from the admin API, with the token of whoever looks.
+/// The dashboard: one page with its style and scripts, embedded in the program. It contains no data of the agent; everything it shows comes
+/// from the admin API, with the viewer's token.
 enum DashboardRoutes {
-    /// `max_page_bytes`: of all files together, so that the page also opens over a slow line. A test holds it.
+    /// `max_page_bytes`: limit for all files together, so that the page opens even over a slow line. A test checks it.
     static let maximumBytes = 150 * 1024
 
     /// One file of the page.
@@ -33,7 +33,7 @@ enum DashboardRoutes {
 
     private static let script = "text/javascript; charset=utf-8"
 
-    /// Served to whoever reaches the port, also without the token: the page asks for it.
+    /// These are served without a token, to everybody who reaches the port: the page itself asks for the token.
     static func isPage(_ path: String) -> Bool { path == "/" || path.hasPrefix("/dashboard/") }
 
     static var routes: [Route] {
@@ -46,7 +46,7 @@ enum DashboardRoutes {
         }
     }
 
-    /// Nothing from elsewhere, nothing inline, in nobody's frame.
+    /// No resources from elsewhere, nothing inline, and no framing by any page.
     private static let headers: HeaderList = [
         "Content-Security-Policy":
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -56,7 +56,7 @@ enum DashboardRoutes {
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Resource-Policy": "same-origin",
         "Cross-Origin-Opener-Policy": "same-origin",
-        // Another version of the agent has another page.
+        // A different version of the agent has a different page.
         "Cache-Control": "no-cache",
     ]
 }

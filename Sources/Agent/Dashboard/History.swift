@@ -4,14 +4,14 @@ import HTTPServer
 import ServiceLifecycle
 import Synchronization
 
-/// The agent's figures of the last hour, for charts: counters as they were every few seconds, in memory only.
+/// The agent's figures for the last hour, for charts: counters sampled every few seconds, in memory only.
 final class History: Service {
     /// `history_interval`: seconds between two samples.
     static let interval = 10
-    /// `history_samples`: an hour, and the one that it began with.
+    /// `history_samples`: an hour, including the sample at its start.
     static let maximumSamples = 361
 
-    /// Names of the figures of a sample, in their order. The first eight only grow, but for those of peers when one leaves.
+    /// Names of the figures in a sample, in order. The first eight are counters, but those that count over peers shrink when a peer leaves.
     private static let columns = [
         "pushed", "pulled", "bytes_sent", "bytes_received", "sent_to_peers", "received_from_peers", "plugin_calls", "plugin_errors", "peers",
         "lag_seconds", "resident_bytes",

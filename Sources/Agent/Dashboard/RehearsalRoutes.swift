@@ -4,12 +4,12 @@ import HTTPServer
 import PluginHost
 import Synchronization
 
-/// Runs the text of a resolver over decided conflicts, touches no data, and gives what it would have decided.
+/// Runs the source of a resolver over decided conflicts, without touching any data, and returns what it would have decided.
 package typealias Rehearse = @Sendable (_ source: [UInt8], _ conflicts: [ConflictAccess], _ settings: AgentSettings) async throws -> JSONValue
 
-/// `POST /api/rehearsal`: a candidate for a resolver, tried on the conflicts of the history; one at a time.
+/// `POST /api/rehearsal`: tries a candidate resolver on the conflicts in the history; one rehearsal at a time.
 final class RehearsalRoutes: Sendable {
-    /// `max_candidate_bytes`: of the candidate's text; HTTP 413.
+    /// `max_candidate_bytes`: size of the candidate's source; HTTP 413.
     private static let candidateLimit = NamedLimit("max_candidate_bytes", 1 << 20)
 
     private let agent: Agent

@@ -3,41 +3,41 @@ import Documents
 import DocumentStore
 import Replication
 
-/// Purges documents and tombstones whose time is over (`ttl`, `tombstone_age`). What a replicator has not pushed yet, holds, or was refused
-/// stays until it has gone: nothing that was measured here is lost for its age.
+/// Purges documents and tombstones that are past their age (`ttl`, `tombstone_age`). Documents that a replicator has not pushed yet, holds, or whose
+/// push was refused stay until they have been pushed: no measurement is lost because of its age.
 enum Ageing {
-    /// `ageing_interval`: seconds between two looks; where documents live for less than a hundred times that, one more often.
+    /// `ageing_interval`: seconds between two checks; if documents live for less than a hundred times that, checks are more frequent.
     private static let interval = 60
-    /// `purges_per_commit`: other writes go on in between.
+    /// `purges_per_commit`: other writes can go on in between.
     private static let page = 200
 
-    /// How often documents of these ages have to be looked at.
+    /// How often documents with these ages have to be checked.
     static func interval(_ databases: [DatabaseSettings]) -> Int {
         let shortest = databases.flatMap { $0.timeToLive.map(\.seconds) + [$0.tombstoneAge].compactMap(\.self) }.min() ?? .max
         return max(1, min(interval, shortest / 10))
     }
 
-    /// What has to go of one collection.
+    /// What to purge from one collection.
     struct Rule: Sendable {
         var database: Database
         var collection: Collection
-        /// Seconds; nil: never.
+        /// Seconds; nil for never.
         var documents: Int64?
         var tombstones: Int64?
 
-        /// What was examined under it does not have to be examined again.
+        /// What was examined under one rule need not be examined again under another with the same key.
         var key: String { "\(database.privateUUID) \(collection.id) \(documents != nil) \(tombstones != nil)" }
     }
 
-    /// - Parameter examined: up to this sequence nothing is left to be judged.
-    /// - Returns: how many have gone, and `examined` for the next time.
+    /// - Parameter examined: the sequence up to which nothing is left to be judged.
+    /// - Returns: how many were purged, and the `examined` for the next call.
     static func run(
         _ rule: Rule, replicators: [Replicator], examined: SequenceNumber, now: Int64
     ) async throws -> (purged: Int, examined: SequenceNumber) {
         let (documents, tombstones) = try await rule.database.sequences(
             olderThan: rule.documents, tombstones: rule.tombstones, in: rule.collection, now: now)
         let end = max(documents, tombstones)
-        // What is younger than one of the ages comes again when it is older.
+        // Documents younger than one of the ages are examined again later.
         var done = min(rule.documents == nil ? .max : documents, rule.tombstones == nil ? .max : tombstones)
         guard end > examined else { return (0, examined) }
         let pushing = replicators.filter { $0.configuration.database === rule.database && $0.configuration.type.pushes }
@@ -61,7 +61,7 @@ enum Ageing {
         return (count, max(examined, done))
     }
 
-    /// What replicators hold, or their peers refused.
+    /// Documents that replicators hold, or whose push a peer refused.
     private static func undelivered(_ replicators: [Replicator], _ collection: CollectionName) async throws -> Set<DocumentID> {
         var ids: Set<DocumentID> = []
         for replicator in replicators {
@@ -73,7 +73,7 @@ enum Ageing {
 }
 
 extension Agent {
-    /// Looks now and then at what has become too old, until the task is cancelled.
+    /// Periodically purges what has become too old, until the task is cancelled.
     nonisolated func watchAges() async {
         async let _ = markWaiting()
         var examined: [String: SequenceNumber] = [:]

@@ -5,7 +5,7 @@ import NIOCore
 
 /// Blobs of a database for operators: stored and read in pieces.
 package struct BlobAccess: Sendable {
-    /// Of a blob that is read.
+    /// Bytes per piece when a blob is read.
     static let pieceBytes = 128 << 10
 
     private let database: Database
@@ -15,11 +15,11 @@ package struct BlobAccess: Sendable {
     /// `max_blob_bytes`.
     var maxBytes: Int { Int(clamping: database.blobs.maxBytes) }
 
-    /// Stores bytes until `next` gives nil. What no document refers to within `blobGraceSeconds` is collected.
+    /// Stores bytes until `next` returns nil. A blob that no document refers to within `blobGraceSeconds` is collected.
     ///
     /// - Parameters:
-    ///   - length: how many there will be, as far as that is known: what does not fit is not read.
-    ///   - expected: the digest that they have to have; with another one nothing is stored.
+    ///   - length: the total, if known: a blob that cannot fit is not read at all.
+    ///   - expected: the digest that the bytes must have; otherwise nothing is stored.
     /// - Throws: ``AgentError``, `tooLarge` above `max_blob_bytes`.
     package func put(length: Int? = nil, expecting expected: String? = nil, _ next: () async throws -> ByteBuffer?) async throws -> JSONValue {
         let expected = try expected.map { text throws(AgentError) in try Self.digest(text) }
@@ -37,7 +37,7 @@ package struct BlobAccess: Sendable {
     }
 
     /// `digest`, `length` and `referenced` of a blob.
-    /// - Throws: ``AgentError``, `invalid` where the text is no digest, `notFound` where there is no such blob.
+    /// - Throws: ``AgentError``, `invalid` if the text is not a digest, `notFound` if there is no such blob.
     package func facts(_ digest: String) async throws -> JSONValue {
         let digest = try Self.digest(digest)
         return try await naming {
@@ -55,8 +55,8 @@ package struct BlobAccess: Sendable {
         fileprivate let reader: BlobReader
         fileprivate let blobs: BlobStore
 
-        /// Gives all pieces.
-        /// - Throws: ``AgentError`` with the last one, when the file was altered meanwhile.
+        /// Passes on all pieces.
+        /// - Throws: ``AgentError`` at the last one, if the file was altered meanwhile.
         package func each(_ body: (ByteBuffer) async throws -> Void) async throws {
             var offset: UInt64 = 0
             repeat {
@@ -72,8 +72,9 @@ package struct BlobAccess: Sendable {
         }
     }
 
-    /// Opens a blob, once it was read through: an answer that has begun could only be cut where it is altered.
-    /// - Throws: ``AgentError``, `invalid` where the text is no digest, `notFound` where there is no such blob, `failed` where it is altered.
+    /// Opens a blob after reading it through once: if a blob were found to be altered after the answer had begun, the answer could only be cut
+    /// short.
+    /// - Throws: ``AgentError``, `invalid` if the text is not a digest, `notFound` if there is no such blob, `failed` if it is altered.
     package func open(_ digest: String) async throws -> Opened {
         let digest = try Self.digest(digest)
         return try await naming {
@@ -87,7 +88,7 @@ package struct BlobAccess: Sendable {
         do { return try BlobDigest(text) } catch { throw AgentError(.invalid, "\(error)") }
     }
 
-    /// All blobs: objects of `digest`, `length` and `referenced`, whether a stored document names it.
+    /// All blobs: objects with `digest`, `length` and `referenced`, which says whether a stored document refers to it.
     package func each(_ body: ([JSONValue]) async throws -> Void) async throws {
         let digests = try await naming { try await database.blobs.perform { try $0.digests() } }
         for start in stride(from: 0, to: digests.count, by: 500) {

@@ -2,7 +2,7 @@ import AgentConfiguration
 import DocumentStore
 
 extension DeltaBaseBounds {
-    /// Nil where a database is to keep none.
+    /// Nil if the database keeps none.
     package init?(_ settings: DeltaSyncSettings) {
         guard settings.enabled else { return nil }
         self.init()
@@ -12,7 +12,7 @@ extension DeltaBaseBounds {
 }
 
 extension DatabaseOptions {
-    /// What the configuration says of a database, whoever opens it.
+    /// A database's settings as the store's options, for the agent and for commands alike.
     package init(_ settings: DatabaseSettings) {
         self.init()
         historyDepth = settings.history.revisions
@@ -22,7 +22,8 @@ extension DatabaseOptions {
         maxBodyBytes = settings.maxDocumentBytes
         largeDocuments.limit = settings.warnDocumentBytes
         deltaBases = DeltaBaseBounds(settings.deltaSync)
-        // Below that size a delta saves nothing, but whoever merges has to know what both sides had.
+        // Below that size a delta saves nothing, but a resolver that merges needs the body that both sides
+        // had.
         if settings.conflictResolver != nil { deltaBases?.minBodyBytes = 0 }
     }
 }

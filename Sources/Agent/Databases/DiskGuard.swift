@@ -4,26 +4,26 @@ import Environment
 import Logging
 import Synchronization
 
-/// Keeps databases from filling their disk or their quota: from some fullness on writes made here are refused, then what peers bring too.
-/// It ends by itself: whoever is refused has the disk looked at again, at once.
+/// Keeps databases from filling their disk or their quota: above a certain level local writes are refused, and above a higher one what peers push
+/// too. This ends by itself: each refusal first checks the disk again.
 ///
-/// Writes are counted, and the disk is looked at once in a while of bytes or time, the more often the less room there is.
+/// Written bytes are counted, and the disk is checked after a number of bytes or some time; the less space there is, the more often.
 final class DiskGuard: Sendable {
-    /// How much is taken.
+    /// Which writes are accepted.
     enum Level: Int, Comparable, Sendable {
         case open, noWrites, readOnly
 
         static func < (left: Level, right: Level) -> Bool { left.rawValue < right.rawValue }
     }
 
-    /// What holds now.
+    /// The present state.
     struct State: Sendable {
         var level: Level
-        /// For who is refused.
+        /// For the writer who is refused.
         var reason: String
         /// For status and the log, which name the database themselves.
         var fact: String
-        /// What helps, where the fact does not say it.
+        /// What helps, if the fact does not say so.
         var remedy = ""
         var isQuota: Bool
         /// Seconds since 1970.
@@ -32,7 +32,7 @@ final class DiskGuard: Sendable {
         func refuses(_ write: StoreWrite) -> Bool { level == .readOnly || write == .local }
     }
 
-    /// A database, and what is known of its room.
+    /// A database, and what is known of its disk space.
     final class Place: Sendable {
         let database: String
         let folder: String
@@ -45,7 +45,7 @@ final class DiskGuard: Sendable {
             limit = Mutex(quota)
         }
 
-        /// A reload changes it while the database is at work.
+        /// A reload changes it while the database is in use.
         var quota: Int? {
             get { limit.withLock { $0 } }
             set { limit.withLock { $0 = newValue } }
@@ -54,24 +54,25 @@ final class DiskGuard: Sendable {
 
     struct View: Sendable {
         var state: State?
-        /// Nil before the first look.
+        /// Nil before the first check.
         var room: DiskRoom?
-        /// When there was room again for the last time, or a greater quota came (seconds since 1970).
+        /// When space became available again for the last time, or the quota was raised (seconds since 1970).
         var roomCame: Int64?
-        /// When room may next be made (monotonic nanoseconds).
+        /// When the database may be compacted again to free space (monotonic nanoseconds).
         var nextRelief: UInt64 = 0
     }
 
-    /// `disk_look_bytes`: after so many the disk is looked at again, or after a quarter of its room, but not after less than the second.
+    /// `disk_look_bytes`: the disk is checked again after a quarter of the free space has been written, but at most this many and at least that many
+    /// bytes.
     private static let lookBytes = (most: 4 << 20, least: 64 << 10)
-    /// `disk_look_time`: nanoseconds after which the next write has it looked at.
+    /// `disk_look_time`: nanoseconds after which the next write triggers a check.
     private static let lookNanoseconds: UInt64 = 1_000_000_000
-    /// `disk_retry_bytes`: free bytes with which what met a full disk is tried again.
+    /// `disk_retry_bytes`: free bytes at which a write that met a full disk is retried.
     private static let retryBytes: UInt64 = 64 << 10
-    /// `quota_margin`: with less than that left, or less than this part of the quota, it counts as reached.
+    /// `quota_margin`: with fewer bytes left than this, or a smaller part of the quota, it counts as reached.
     private static let margin = (bytes: 64 << 10, part: 64)
-    /// With less than this part of the quota left room is short: a document that does not fit waits for what is deleted, of which nothing must
-    /// stay for deltas.
+    /// With less than this part of the quota left, space is short: a document that does not fit waits until deletions free space, so deleted bodies
+    /// must not be kept as bases for deltas.
     private static let short = 8
 
     let reserve: DiskReserve
@@ -93,19 +94,19 @@ final class DiskGuard: Sendable {
 
     var interval: Int { settings.withLock { $0.interval } }
 
-    /// Looks after a database that is about to be opened.
+    /// Watches a database that is about to be opened.
     func watch(_ wanted: DatabaseSettings, folder: String, _ options: inout DatabaseOptions) {
         let place = Place(wanted.name.value, folder: folder, quota: wanted.quota, options.usage)
         places.withLock { $0[place.database] = place }
         options.refusal = { [self] in refusal(of: $0, bytes: $1, at: place) }
         options.onDiskFailure = { [self] in
             look(place)
-            // The reserve may just have been given up, by this look or by another database's.
+            // The reserve may just have been released, by this check or by another database's.
             return (DiskSpace(of: folder)?.free ?? 0) >= Self.retryBytes
         }
     }
 
-    /// From now on the database has this quota; its blobs have been counted.
+    /// Sets the quota of a database whose blobs have been counted.
     func change(quota: Int?, of database: String) {
         guard let place = place(database) else { return }
         let before = place.quota
@@ -116,7 +117,7 @@ final class DiskGuard: Sendable {
 
     func place(_ database: String) -> Place? { places.withLock { $0[database] } }
 
-    /// Whether what was refused until then (seconds since 1970) for lack of room may be taken now: there is more of it since.
+    /// Whether a write refused for lack of space at that time (seconds since 1970) may succeed now, because there is more space since.
     func hasMoreRoom(_ databases: [String], since last: Int64) -> Bool {
         let views = databases.compactMap { place($0)?.view.withLock { $0 } }
         return !views.contains { $0.state != nil } && views.contains { ($0.roomCame ?? .min) >= last }
@@ -124,10 +125,10 @@ final class DiskGuard: Sendable {
 
     func state(_ database: String) -> State? { place(database)?.view.withLock { $0.state } }
 
-    /// - Returns: why a write of so many bytes is refused; nil where it is not.
+    /// - Returns: why a write of this many bytes is refused; nil if it is not.
     func refusal(of write: StoreWrite, bytes: Int, at place: Place) -> String? {
         guard opinion(write, bytes, place) != nil || isOutOfDate(place) else { return nil }
-        // Room may have been made meanwhile, or taken by others.
+        // Space may have been freed meanwhile, or used by others.
         look(place)
         return opinion(write, bytes, place)
     }
@@ -137,7 +138,7 @@ final class DiskGuard: Sendable {
         if let state = view.state, state.refuses(write) { return state.reason }
         if let quota = place.quota {
             if Self.isReached(quota, place.usage.storedBytes) { return Self.sentence(0, of: quota, place) }
-            // One write of many documents does not fit, and smaller ones may.
+            // One large write of many documents may not fit although smaller ones do.
             let held = place.usage.heldBytes
             if bytes > quota - held { return Self.sentence(bytes, of: quota, place) }
         }
@@ -149,7 +150,7 @@ final class DiskGuard: Sendable {
         return place.usage.writtenBytes >= room.nextLook || time.monotonicNanoseconds() - room.lookedAt >= Self.lookNanoseconds
     }
 
-    /// Looks at the disk of a database, and at its quota.
+    /// Checks the disk and the quota of a database.
     func look(_ place: Place) {
         let (now, settings, written) = (time.monotonicNanoseconds(), settings.withLock { $0 }, place.usage.writtenBytes)
         let space = DiskSpace(of: place.folder)
@@ -158,7 +159,7 @@ final class DiskGuard: Sendable {
         let count = max(1, places.withLock { $0.count })
         (room.written, room.lookedAt) = (written, now)
         room.nextLook = written + max(Self.lookBytes.least, min(Self.lookBytes.most, room.least / 4 / count))
-        // What is in the log is to be in the file as well.
+        // The WAL's contents must also fit in the database file.
         place.usage.logPages = Int32(clamping: room.least / 8 / 4096)
         let (before, after) = place.view.withLock { view in
             let before = view.state
@@ -200,14 +201,15 @@ final class DiskGuard: Sendable {
 
     private static func reached(_ quota: Int, _ place: Place) -> String { "\(held(quota, place)): nothing but deletions is taken" }
 
-    // MARK: Making room
+    // MARK: Freeing space
 
-    /// `disk_relief_time`: nanoseconds between two compactions of a database that has no room, and how many times as long as the last one took.
+    /// `disk_relief_time`: minimum nanoseconds between two compactions of a database without space, and how many times the duration of the last
+    /// compaction.
     private static let relief = (nanoseconds: UInt64(10_000_000_000), times: UInt64(20))
 
-    /// Compacts a database without room, so that what was deleted and blobs that nobody needs make room by themselves.
+    /// Compacts a database that has no space left, so that deleted data and unreferenced blobs free space by themselves.
     ///
-    /// - Returns: false where it is not time for that.
+    /// - Returns: false if it is too early for another compaction.
     func relieve(_ database: Database) async throws -> Bool {
         guard let place = place(database.name) else { return false }
         let begin = time.monotonicNanoseconds()
@@ -221,7 +223,7 @@ final class DiskGuard: Sendable {
         return true
     }
 
-    /// Whether the disk lacks what the database has free in its file.
+    /// Whether the disk needs the space that the database has free in its file.
     func lacksFreePages(_ database: String) -> Bool {
         guard let place = place(database) else { return false }
         return place.usage.freePages > 0 && place.view.withLock { $0.state?.isQuota == false }

@@ -3,26 +3,26 @@ import Glibc
 import Logging
 import Synchronization
 
-/// A file that keeps a little room on the disk of the data folder. It is given up when the disk is full, so that deletions, compaction and
-/// the log can go on, and made again when there is room. Until then nothing else is taken, or the room would be gone like that before it.
+/// A file that reserves a little space on the disk of the data folder. It is removed when the disk is full, so that deletions, compaction and the log
+/// can go on, and made again when there is space. Until then no other writes are accepted, or they would use up the released space.
 final class DiskReserve: Sendable {
-    /// What it asks of who writes to its disk.
+    /// What it requires of those who write to its disk.
     struct Need: Sendable {
         /// Bytes that are to stay free.
         var floor: UInt64
-        /// The file is given up, or was never made for lack of room.
+        /// The file has been released, or could not be made for lack of space.
         var isReleased: Bool
     }
 
     private struct State {
-        /// Bytes of the file; 0 while there is none.
+        /// Size of the file; 0 if there is none.
         var size: UInt64 = 0
         var fileSystem: UInt64?
         var isKnown = false
     }
 
     static let name = "disk.reserve"
-    /// `disk_reserve_part`: it takes at most this part of its disk.
+    /// `disk_reserve_part`: it uses at most this part of its disk.
     private static let part: UInt64 = 32
 
     private let folder: String
@@ -33,18 +33,18 @@ final class DiskReserve: Sendable {
 
     private var path: String { "\(folder)/\(Self.name)" }
 
-    /// Makes the file or gives it up, by the room on its disk.
+    /// Makes or releases the file, depending on the free space on its disk.
     ///
-    /// - Parameter wanted: its size; 0 for none.
+    /// - Parameter wanted: its size; 0 for no reserve.
     func look(wanted: Int) {
         guard let space = DiskSpace(of: folder) else { return }
         state.withLock { $0.fileSystem = space.fileSystem }
         _ = need(space, wanted: wanted)
     }
 
-    /// The same with what is known of a disk.
+    /// The same, given what is known about a disk.
     ///
-    /// - Returns: nil where it is another one than the reserve's, or there is to be none.
+    /// - Returns: nil if the disk is not the reserve's, or there is to be no reserve.
     func need(_ space: DiskSpace, wanted: Int) -> Need? {
         state.withLock { state -> Need? in
             guard state.fileSystem == space.fileSystem else { return nil }
@@ -63,7 +63,7 @@ final class DiskReserve: Sendable {
                 state.size = 0
             }
             guard size > 0 else { return nil }
-            // Not with the room that was just given up.
+            // Not with the space that was just released.
             if state.size == 0, free == space.free, free >= size * 3, make(size) {
                 state.size = size
                 logger.info("a reserve of \(ByteText.of(Int(size))) is kept on the disk of \(folder)")
@@ -75,7 +75,7 @@ final class DiskReserve: Sendable {
     private func make(_ size: UInt64) -> Bool {
         guard let file = try? RegularFile.open(path, O_WRONLY | O_CREAT | O_TRUNC) else { return false }
         defer { close(file) }
-        // A hole would keep nothing.
+        // A sparse file would reserve nothing.
         guard posix_fallocate(file, 0, off_t(clamping: size)) == 0 else {
             unlink(path)
             return false

@@ -1,9 +1,9 @@
 import AgentConfiguration
 import DocumentStore
 
-/// How much may still be written to a database's disk, at one look.
+/// How much may still be written to a database's disk, as of one check.
 struct DiskRoom: Sendable {
-    /// `disk_hysteresis`: percent below a mark at which it is over, so that it does not come and go with each write.
+    /// `disk_hysteresis`: a state ends only this many percent below its threshold, so that it does not toggle with each write.
     private static let hysteresis: UInt64 = 1
 
     private let folder: String
@@ -12,10 +12,10 @@ struct DiskRoom: Sendable {
     private let refuseWrites: Int
     private let readOnly: Int
     private let enough: UInt64
-    /// Bytes until the mark; without a disk that says, as many as one likes.
+    /// Bytes until the threshold for local writes; unlimited if the disk's size is unknown.
     private let local: Int
     private let peers: Int
-    /// What had been written when it was looked at, and what will have been when it is to be looked at again.
+    /// Total bytes written at the time of the check, and the total at which the next check is due.
     var written = 0
     var nextLook = 0
     /// Monotonic nanoseconds.
@@ -36,12 +36,12 @@ struct DiskRoom: Sendable {
         (local, peers) = (left(settings.refuseWrites.value), left(settings.readOnly.value))
     }
 
-    /// The least that is left of one of the two, as long as it is anything.
+    /// The smaller of the two amounts, ignoring one that is used up.
     var least: Int { max(0, local > 0 ? min(local, peers) : peers) }
 
-    /// Why so many bytes are not taken.
+    /// Why this many bytes are refused.
     ///
-    /// - Parameter now: what has been written by now.
+    /// - Parameter now: the total written by now.
     func refusal(of write: StoreWrite, bytes: Int, written now: Int) -> String? {
         let room = write == .local ? local : peers
         guard bytes > 0, room != .max, bytes > room - (now - written) else { return nil }
@@ -52,7 +52,7 @@ struct DiskRoom: Sendable {
 
     /// What is refused altogether.
     ///
-    /// - Parameter now: what was until now.
+    /// - Parameter now: the present level.
     func state(_ now: DiskGuard.Level) -> (level: DiskGuard.Level, reason: String)? {
         guard let space else { return nil }
         if let need, need.isReleased, space.free < need.floor {

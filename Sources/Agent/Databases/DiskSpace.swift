@@ -1,14 +1,14 @@
 import Glibc
 
-/// The room of a file system.
+/// The space on a file system.
 package struct DiskSpace: Sendable {
-    /// In bytes; what only root may use is not counted.
+    /// In bytes, without the part reserved for root.
     package var free: UInt64
     package var total: UInt64
-    /// Tells file systems apart.
+    /// Identifies the file system.
     var fileSystem: UInt64
 
-    /// `disk_attention_percent`, `disk_attention_bytes`: with less than both free, the disk is nearly full.
+    /// `disk_attention_percent`, `disk_attention_bytes`: the disk is nearly full when less than both is free.
     private static let scarce = (percent: UInt64(10), bytes: UInt64(1) << 30)
 
     package var isScarce: Bool { free < Self.scarce.bytes && free * 100 < total * Self.scarce.percent }
@@ -21,7 +21,7 @@ package struct DiskSpace: Sendable {
         free = UInt64(facts.f_bavail).multipliedReportingOverflow(by: block).partialValue
         total = UInt64(facts.f_blocks).multipliedReportingOverflow(by: block).partialValue
         fileSystem = UInt64(file.st_dev)
-        // File systems without a size of their own.
+        // Some file systems have no size.
         if total == 0 { return nil }
     }
 }

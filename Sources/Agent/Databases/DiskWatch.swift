@@ -1,8 +1,8 @@
 import DocumentStore
 
-/// Looks at the disks of databases, and makes room where there is none.
+/// Checks the disks of databases, and frees space where there is none.
 extension Agent {
-    /// Looks at all disks now and then, until the task is cancelled.
+    /// Checks all disks periodically, until the task is cancelled.
     nonisolated func watchDisks() async {
         while !Task.isCancelled {
             await lookAtDisks()
@@ -18,7 +18,7 @@ extension Agent {
         }
     }
 
-    /// What was deleted is given back to the disk, and blobs and bases of deltas that nobody needs go, without anybody asking for it.
+    /// Automatically returns deleted space to the disk and removes unneeded blobs and delta bases.
     private nonisolated func makeRoom() async {
         for database in databases {
             do {

@@ -4,20 +4,19 @@ import Encodings
 import Interfaces
 import Replication
 
-/// Reading and editing documents of one collection as JSON, the way CouchDB writes them: `_id`, `_rev`, `_deleted`, then
-/// the body.
+/// Reads and edits the documents of one collection as JSON, in CouchDB's form: `_id`, `_rev`, `_deleted`, then the body.
 package struct DocumentAccess: Sendable {
     package let database: Database
     package let collection: Collection
-    /// Asked where a save is based on a revision that is no longer current; nil to refuse it.
+    /// Decides when a save is based on a revision that is no longer current; nil to refuse such saves.
     package var saves: SaveDecider?
-    /// The same by a plugin that a save names; nil where there are no plugins.
+    /// The same with a plugin that a save names; nil if there are no plugins.
     package var savesBy: (@Sendable (_ plugin: String) throws -> SaveDecider)?
-    /// Asked about each write; nil takes all.
+    /// Asked about each write; nil accepts everything.
     package var validation: LocalValidation?
-    /// Another collection of the database, for lines of an import that name one; nil where none may.
+    /// Another collection of the database, for import lines that name one; nil if they may not.
     package var elsewhere: (@Sendable (CollectionName) throws -> DocumentAccess)?
-    /// Lines of an import are stored also where the blobs that they name are not here: whoever imports brings those, as far as there are any.
+    /// Stores import lines even if blobs that they refer to are missing here: whoever imports also brings the blobs that exist.
     package var importsWithoutBlobs = false
 
     /// - Parameter name: `DB` or `DB.SCOPE.COLLECTION`.
@@ -29,7 +28,7 @@ package struct DocumentAccess: Sendable {
         self.collection = collection
     }
 
-    /// `DB`, `DB.COLLECTION` or `DB.SCOPE.COLLECTION`, in its parts.
+    /// Splits `DB`, `DB.COLLECTION` or `DB.SCOPE.COLLECTION` into its parts.
     package static func parse(_ text: String) throws(AgentError) -> (database: String, collection: CollectionName) {
         guard let dot = text.utf8.firstIndex(of: UInt8(ascii: ".")) else { return (text, .default) }
         do {
@@ -42,8 +41,8 @@ package struct DocumentAccess: Sendable {
     /// The JSON of a document.
     ///
     /// - Parameters:
-    ///   - purgeTime: what `_exp` has set, in seconds since 1970.
-    ///   - collection: to be named as `_collection`, for lines of several.
+    ///   - purgeTime: the value of `_exp`, in seconds since 1970.
+    ///   - collection: written as `_collection`, for output with several collections.
     package static func json(
         id: DocumentID, revision: RevisionID, vector: VersionVector? = nil, isDeleted: Bool, body: [UInt8], purgeTime: Int64? = nil,
         collection: CollectionName? = nil
@@ -51,11 +50,11 @@ package struct DocumentAccess: Sendable {
         var json = Array("{\"_id\":".utf8)
         JSONValue.string(id.text).serialize(into: &json)
         json += Array(",\"_rev\":\"\(revision.text)\"\(isDeleted ? ",\"_deleted\":true" : "")".utf8)
-        // Its letters need no escape.
+        // Collection names need no escaping.
         if let collection { json += Array(",\"_collection\":\"\(collection.wireName)\"".utf8) }
         if let vector { json += Array(",\"_cv\":\"\(vector.current)\",\"_vv\":\"\(vector.history)\"".utf8) }
         if let purgeTime { json += Array(",\"_exp\":\"\(Timestamp.format(purgeTime))\"".utf8) }
-        // The body's own bytes follow, without its opening brace.
+        // Next come the body's own bytes, without its opening brace.
         guard let brace = body.firstIndex(of: UInt8(ascii: "{")) else { return json + [UInt8(ascii: "}")] }
         let rest = body[(brace + 1)...]
         let isEmpty = rest.first { $0 > 0x20 } == UInt8(ascii: "}")
@@ -64,14 +63,14 @@ package struct DocumentAccess: Sendable {
         return json
     }
 
-    /// `max_last`: documents that ``last(_:)`` gives at once; they are held in memory.
+    /// `max_last`: how many documents ``last(_:)`` returns at once; they are held in memory.
     package static let maximumLast = 10_000
 
     // MARK: - One document
 
-    /// Nil when there is none, or it is deleted.
+    /// Nil if there is no such document, or it is deleted.
     ///
-    /// - Parameter withVersion: also `_cv`, the version by which peers of version vectors know the revision, and `_vv`, what else it knows of.
+    /// - Parameter withVersion: adds `_cv`, the version by which peers with version vectors know the revision, and `_vv`, the versions it includes.
     package func get(_ id: String, withVersion: Bool = false) async throws -> [UInt8]? {
         let id = try documentID(id)
         let (document, vector, purgeTime) = try await database.read { [collection] in
@@ -82,23 +81,23 @@ package struct DocumentAccess: Sendable {
             id: document.id, revision: document.revision, vector: vector, isDeleted: false, body: document.body, purgeTime: purgeTime)
     }
 
-    /// What a JSON document says of itself, and the rest of it.
+    /// The metadata that a JSON document states about itself, and the rest of it.
     struct Parts {
         var id: String?
         var revision: RevisionID?
         var isDeleted = false
         var body: [UInt8]
-        /// `_exp`; nil where the document does not say.
+        /// `_exp`; nil if the document does not have it.
         var expiry: DocumentExpiry?
-        /// `_collection` of a line of an import.
+        /// The `_collection` of an import line.
         var collection: CollectionName?
     }
 
-    /// - Parameter isImported: a line of an import: it may name its collection, and its `_exp` may be past.
+    /// - Parameter isImported: the JSON is an import line, which may name its collection and have an `_exp` in the past.
     func parts(_ json: [UInt8], isImported: Bool = false) throws -> Parts {
         let scan: DocumentScan
         do throws(JSONError) { scan = try JSONScanner.scanDocument(json) } catch {
-            // Where it begins with something else, a place in it says nothing.
+            // If the text does not even begin with an object, a position in it is no help.
             if error.kind == .rootNotObject { throw AgentError(.invalid, "this is not a JSON object, and a document is one: { … }") }
             throw AgentError(.invalid, "the document is not a JSON object: \(error)")
         }
@@ -122,7 +121,7 @@ package struct DocumentAccess: Sendable {
         if let problem = ReservedKeys.problem(in: object) { throw AgentError(.invalid, problem) }
         parts.isDeleted = object["_deleted"]?.asBool ?? false
         parts.expiry = object["_exp"].flatMap { DocumentExpiry($0) }
-        // Peers' are taken as Sync Gateway takes them. Who saves one here means a document to stay for a while; a line of an import may be an old one.
+        // `_exp` from peers is handled as in Sync Gateway. Whoever saves a document here wants it to live for a while, but an import line may be old.
         let now = database.environment.time.wallSeconds()
         if case .at(let time)? = parts.expiry, time < (isImported ? DocumentExpiry.earliestMeant : now) {
             let given = object["_exp"]?.asString ?? "\(time)"
@@ -137,14 +136,14 @@ package struct DocumentAccess: Sendable {
             object["_attachments"] = .object(LegacyAttachments.complete(attachments, generation: (parts.revision?.generation ?? 0) + 1))
         }
         parts.body = JSONValue.object(object).serialize()
-        // Of `_attachments`, as a peer's own interface shows them, what only mirrors inline blobs goes.
+        // Removes from `_attachments`, as a peer's own API shows them, only what mirrors inline blobs.
         if case .object? = object["_attachments"], !object.members.contains(where: { $0.key.utf8.first == 0x5F && $0.key != "_attachments" }) {
             parts.body = try ReservedKeys.strip(from: parts.body)
         }
         return parts
     }
 
-    /// Saves a document; `_rev` in it, or `parent`, names the revision it follows.
+    /// Saves a document; its `_rev`, or `parent`, names the revision that it follows.
     package func put(
         _ id: String, _ json: [UInt8], parent: String? = nil, onConflict: SaveConflict = .resolve
     ) async throws -> SavedRevision {
@@ -164,9 +163,10 @@ package struct DocumentAccess: Sendable {
         return try await save(id, parts.body, isDeleted: parts.isDeleted, parent: revision, expiry: parts.expiry, onConflict)
     }
 
-    /// Blobs that a document is to name and that are not here: it could be sent to nobody. What it names already is no matter of this save.
+    /// Blobs that a document would newly refer to and that are missing here, so that the document could not be pushed to anybody. Blobs that the
+    /// stored document already refers to are not checked.
     func missingBlobs(of body: [UInt8], _ id: DocumentID) async throws -> [BlobDigest] {
-        // What is no JSON is refused where it is stored.
+        // Invalid JSON is refused when it is stored.
         let named = ((try? BlobReferences.find(in: body)) ?? []).map(\.digest)
         guard !named.isEmpty else { return [] }
         let missing = try await database.blobs.perform { blobs in named.filter { !blobs.contains($0) } }
@@ -182,7 +182,7 @@ package struct DocumentAccess: Sendable {
         let decider = try self.decider(onConflict)
         if let refusal = try await validation?.refusals([.init(id: id, isDeleted: isDeleted, body: body)]).first, let refusal { throw refusal }
         do {
-            // A tombstone has nothing that could expire.
+            // A tombstone has no expiry.
             let expiry = isDeleted ? .never : expiry
             if let decider {
                 return try await decider.save(id: id, body: body, deleted: isDeleted, parent: parent, expiry: expiry)
@@ -212,7 +212,7 @@ package struct DocumentAccess: Sendable {
             + "\(failure.kind): \(failure.message); nothing was saved"
     }
 
-    /// Deletes a document: the newest revision, or the one named if it is the newest.
+    /// Deletes a document: the current revision, or the given one if it is current.
     package func remove(_ id: String, revision: String? = nil, onConflict: SaveConflict = .resolve) async throws -> SavedRevision {
         let id = try documentID(id)
         let current = try await database.read { [collection] in try $0.document(collection, id) }
@@ -232,7 +232,7 @@ package struct DocumentAccess: Sendable {
 
     /// Current revisions in the order of their last change, in pages.
     ///
-    /// - Parameter since: the sequence of the last row of the page before; 0 for the first page.
+    /// - Parameter since: the sequence of the last row of the previous page; 0 for the first page.
     package func page(since: SequenceNumber, limit: Int, includesDeleted: Bool, includesBodies: Bool) async throws -> [ChangeRow] {
         try await database.read { [collection] in
             try $0.changes(
@@ -240,12 +240,12 @@ package struct DocumentAccess: Sendable {
         }
     }
 
-    /// The documents that changed last, oldest change first, tombstones included.
+    /// The most recently changed documents, oldest change first, including tombstones.
     package func last(_ count: Int, includesBodies: Bool = true) async throws -> [ChangeRow] {
         let newest = try await database.read { [collection] in try $0.lastSequence(collection) }
         var window = SequenceNumber(max(1, count))
         while true {
-            // Sequences of older revisions are gone, so that a stretch of them may hold few documents.
+            // The sequences of replaced revisions are gone, so a range of sequences may contain few documents.
             var since = newest > window ? newest - window : 0
             let isWhole = since == 0
             var rows: [ChangeRow] = []
@@ -260,8 +260,8 @@ package struct DocumentAccess: Sendable {
         }
     }
 
-    /// Documents that the sync function could not put into channels, in the order of their ids: objects of `id`, `rev`, `plugin`, `version`
-    /// and `error`. All of them, some at a time.
+    /// Documents that the sync function could not put into channels, ordered by id: objects with `id`, `rev`, `plugin`, `version` and `error`. All of
+    /// them, in pages.
     package func eachUnrouted(_ body: ([JSONValue]) async throws -> Void) async throws {
         var after: DocumentID?
         while true {
@@ -284,7 +284,7 @@ package struct DocumentAccess: Sendable {
 }
 
 extension StoreError {
-    /// In the agent's terms.
+    /// The corresponding kind of ``AgentError``.
     var kind: AgentError.Kind {
         switch self {
         case .conflict, .conflictMoved, .checkpointConflict: .conflict

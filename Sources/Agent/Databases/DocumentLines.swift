@@ -3,15 +3,15 @@ import DocumentStore
 import Glibc
 import NIOCore
 
-/// Documents as lines of JSON.
+/// Documents as JSON Lines.
 package enum DocumentLines {
-    /// The document as one line, its body's line breaks taken out.
+    /// Appends the document as one line; line breaks in its body are removed.
     package static func append(_ row: ChangeRow, purgeTime: Int64? = nil, collection: CollectionName? = nil, to buffer: inout ByteBuffer) {
         var json = DocumentAccess.json(
             id: row.id, revision: row.revision, isDeleted: row.isDeleted, body: row.body ?? [], purgeTime: purgeTime, collection: collection)
         json.withUnsafeMutableBytes { bytes in
             guard let base = bytes.baseAddress else { return }
-            // Outside of strings JSON may have line breaks; inside they are escaped.
+            // JSON may contain line breaks only outside of strings; inside they are escaped.
             for lineBreak in [UInt8(ascii: "\n"), UInt8(ascii: "\r")] {
                 var at = 0
                 while at < bytes.count, let found = memchr(base + at, Int32(lineBreak), bytes.count - at) {
@@ -24,7 +24,7 @@ package enum DocumentLines {
         buffer.writeInteger(UInt8(ascii: "\n"))
     }
 
-    /// How many lines end in the buffer.
+    /// The number of line ends in the buffer.
     package static func count(_ buffer: ByteBuffer) -> Int {
         buffer.withUnsafeReadableBytes { bytes in
             guard let base = bytes.baseAddress else { return 0 }
@@ -47,33 +47,33 @@ package enum DocumentLines {
     }
 }
 
-/// A line of an import.
+/// One line of an import.
 package enum ImportedLine: Sendable, Equatable {
     case text([UInt8])
-    /// It was longer than ``LineSplitter/maximumLine``; its bytes were thrown away.
+    /// The line was longer than ``LineSplitter/maximumLine``; its bytes were discarded.
     case tooLong
 }
 
-/// Cuts a stream of bytes into lines. Of one that is too long nothing is kept; the others are not concerned.
+/// Splits a stream of bytes into lines. A line that is too long is discarded; the others are not affected.
 package struct LineSplitter: Sendable {
-    /// `max_import_line`: bytes of one line, the largest document and room for its ids.
+    /// `max_import_line`: bytes in one line; enough for the largest document and its metadata.
     package static let maximumLine = StoreLimits.maxBodyBytes + 4096
-    /// With more than this waiting, lines are given although they do not fill a batch.
+    /// With more bytes waiting than this, lines are returned even if they do not fill a batch.
     static let batchBytes = 8 << 20
 
     private struct End {
-        /// Where the line break is.
+        /// The position of the line break.
         var at: Int
         var isTooLong: Bool
     }
 
     private var bytes: [UInt8] = []
-    /// Where the first line begins that has not been given.
+    /// Where the first line begins that has not been returned.
     private var start = 0
-    /// The ends of complete lines. Each byte is looked at once.
+    /// The ends of complete lines. Each byte is examined only once.
     private var ends: [End] = []
     private var nextEnd = 0
-    /// The line that is not complete yet is too long already.
+    /// The incomplete line is already too long.
     private var isSkipping = false
 
     package init() {}
@@ -110,7 +110,7 @@ package struct LineSplitter: Sendable {
         isSkipping = true
     }
 
-    /// Up to `limit` lines. Before the end only whole batches are given; nil when there is nothing to give.
+    /// Up to `limit` lines. Before the end of the stream, only full batches are returned; nil if there is nothing to return.
     package mutating func take(_ limit: Int, isEnd: Bool) -> [ImportedLine]? {
         guard isEnd || ends.count - nextEnd >= limit || bytes.count - start > Self.batchBytes else { return nil }
         var lines: [ImportedLine] = []
@@ -126,9 +126,9 @@ package struct LineSplitter: Sendable {
         return lines.isEmpty ? nil : lines
     }
 
-    /// Every line that is complete.
+    /// All complete lines.
     ///
-    /// - Throws: ``AgentError`` where one was too long.
+    /// - Throws: ``AgentError`` if one was too long.
     package mutating func takeAll() throws(AgentError) -> [[UInt8]] {
         var lines: [[UInt8]] = []
         lines.reserveCapacity(ends.count - nextEnd)
@@ -160,7 +160,7 @@ extension DocumentAccess.ImportCounts {
         ])
     }
 
-    /// What another part of the same import has counted, which follows this one.
+    /// Adds the counts of a later part of the same import.
     package mutating func add(_ part: Self) {
         lines = part.lines
         saved += part.saved
@@ -170,14 +170,14 @@ extension DocumentAccess.ImportCounts {
         problems += part.problems.prefix(max(0, Self.problemsKept - problems.count))
     }
 
-    /// The next line is longer than a line may be.
+    /// Counts the next line as too long.
     package mutating func failLongLine() {
         lines += 1
         failed += 1
         note(lines, "\(LineSplitter.tooLong)")
     }
 
-    /// As the admin API answers it.
+    /// Reads the admin API's answer.
     package init(_ json: JSONValue) {
         self.init()
         func count(_ key: String) -> Int { json[key]?.asInt64.flatMap { Int(exactly: $0) } ?? 0 }

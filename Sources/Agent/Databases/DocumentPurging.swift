@@ -1,9 +1,10 @@
 import Documents
 
 extension DocumentAccess {
-    /// Removes a document with all its revisions, without a tombstone: peers keep theirs, and may bring it back.
+    /// Removes a document with all its revisions, without leaving a tombstone: peers keep their copies, and may
+    /// bring it back.
     ///
-    /// - Throws: ``AgentError`` of the kind notFound when there is none.
+    /// - Throws: ``AgentError`` of kind notFound if there is none.
     package func purge(_ id: String) async throws {
         let name: DocumentID
         do { name = try DocumentID(id) } catch { throw AgentError(.invalid, "\(error)") }

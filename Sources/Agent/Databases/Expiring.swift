@@ -2,18 +2,18 @@ import Documents
 import DocumentStore
 
 extension Agent {
-    /// `expiry_interval`: seconds between two looks at what has expired.
+    /// `expiry_interval`: seconds between two checks for expired documents.
     private static let expiryInterval = 5
-    /// `delta_base_interval`: seconds between two looks at replaced bodies whose time is over (`rev_max_age_seconds`).
+    /// `delta_base_interval`: seconds between two checks for replaced bodies past their age (`rev_max_age_seconds`).
     private static let deltaBaseInterval: Int64 = 60
 
-    /// Purges documents whose `_exp` has come, until the task is cancelled. Other than `ttl`, it also purges what was not pushed: who saved the
-    /// document said that it is of no use later.
+    /// Purges documents whose `_exp` has passed, until the task is cancelled. Unlike `ttl`, it also purges documents that were not pushed: whoever
+    /// saved the document said that it would be useless later.
     nonisolated func watchExpiries() async {
         var nextLookAtBases: Int64 = 0
         while !Task.isCancelled {
             let now = environment.time.wallSeconds()
-            // Or the clock was set back.
+            // The second condition covers a clock that was set back.
             let looksAtBases = now >= nextLookAtBases || nextLookAtBases - now > Self.deltaBaseInterval
             if looksAtBases { nextLookAtBases = now + Self.deltaBaseInterval }
             for database in databases {

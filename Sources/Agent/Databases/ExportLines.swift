@@ -4,9 +4,10 @@ import NIOCore
 import Synchronization
 
 extension DocumentAccess {
-    /// Gives every document of the collection as a line, in the order of their last change, and what cannot be read, which ends nothing.
+    /// Exports every document of the collection as a line, in the order of their last change, and reports unreadable parts, which do not end the
+    /// export.
     ///
-    /// - Parameter namesCollection: each line says of which collection it is.
+    /// - Parameter namesCollection: whether each line names its collection.
     package func export(
         includesDeleted: Bool, namesCollection: Bool = false, _ write: (ByteBuffer) async throws -> Void, unreadable: (UnreadablePart) async throws -> Void
     ) async throws {
@@ -14,7 +15,7 @@ extension DocumentAccess {
         while let start = since {
             let (page, times) = try await database.read { [collection] transaction -> (SalvagedPage, [DocumentID: Int64]) in
                 let page = try transaction.salvage(collection, since: start, limit: 500, includeDeleted: includesDeleted)
-                // Few databases have any.
+                // Few databases have documents that expire.
                 guard try transaction.nextPurgeTime() != nil else { return (page, [:]) }
                 var times: [DocumentID: Int64] = [:]
                 for row in page.rows { times[row.id] = try transaction.purgeTime(collection, row.id) }
@@ -46,23 +47,23 @@ extension UnreadablePart {
     }
 }
 
-/// The export of a running agent: lines of documents and, where not all could be read, lines that name what could not be, and one that tells
-/// that the export came to its end.
+/// The export of a running agent: lines of documents; if some could not be read, lines that name those; and a last line that marks the end of an
+/// incomplete export.
 package enum ExportLines {
-    /// The line that names a part that cannot be read.
+    /// A line that names an unreadable part.
     static func unreadable(_ part: UnreadablePart) -> ByteBuffer { line(JSONOutput.object(["_unreadable": part.json])) }
 
-    /// The last line of an export that is not whole. What was exported is.
+    /// The last line of an incomplete export.
     static func end(unreadable: Int) -> ByteBuffer {
         line(JSONOutput.object(["_end": JSONOutput.object(["unreadable": JSONOutput.number(unreadable)])]))
     }
 
     private static func line(_ value: JSONValue) -> ByteBuffer { ByteBuffer(bytes: value.serialize() + [UInt8(ascii: "\n")]) }
 
-    /// Tells the lines of documents from the others.
+    /// Separates document lines from message lines.
     package final class Sorter: Sendable {
         private struct State {
-            /// The beginning of a line of which too little has come.
+            /// The beginning of a line, until enough of it has arrived to tell its kind.
             var held: [UInt8] = []
             var isAtStart = true
             var isDocument = true
@@ -73,7 +74,7 @@ package enum ExportLines {
 
         package init() {}
 
-        /// - Returns: what of the piece is documents, and the messages of other lines that are complete; nil is the end.
+        /// - Returns: the documents in the piece, and the messages of other lines that are complete; nil marks the end of the export.
         package func take(_ piece: ByteBuffer) -> (documents: ByteBuffer, messages: [String?]) {
             state.withLock { state in
                 let bytes = state.held + Array(piece.readableBytesView)
@@ -83,7 +84,7 @@ package enum ExportLines {
                 var at = 0
                 while at < bytes.count {
                     if state.isAtStart {
-                        // `{"_id":` begins a document, and nothing else.
+                        // Only a document begins with `{"_id":`.
                         guard bytes.count - at >= 4 else {
                             state.held = Array(bytes[at...])
                             break

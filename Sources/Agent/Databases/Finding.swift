@@ -2,14 +2,14 @@ import Documents
 import DocumentStore
 
 extension DocumentAccess {
-    /// `max_found`: rows that one request may want.
+    /// `max_found`: the most rows that one request may ask for.
     static let maximumFound = 1_000
-    /// `max_find_scan`: documents that one request looks at; the next goes on behind them.
+    /// `max_find_scan`: documents that one request examines; the next request continues after them.
     static let maximumScan = 50_000
 
     /// Documents whose ids begin with a prefix, in the order of their last change.
     ///
-    /// - Returns: `next` is where another request goes on; nil at the end.
+    /// - Returns: `next` is where the following request continues; nil at the end.
     func find(
         prefix: String, since: SequenceNumber, limit: Int, includesDeleted: Bool
     ) async throws -> (rows: [ChangeRow], next: SequenceNumber?) {

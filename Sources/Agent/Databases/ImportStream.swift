@@ -5,10 +5,10 @@ import HTTPServer
 import NIOCore
 
 extension DocumentAccess {
-    /// Imports JSON Lines as they come, in batches. What a batch that failed has counted is not told: its transaction was undone.
+    /// Imports JSON Lines as they arrive, in batches. The counts of a failed batch are not reported: its transaction was rolled back.
     ///
-    /// - Parameter lines: of the same import that were stored before.
-    /// - Throws: what ended it early, with what was stored until then and how to go on.
+    /// - Parameter lines: the number of lines of the same import that were stored earlier.
+    /// - Throws: what ended it early, together with what was stored until then and how to continue.
     package func importAll(source: String?, after lines: Int = 0, _ next: () async throws -> ByteBuffer?) async throws -> ImportCounts {
         var counts = ImportCounts(source: source, after: lines)
         var splitter = LineSplitter()

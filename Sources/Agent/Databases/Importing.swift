@@ -5,7 +5,7 @@ import Encodings
 import Interfaces
 import Replication
 
-/// Storing lines of JSON, many at a time.
+/// Storing many lines of JSON at a time.
 extension DocumentAccess {
     /// The outcome of an import.
     package struct ImportCounts: Sendable, Equatable {
@@ -16,19 +16,20 @@ extension DocumentAccess {
         package var failed = 0
         /// The first problems, each with its line number.
         package var problems: [String] = []
-        /// Further ones.
+        /// How many problems there were beyond those.
         package var moreProblems: Int { conflicts + failed - problems.count }
 
-        /// `import_problems`: lines that are named of those that were not stored.
+        /// `import_problems`: how many of the lines that were not stored are named.
         static let problemsKept = 20
 
-        /// What tells this import's lines from those of others; nil where nothing does.
+        /// Distinguishes this import's lines from those of other imports; nil if nothing does.
         let source: String?
 
         /// - Parameters:
-        ///   - source: the file's name. A line without `_id` gets an id that is made of it, its number and its text, so that the
+        ///   - source: the file's name. A line without `_id` gets an id derived from it, the line's number and its text, so that importing the same
+        ///     file again produces the same documents; without a name each line is a new document each time.
         ///     same file again brings the same documents; without a name each line is a new document each time.
-        ///   - lines: of the same import that were stored before.
+        ///   - lines: the number of lines of the same import that were stored earlier.
         package init(source: String? = nil, after lines: Int = 0) {
             self.source = source
             self.lines = lines
@@ -47,25 +48,25 @@ extension DocumentAccess {
         var isDeleted: Bool
         var body: [UInt8]
         var expiry: DocumentExpiry?
-        /// The plugin let it pass over what was stored then; nil inside where nothing was.
+        /// The revision that the plugin accepted this line over; `.some(nil)` if no document was stored.
         var judgedOver: RevisionID??
     }
 
-    /// `import_judgings`: how often a plugin is asked about a line whose document changes meanwhile.
+    /// `import_judgings`: how often a plugin is asked about a line whose document keeps changing.
     private static let judgings = 5
 
-    /// Imports JSON Lines, one batch in one transaction; where a plugin is asked, several lines of one document are in several, so that each is
-    /// judged by what the line before it left.
+    /// Imports a batch of JSON Lines in one transaction; if a plugin is asked, several lines for one document go into separate transactions, so that
+    /// each is judged against the result of the one before.
     ///
-    /// A line without `_rev` is a new document. One with `_rev` continues that revision where it is the current one; where
-    /// the document does not exist it is stored under that revision, so that an export can be imported elsewhere. Where it
-    /// has moved on since, the resolver decides, if there is one. A line that says what is stored already changes nothing, so that an
-    /// import that was interrupted can be repeated; see ``ImportCounts/init(source:after:)`` for lines without `_id`. One with `_collection` is of that
-    /// collection of the database, whichever this is. One that names blobs which are not here fails, unless ``importsWithoutBlobs`` is set.
+    /// A line without `_rev` is a new document. A line with `_rev` continues that revision if it is current; if the document does not exist, it is
+    /// stored under that revision, so that an export can be imported elsewhere. If the document has changed since, the resolver decides, if there is
+    /// one. A line that equals what is stored changes nothing, so that an interrupted import can be repeated; see
+    /// ``ImportCounts/init(source:after:)`` for lines without `_id`. A line with `_collection` goes to that collection of the database, whichever
+    /// this one is. A line that refers to blobs missing here fails, unless ``importsWithoutBlobs`` is set.
     ///
-    /// - Parameter counts: what has been stored, also where it throws.
+    /// - Parameter counts: what has been stored, even if this throws.
     package func importLines(_ lines: [ImportedLine], counts: inout ImportCounts) async throws {
-        // One for each collection, in the order in which they come.
+        // One for each collection, in the order of first appearance.
         var batches: [ImportBatch] = []
         var next = counts
         for line in lines {
@@ -88,7 +89,7 @@ extension DocumentAccess {
         counts = next
     }
 
-    /// Lines of one collection.
+    /// The lines for one collection.
     private struct ImportBatch {
         var access: DocumentAccess
         var lines: [ImportLine] = []
@@ -105,12 +106,12 @@ extension DocumentAccess {
         return access
     }
 
-    /// Nil for one that is empty, or cannot be read, which is noted.
+    /// Nil for a line that is empty, or that cannot be read, which is noted.
     private func read(_ line: ImportedLine, _ batches: [ImportBatch], _ counts: inout ImportCounts) -> (access: DocumentAccess, line: ImportLine)? {
         counts.lines += 1
         do {
             guard case .text(var line) = line else { throw LineSplitter.tooLong }
-            // A byte order mark, as some editors put it at the beginning of a file.
+            // A byte order mark, which some editors put at the start of a file.
             if counts.lines == 1, line.starts(with: [0xEF, 0xBB, 0xBF]) { line.removeFirst(3) }
             if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return nil }
             let parts = try parts(line, isImported: true)
@@ -122,7 +123,7 @@ extension DocumentAccess {
             )
         } catch {
             counts.failed += 1
-            // The line is the import's, not that of the text in it.
+            // Keep the import's line number, not the one within the line's text.
             counts.note(counts.lines, "\(error)".with("line 1, column", replacedBy: "column"))
             return nil
         }
@@ -137,7 +138,7 @@ extension DocumentAccess {
         }
     }
 
-    /// Those whose blobs are here.
+    /// The lines whose blobs are all here.
     private func withBlobs(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws -> [ImportLine] {
         guard !importsWithoutBlobs else { return lines }
         var whole: [ImportLine] = []
@@ -156,7 +157,7 @@ extension DocumentAccess {
         return whole
     }
 
-    /// - Returns: those whose document changed while the plugin was asked.
+    /// - Returns: the lines whose document changed while the plugin was asked.
     private func storeOnce(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws -> [ImportLine] {
         let batch = try await validated(lines, &counts)
         var moved: [ImportLine] = []
@@ -187,7 +188,7 @@ extension DocumentAccess {
                     counts.note(line.number, Self.undecided(line.id, failure))
                     continue
                 } catch let error as StoreError where error.kind == .conflict {
-                    // As it was found.
+                    // The stored document stays as it was.
                 }
                 counts.conflicts += 1
                 counts.note(line.number, why)
@@ -199,10 +200,10 @@ extension DocumentAccess {
         return moved
     }
 
-    /// Those that a plugin lets pass. It is not asked about what is stored already.
+    /// The lines that the plugin accepts. It is not asked about lines that equal what is stored.
     private func validated(_ lines: [ImportLine], _ counts: inout ImportCounts) async throws -> [ImportLine] {
         guard let validation, !lines.isEmpty else { return lines }
-        // One whose time changes goes the way of the others.
+        // A line that changes the expiry counts as a change.
         let writes = zip(lines, try await validation.stored(lines.map(\.id))).filter { line, stored in line.expiry != nil || !Self.isUnchanged(line, stored) }
         counts.unchanged += lines.count - writes.count
         let refusals = await validation.refusals(
@@ -217,7 +218,7 @@ extension DocumentAccess {
         }
     }
 
-    /// The id of a line that has none.
+    /// Derives an id for a line that has none.
     private static func madeID(_ source: String, _ number: Int, _ line: [UInt8]) -> String {
         Hex.encode(SHA256.hash(Array("\(source)\n\(number)\n".utf8) + line).prefix(16))
     }
@@ -225,12 +226,12 @@ extension DocumentAccess {
     private enum LineResult: Sendable {
         case saved
         case unchanged
-        /// The document is not what the plugin was asked about any more.
+        /// The document has changed since the plugin was asked.
         case moved
         case conflict(String)
         case failed(String)
 
-        /// The document is as the line has it.
+        /// The document now equals the line.
         var isStored: Bool {
             switch self {
             case .saved, .unchanged: true
@@ -269,7 +270,7 @@ extension DocumentAccess {
         return stored.isDeleted == line.isDeleted && isSame(stored.body, line.body)
     }
 
-    /// As JSON, however it is written.
+    /// Equal as JSON, however it is formatted.
     private static func isSame(_ stored: [UInt8], _ body: [UInt8]) -> Bool {
         if stored == body { return true }
         guard let one = try? JSONValue(stored: stored), let two = try? JSONValue(stored: body) else { return false }

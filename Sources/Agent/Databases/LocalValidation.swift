@@ -3,10 +3,10 @@ import DocumentStore
 import Interfaces
 import Replication
 
-/// Asks a sync function about what is written here, as a listener asks it about what peers push. What it throws refuses the write; the
-/// channels that it assigns are a listener's matter.
+/// Asks a sync function about local writes, as a listener asks it about peers' pushes. If it throws, the write is refused; the channels that it
+/// assigns matter only to listeners.
 package struct LocalValidation: Sendable {
-    /// A write that is asked about.
+    /// A write to be judged.
     package struct Write: Sendable {
         var id: DocumentID
         var isDeleted: Bool
@@ -23,18 +23,18 @@ package struct LocalValidation: Sendable {
         (self.database, self.collection, self.function) = (database, collection, function)
     }
 
-    /// For each write, in their order, why it is refused; nil where it is not.
+    /// For each write, in order, why it is refused; nil if it is not.
     package func refusals(_ writes: [Write]) async throws -> [AgentError?] {
         await refusals(writes, over: try await stored(writes.map(\.id)))
     }
 
-    /// What the writes are about to replace.
+    /// What the writes would replace.
     func stored(_ ids: [DocumentID]) async throws -> [StoredDocument?] {
         try await database.read { [collection] transaction in try ids.map { try transaction.document(collection, $0) } }
     }
 
-    /// For each write, in their order, why it is refused over what is stored; nil where it is not. No two are of one document. Nobody stands
-    /// between the operator and the database, so the function is called without a user, and its `require_` functions pass.
+    /// For each write, in order, why it is refused given what is stored; nil if it is not. No two writes may concern the same document. An operator
+    /// has full access to the database, so the function is called without a user, and its `require_` functions pass.
     func refusals(_ writes: [Write], over stored: [StoredDocument?]) async -> [AgentError?] {
         let requests = zip(writes, stored).map { write, stored in
             let canonical = (try? CanonicalJSON.bytes(of: write.body)) ?? write.body

@@ -1,10 +1,10 @@
 import DocumentStore
 
 extension Agent {
-    /// `compaction_interval`: hours between compactions, as Sync Gateway has it.
+    /// `compaction_interval`: hours between compactions, the same as in Sync Gateway.
     private static let compactionHours = 24
 
-    /// Frees unreferenced data once a day, since nobody visits a gateway to do it by hand.
+    /// Frees unreferenced data once a day, since nobody does that by hand on a gateway.
     func maintain() async {
         while !Task.isCancelled {
             try? await environment.time.sleep(seconds: Self.compactionHours * 3600)

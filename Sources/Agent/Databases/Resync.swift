@@ -5,19 +5,19 @@ import Replication
 /// What a resync is to do.
 struct ResyncRequest: Sendable {
     var database: String
-    /// Nil: all of the database.
+    /// Nil for the whole database.
     var collection: CollectionName?
-    /// One document of the collection.
+    /// A single document of the collection.
     var document: DocumentID?
-    /// Nothing is written: only what would change is told.
+    /// Writes nothing and only reports what would change.
     var isTrial = false
 }
 
-/// A resync, and what has come of it.
+/// A resync and its results so far.
 struct Resync: Sendable {
     enum State: String {
         case running, done
-        /// The configuration was reloaded, and nobody judges the documents any more.
+        /// The configuration was reloaded, and no sync function judges the documents any more.
         case interrupted
         case failed
     }
@@ -27,7 +27,7 @@ struct Resync: Sendable {
     var state = State.running
     var endedAt: Int64?
     var error: String?
-    /// How often it began anew because the sync function changed.
+    /// How often it started over because the sync function changed.
     var restarts = 0
     /// In the order of the collections.
     var figures: [(collection: CollectionName, figures: ResyncFigures)] = []
@@ -37,7 +37,7 @@ struct Resync: Sendable {
         self.startedAt = startedAt
     }
 
-    /// Stored documents may be where the sync function does not want them.
+    /// Some stored documents may be in channels that the sync function does not assign.
     var isIncomplete: Bool { state != .done || sum(\.failed) > 0 }
 
     mutating func note(_ new: ResyncFigures, of collection: CollectionName) {
@@ -52,10 +52,10 @@ struct Resync: Sendable {
         "looked at \(Plural.count(sum(\.looked), "document")), \(sum(\.changed)) changed, \(sum(\.refused)) refused, \(sum(\.failed)) failed"
     }
 
-    /// For a status, which goes to many and into support bundles: without documents.
+    /// For a status, which many people see and which goes into support bundles: without documents.
     var figuresJSON: JSONValue { JSONOutput.object(members) }
 
-    /// For whoever asks for it by name: with the first documents of each kind (`resync_shown`), and what the function said of them.
+    /// For a request about this resync: with the first documents of each kind (`resync_shown`), and what the function said about them.
     var json: JSONValue {
         guard case .object(var object) = figuresJSON else { return .null }
         object["changed_documents"] = list(\.changedFirst)
@@ -70,7 +70,7 @@ struct Resync: Sendable {
             "collection": JSONOutput.text(request.collection?.description), "document": JSONOutput.text(request.document?.text),
             "started_at": .string(Timestamp.format(startedAt)), "ended_at": JSONOutput.text(endedAt.map { Timestamp.format($0) }),
             "error": JSONOutput.text(error), "restarts": JSONOutput.number(restarts),
-            // Of the collections that it has come to.
+            // For the collections that it has reached.
             "total": JSONOutput.number(sum(\.total)), "looked_at": JSONOutput.number(sum(\.looked)), "changed": JSONOutput.number(sum(\.changed)),
             "refused": JSONOutput.number(sum(\.refused)), "failed": JSONOutput.number(sum(\.failed)),
         ]

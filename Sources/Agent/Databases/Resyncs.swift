@@ -4,10 +4,10 @@ import Environment
 import Logging
 import Replication
 
-/// The resyncs of the databases that are served with a sync function: one of each at a time, and what came of the last since the start.
+/// The resyncs of databases that are served with a sync function: one per database at a time, and the result of the last one since the start.
 ///
-/// Each document tells by which version it was judged. So nothing is lost when the agent ends meanwhile: what is left to do needs attention, and
-/// another resync does it.
+/// Each document records the version of the sync function that judged it. So nothing is lost if the agent stops in the middle: what is left to do
+/// appears in the list of what needs attention, and another resync does it.
 actor Resyncs {
     private let time: any TimeSource
     private let audit: AuditLog
@@ -16,19 +16,19 @@ actor Resyncs {
     private var last: [String: Resync] = [:]
     private var tasks: [String: Task<Void, Never>] = [:]
 
-    /// `resync_look`: seconds between two looks whether documents are still in channels by another version.
+    /// `resync_look`: seconds between two checks for documents whose channels come from another version.
     private static let lookSeconds: UInt64 = 60
 
     private struct Look {
         var version: String
-        /// The first document by another version.
+        /// The first document that another version judged.
         var outdated: DocumentID?
         var at: UInt64
     }
 
     /// By database and collection.
     private var looks: [String: Look] = [:]
-    /// What was seen before a resync ended says nothing any more.
+    /// Invalidates checks that began before a resync ended.
     private var rounds = 0
 
     init(time: any TimeSource, audit: AuditLog, logger: Logger) {
@@ -37,7 +37,7 @@ actor Resyncs {
         self.logger = logger
     }
 
-    /// Begins anew what a reload has interrupted.
+    /// Restarts resyncs that a reload interrupted.
     func serve(_ routers: [ChannelRouter]) {
         self.routers = Dictionary(grouping: routers, by: { $0.databaseName })
         forgetLooks()
@@ -58,7 +58,7 @@ actor Resyncs {
 
     // MARK: - Running
 
-    /// - Throws: ``AgentError`` where one is under way, or there is nothing to ask.
+    /// - Throws: ``AgentError`` if one is already running, or there is no sync function to ask.
     func start(_ request: ResyncRequest) throws(AgentError) -> Resync {
         guard let served = routers[request.database] else {
             throw AgentError(
@@ -100,14 +100,14 @@ actor Resyncs {
             }
             end(name, .done)
         } catch is CancellationError {
-            // A reload goes on with it, or the agent ends.
+            // A reload continues it, or the agent is stopping.
             tasks[name] = nil
         } catch {
             end(name, .failed, "\(error)")
         }
     }
 
-    /// - Returns: false where the function changed, so that all is to be asked anew.
+    /// - Returns: false if the function changed, so that all documents have to be judged again.
     private func pass(_ request: ResyncRequest, _ routers: [ChannelRouter]) async throws -> Bool {
         let versions = routers.map { $0.plugin.version }
         for router in routers {
@@ -146,11 +146,11 @@ actor Resyncs {
         rounds += 1
     }
 
-    /// Documents are in channels that another version of the sync function gave them than the one in force.
+    /// Whether documents are in channels assigned by a different version of the sync function from the one in force.
     func isOutdated(_ database: String) async -> Bool {
         for router in routers[database] ?? [] {
             let (key, version, round) = ("\(database).\(router.collectionName)", router.plugin.version, rounds)
-            // While no version loads, nothing can be asked.
+            // While no version loads, there is nothing to ask.
             if version.isEmpty { continue }
             let now = time.monotonicNanoseconds()
             let known = looks[key].flatMap { $0.version == version ? $0 : nil }
@@ -170,7 +170,7 @@ actor Resyncs {
 extension Agent {
     nonisolated var resyncs: Resyncs { channels.resyncs }
 
-    /// Where the sync function was mended, what it did before stays in force for what is stored.
+    /// Even after a sync function is fixed, its earlier decisions stay in force for stored documents.
     nonisolated func channelAttention(of database: Database) async -> [Attention] {
         guard await resyncs.isOutdated(database.name) else { return [] }
         let running = await resyncs.report(database.name).map { $0.state == .running && !$0.request.isTrial } ?? false

@@ -1,20 +1,20 @@
 import Documents
 import Replication
 
-/// What a save does where the document is no longer at the revision that the save names: `on_conflict`, said with each save.
+/// What a save does if the document is no longer at the revision that the save names: `on_conflict`, given with each save.
 package enum SaveConflict: Sendable, Equatable {
-    /// The database's resolver decides; where there is none, the save is refused.
+    /// The database's resolver decides; without one, the save is refused.
     case resolve
-    /// The save is refused, whatever resolver there is.
+    /// The save is refused, even if there is a resolver.
     case fail
-    /// What is saved becomes the document, whatever is there.
+    /// The saved body becomes current, whatever is stored.
     case overwrite
-    /// The resolver of this plugin decides.
+    /// This plugin's resolver decides.
     case plugin(String)
 
     private static let prefix = "plugin:"
 
-    /// - Throws: `AgentError` that says what there is.
+    /// - Throws: `AgentError` that lists the choices.
     package init(_ text: String) throws(AgentError) {
         switch text {
         case "resolve": self = .resolve
@@ -31,7 +31,7 @@ package enum SaveConflict: Sendable, Equatable {
 }
 
 extension DocumentAccess {
-    /// Who decides about a save; nil: it is refused.
+    /// What decides about a conflicting save; nil if it is refused.
     func decider(_ conflict: SaveConflict) throws -> SaveDecider? {
         switch conflict {
         case .resolve: return saves

@@ -2,7 +2,7 @@ import AgentConfiguration
 import DocumentStore
 
 extension Agent {
-    /// A command that works on the database is waited for, up to ten seconds: a start must not fail because somebody looks at a document.
+    /// Waits up to ten seconds for a command that is using the database: a start must not fail because somebody is looking at a document.
     func openWhenFree(_ wanted: DatabaseSettings, _ settings: AgentSettings) async throws {
         let pauses = 40
         for attempt in 0..<pauses {

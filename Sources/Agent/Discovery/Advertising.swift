@@ -4,9 +4,9 @@ import Environment
 import Glibc
 import Transport
 
-/// Listeners that the local network is to know of.
+/// Listeners to announce on the local network.
 extension Agent {
-    /// As they are now: one that is stopped or waits for its port is not announced.
+    /// As they are at the moment: a listener that is stopped or waits for its port is not announced.
     nonisolated func announcements() -> [Announcement] {
         guard isReady else { return [] }
         let listeners = listeners.filter { $0.settings.advertise.value != .no && $0.port != 0 && $0.binding.condition.word == "listening" }
@@ -24,7 +24,7 @@ extension Agent {
         }
     }
 
-    /// 0 for all of them.
+    /// 0 for all interfaces.
     private static func index(of interface: String?) -> Int32 {
         guard let interface else { return 0 }
         let name = NetworkInterfaces.all().first { $0.address.ipAddress == interface }?.interface ?? interface
@@ -42,13 +42,13 @@ extension Agent {
 }
 
 extension ListenerSettings {
-    /// Under which name the local network learns of it.
+    /// The name under which it is announced.
     var announcedName: String {
         if case .name(let name) = advertise.value { return name }
         var host = [CChar](repeating: 0, count: 256)
         gethostname(&host, host.count - 1)
         let machine = String(decoding: host.prefix { $0 != 0 && $0 != 0x2E }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        // One label of DNS.
+        // A DNS label has at most 63 bytes.
         return String(decoding: Array("\(name.value)-\(machine)".utf8).prefix(63), as: UTF8.self)
     }
 }

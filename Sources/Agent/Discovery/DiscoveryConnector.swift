@@ -3,16 +3,16 @@ import Interfaces
 import NIOCore
 import Transport
 
-/// Looks for a listener by its announced name, anew for each connection: its address may be another one.
+/// Looks a listener up by its announced name for each connection, because its address may change.
 package struct DiscoveryConnector: TransportConnector {
     let name: String
-    /// The remote database; nil for the only one.
+    /// The remote database; nil if it has only one.
     let database: String?
     let usesTLS: Bool
-    /// Its URL is a place holder.
+    /// The URL in it is a placeholder.
     let client: WebSocketClient.Configuration
     let group: any EventLoopGroup
-    /// The same client at another place.
+    /// Makes the same client for another address.
     let makeClient: @Sendable (WebSocketClient.Configuration) -> WebSocketClient
 
     package func connect() async throws -> any MessageTransport {
@@ -22,7 +22,7 @@ package struct DiscoveryConnector: TransportConnector {
             throw ReplicationError(network: .unknownHost, message: "discover:\(name): \(error); \(error.remedy)")
         }
         let path = try remoteDatabase(service)
-        // What is announced decides nothing about secrecy: a stranger could announce that there is none.
+        // An announcement must not decide about encryption: a stranger could announce a listener without TLS.
         guard service.text.usesTLS == usesTLS else {
             let words = usesTLS ? "clear text, and the target asks for TLS (tls=off takes clear text)" : "TLS, and the target says tls=off"
             throw ReplicationError(network: .unknownHost, message: "discover:\(name): \(service.host) announces \(words)")

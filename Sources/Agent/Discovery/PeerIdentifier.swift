@@ -2,11 +2,11 @@ import Encodings
 import Environment
 import Glibc
 
-/// What tells this agent from others on the local network: chance made it once, and the data folder keeps it. It proves nothing.
+/// Distinguishes this agent from others on the local network: generated randomly once, and kept in the data folder. It proves nothing.
 package enum PeerIdentifier {
     private static let digits = 32
 
-    /// - Returns: nil where it can neither be read nor made: an announcement goes without it.
+    /// - Returns: nil if it can neither be read nor created; the announcement then goes without it.
     static func current(data: String, _ random: any RandomSource) -> String? {
         let path = "\(data)/peer.id"
         if let stored = read(path) { return stored }
@@ -17,7 +17,7 @@ package enum PeerIdentifier {
         return write(descriptor, line, line.count) == line.count ? made : nil
     }
 
-    /// The one that was made; nil where there is none, or it cannot be read.
+    /// The existing identifier; nil if there is none, or it cannot be read.
     package static func made(data: String) -> String? { read("\(data)/peer.id") }
 
     private static func read(_ path: String) -> String? {

@@ -6,21 +6,21 @@ import Glibc
 import Logging
 import PluginHost
 
-/// The fleet's documents, as a part of the agent.
+/// The agent's handling of the fleet's documents.
 extension Agent {
-    /// A configuration with the fleet's fragments that were in force last.
+    /// A configuration with the fleet's fragments that were last in force.
     nonisolated func withFleet(_ settings: AgentSettings) throws -> AgentSettings {
         guard let store = fleetStore else { return try FleetStore.withFleet(settings) }
         return store.overlay(settings)
     }
 
-    /// - Throws: where what was in force last cannot be read.
+    /// - Throws: if what was last in force cannot be read.
     func openFleetStore(_ settings: AgentSettings) throws {
         guard fleetStore == nil, let store = try FleetStore.of(settings) else { return }
         shared.withLock { $0.fleetStore = store }
     }
 
-    /// Begins to look at the documents, by these settings.
+    /// Starts following the documents, according to these settings.
     func startFleet(_ settings: AgentSettings) throws {
         guard let wanted = settings.fleet, let store = fleetStore, let database = database(wanted.database.value) else { return }
         let fleet = try FleetService(
@@ -36,27 +36,27 @@ extension Agent {
         fleetWatch = Task { await fleet.run(database) }
     }
 
-    /// Nobody waits for the end of it: it may itself wait for its turn to configure.
+    /// Does not wait for it to end: it may itself be waiting for its turn to configure.
     func stopFleet() {
         fleetWatch?.cancel()
         fleetWatch = nil
         shared.withLock { $0.fleet = nil }
     }
 
-    /// From now on these settings say whose documents count; plugins that they do not vouch for end.
+    /// Applies new settings, which decide whose documents count; plugins that they do not vouch for are ended.
     func followFleet(_ settings: AgentSettings) async {
         fleetStore?.follow(settings.fleet ?? FleetSettings())
         _ = await plugins?.reload()
     }
 
-    /// Which signed document something comes from.
+    /// The signed document that something comes from.
     static func report(_ document: FleetDocument) -> JSONValue {
         JSONOutput.object([
             "version": JSONOutput.number(document.version), "key": JSONOutput.text(document.key.map(String.init(describing:))),
         ])
     }
 
-    /// Null without a fleet.
+    /// Null without a fleet configuration.
     nonisolated func fleetReport() -> JSONValue {
         guard let fleet, let store = fleetStore else { return .null }
         let used = store.used.map { document in
@@ -97,13 +97,13 @@ extension Agent {
 }
 
 extension FleetStore {
-    /// Nil where the configuration has no fleet.
+    /// Nil if the configuration has no fleet.
     static func of(_ settings: AgentSettings) throws(AgentError) -> FleetStore? {
         guard let fleet = settings.fleet, !fleet.database.value.isEmpty, settings.knowsDataFolder else { return nil }
         return try FleetStore(data: settings.data.value, fleet)
     }
 
-    /// A configuration with the fragments that were in force last, as its own keys vouch for them.
+    /// A configuration with the fragments that were last in force, as far as its own keys vouch for them.
     package static func withFleet(_ settings: AgentSettings) throws(AgentError) -> AgentSettings {
         guard settings.fleet?.acceptConfig.isEmpty == false, let store = try of(settings) else { return settings }
         return store.overlay(settings)
@@ -116,13 +116,13 @@ extension FleetStore {
 }
 
 extension AgentSettings {
-    /// The fleet's plugins need no folder of the operator's.
+    /// Plugins from the fleet do not need an operator's folder.
     private var ownPluginsFolder: String? {
         guard let fleet, fleet.acceptedKinds.contains(.plugin) else { return nil }
         return "\(data.value)/fleet/plugins"
     }
 
-    /// Where plugins are looked for; nil: none are.
+    /// Where plugins are looked for; nil for nowhere.
     var pluginsPlace: (folder: String, isOperators: Bool)? {
         if let folder = plugins?.value { return (folder, true) }
         return ownPluginsFolder.map { ($0, false) }

@@ -6,13 +6,13 @@ import TLS
 
 /// Why a fleet document is not used.
 package struct FleetRefusal: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What has to change before it is looked at again.
+    /// What has to change before the document is tried again.
     package enum Cause: Sendable, Equatable {
-        /// It, or whom this agent believes.
+        /// The document itself, or the keys that this agent trusts.
         case document
-        /// What this agent is configured to do, or what is in its plugins folder.
+        /// This agent's configuration, or the contents of its plugins folder.
         case agent
-        /// What may pass by itself: a full disk, a machine with too much to do.
+        /// Something transient: a full disk, an overloaded machine.
         case passing
     }
 
@@ -22,14 +22,14 @@ package struct FleetRefusal: Error, Sendable, Equatable, CustomStringConvertible
     package var description: String { reason }
 }
 
-/// A plugin or a fragment of the configuration for a fleet, or the word that one is withdrawn, signed by whoever may change what gateways run.
+/// A plugin or a configuration fragment for a fleet, or the withdrawal of one, signed by somebody who may change what gateways run.
 ///
-/// It travels as a document of the collection `nightjar.fleet`, with the id `plugin:NAME:VERSION` or `config:NAME:VERSION`. Each version is a document of its own, so
-/// that two of them never conflict: each gateway uses the highest version that is valid for it, in whatever order they come. The signature
-/// is over ``domain`` and the canonical JSON of the whole body but for `signature`, so that what carries it can neither alter nor reorder
-/// anything, and cannot give it another name, version or scope. Whoever carries it can only withhold it.
+/// It travels as a document of the collection `nightjar.fleet`, with the id `plugin:NAME:VERSION` or `config:NAME:VERSION`. Each version is a
+/// separate document, so that two versions never conflict: each gateway uses the highest version that is valid for it, in whatever order they arrive.
+/// The signature covers ``domain`` and the canonical JSON of the whole body except `signature`, so that an intermediary can neither alter nor reorder
+/// anything, nor change the name, version or scope. All it can do is withhold the document.
 package struct FleetDocument: Sendable, Equatable {
-    /// Which gateways it is for; both lists empty: all.
+    /// Which gateways it is for; if both lists are empty, all of them.
     package struct Scope: Sendable, Equatable {
         package var ids: [String] = []
         package var labels: [String] = []
@@ -45,30 +45,31 @@ package struct FleetDocument: Sendable, Equatable {
         case plugin(main: [UInt8], tests: [UInt8]?)
         /// YAML.
         case config([UInt8])
-        /// Gateways go back to what they have themselves. It has a version like any other, so that nothing older comes back.
+        /// Gateways go back to what they have themselves. A withdrawal has a version like any other document, so that nothing older takes effect
+        /// again.
         case withdrawn
     }
 
     package enum Limits {
-        /// `fleet_document_bytes`: of one signed document.
+        /// `fleet_document_bytes`: size of one signed document.
         package static let documentBytes = 512 << 10
-        /// `fleet_documents`: of the collection, that a gateway looks at.
+        /// `fleet_documents`: documents of the collection that a gateway examines.
         package static let documents = 10_000
-        /// `fleet_refusals`: that a gateway reports.
+        /// `fleet_refusals`: refusals that a gateway reports.
         package static let refusals = 50
-        /// `fleet_version`: the highest one.
+        /// `fleet_version`: the highest possible version.
         package static let version: Int64 = 1 << 53
     }
 
     package static let collection = "nightjar.fleet"
-    /// Keeps a signature from meaning something elsewhere.
+    /// Prevents a signature from being valid in any other context.
     private static let domain = Array("nightjar fleet 1\n".utf8)
 
     package var item: FleetItem
     package var version: Int64
     package var scope: Scope
     package var content: Content
-    /// Who signed it, and what was signed with it.
+    /// The key that signed it, and the body that was signed.
     package private(set) var key: VerifyingKey?
     private var body: JSONValue?
 
@@ -115,11 +116,11 @@ package struct FleetDocument: Sendable, Equatable {
         domain + (try CanonicalJSON.bytes(of: JSONValue.object(unsigned).serialize()))
     }
 
-    /// Reads a body and believes it only if one of the keys has signed it.
+    /// Reads a body, and accepts it only if one of the keys has signed it.
     ///
     /// - Parameters:
-    ///   - id: the document's; must be the one of the name and version that were signed.
-    ///   - keys: nil to believe whoever it says has signed it, where only that it was signed matters.
+    ///   - id: the document's id, which must match the signed name and version.
+    ///   - keys: nil to accept the key that the document names, where it only matters that it was signed.
     package init(verifying bytes: [UInt8], id: String, trusting keys: [VerifyingKey]?) throws(FleetRefusal) {
         guard bytes.count <= Limits.documentBytes else {
             throw FleetRefusal("\(bytes.count) bytes are more than fleet_document_bytes (\(Limits.documentBytes))")
@@ -172,12 +173,12 @@ package struct FleetDocument: Sendable, Equatable {
         }
     }
 
-    /// What is signed was meant to be heeded.
+    /// Everything in a signed document is there for a reason, so an unknown member must not be ignored.
     private static func refuseUnknown(_ object: JSONObject, _ known: Set<String>) throws(FleetRefusal) {
         for member in object.members where !known.contains(member.key) { throw FleetRefusal("it says \"\(member.key)\", which this version does not know") }
     }
 
-    /// As it was signed; nil of one that was not read.
+    /// As it was signed; nil for a document that was not parsed.
     var signedBody: JSONValue? { body }
 
     package var isWithdrawal: Bool { content == .withdrawn }

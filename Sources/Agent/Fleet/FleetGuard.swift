@@ -1,14 +1,14 @@
 import Documents
 import Interfaces
 
-/// What peers of a listener may do with the collection `nightjar.fleet`: read what was published, and write the status that bears their
-/// own name; who is no publisher and nobody in particular may write a status and read none. Documents of other collections are left to
-/// the listener's own filter.
+/// Limits what a listener's peers may do with the collection `nightjar.fleet`: read what was published, and write the status that bears
+/// their own name. An anonymous peer, unless it is a publisher, may write a status but read none. The listener's own filter decides
+/// about the documents of other collections.
 ///
-/// That a stranger could write a plugin there would do no harm (no gateway believes it), but it would be noise at each of them.
+/// A plugin written there by a stranger would do no harm (no gateway trusts it), but it would be noise on every gateway.
 struct FleetGuard: DocumentFilter {
     let inner: (any DocumentFilter)?
-    /// As the configuration in force names them.
+    /// According to the configuration in force.
     let publishers: @Sendable () -> Set<String>
 
     static let statusPrefix = "status:"

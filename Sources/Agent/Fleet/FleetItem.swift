@@ -1,6 +1,6 @@
 import PluginHost
 
-/// A plugin or a configuration fragment of a fleet, whatever its version.
+/// A plugin or a configuration fragment of a fleet, independent of its version.
 package struct FleetItem: Sendable, Hashable, Comparable, CustomStringConvertible {
     package enum Kind: String, Sendable, CaseIterable, Comparable {
         case plugin, config
@@ -21,7 +21,7 @@ package struct FleetItem: Sendable, Hashable, Comparable, CustomStringConvertibl
     /// The document's id.
     package func id(_ version: Int64) -> String { "\(kind.rawValue):\(name):\(version)" }
 
-    /// What an id claims to be; nil for other documents.
+    /// What a document id claims to be; nil for ids of other documents.
     package static func claim(_ id: String) -> (item: FleetItem, version: Int64)? {
         let parts = id.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, let kind = Kind(rawValue: parts[0]), SuppliedPlugin.isName(parts[1]), let version = Int64(parts[2]),
@@ -30,7 +30,7 @@ package struct FleetItem: Sendable, Hashable, Comparable, CustomStringConvertibl
         return (FleetItem(kind, parts[1]), version)
     }
 
-    /// As the store's file names it, which had only plugins once.
+    /// The name in the store's file, which once contained only plugins.
     var stored: String { kind == .plugin ? name : "\(kind.rawValue):\(name)" }
 
     init?(stored: String) {

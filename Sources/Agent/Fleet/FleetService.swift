@@ -8,12 +8,12 @@ import PluginHost
 import Synchronization
 import TLS
 
-/// Brings what this agent runs into line with the signed documents of `nightjar.fleet`.
+/// Applies the signed documents of `nightjar.fleet` to what this agent runs.
 ///
-/// Of each plugin and each fragment of the configuration the highest version counts that is signed by a trusted key and is for this agent. A
-/// plugin is loaded and tested in the sandbox and offered to the plugin host, which takes it only if it suits all its uses; a fragment goes
-/// through a reload of the configuration. What was taken is made durable. What fails on the way is refused by name, and what was in force goes
-/// on. Then the agent says in one document what it runs, if that is news.
+/// For each plugin and each configuration fragment, the highest version counts that a trusted key has signed and that is meant for this agent. A
+/// plugin is loaded and tested in the sandbox and offered to the plugin host, which takes it only if it suits all its uses; a fragment goes through a
+/// reload of the configuration. What was taken is made durable. What fails on the way is refused by name, and what was in force stays in force.
+/// Finally the agent writes one document that says what it runs, if that has changed.
 final class FleetService: Sendable {
     struct Refused: Sendable, Equatable {
         var id: String
@@ -21,23 +21,23 @@ final class FleetService: Sendable {
         var since: Int64
     }
 
-    /// The parts of the agent that take what is signed.
+    /// The parts of the agent that apply signed documents.
     struct Hands: Sendable {
         var plugins: @Sendable () -> PluginHost?
-        /// Names of the places that use a plugin.
+        /// The names of the places that use a plugin.
         var uses: @Sendable (_ plugin: String) -> [String]
-        /// An older version that serves in place of a plugin's newest, by an operator's word.
+        /// The older version that serves in place of a plugin's newest because an operator rolled it back.
         var rollback: @Sendable (_ plugin: String) -> PluginRollback?
-        /// Has the configuration in force with exactly these fragments, or throws what is wrong with the one of this name.
+        /// Puts exactly these fragments in force, or throws what is wrong with the fragment of this name.
         var configure: @Sendable (_ fragments: [ConfigurationFragment], _ name: String) async throws -> [String]
-        /// Settings that differ from those in force until the next start.
+        /// Changed settings that take effect only at the next start.
         var waiting: @Sendable () -> [String]
-        /// Fragments that were in force and are left out, since the file has changed.
+        /// Fragments that were in force and are left out because the configuration file has changed.
         var leftOut: @Sendable () -> [RefusedFragment]
     }
 
     enum Limits {
-        /// `fleet_retry_seconds`: after which what may have passed by itself is tried again.
+        /// `fleet_retry_seconds`: seconds after which a document refused for a transient reason is retried.
         static let retrySeconds = 300
     }
 
@@ -50,7 +50,7 @@ final class FleetService: Sendable {
     private let environment: Environment
     private let logger: Logger
     private let refused = Mutex<[Refused]>([])
-    /// What was refused and would be again, as far as is known.
+    /// Documents that were refused, and would be refused again as far as is known.
     private let known = Mutex<[String: (revision: String, refusal: FleetRefusal)]>([:])
     private let wake: AsyncStream<Void>.Continuation
     private let wakes: AsyncStream<Void>
@@ -75,21 +75,21 @@ final class FleetService: Sendable {
 
     var refusals: [Refused] { refused.withLock { $0 } }
 
-    /// What was refused is looked at again: its cause may have gone.
+    /// Tries refused documents again, because the cause may be gone.
     func retry(passingOnly: Bool = false) {
         let retries = known.withLock { known in
             let before = known.count
             known = known.filter { $0.value.refusal.cause == .document || passingOnly && $0.value.refusal.cause != .passing }
             return known.count < before
         }
-        // A fragment may have been left out, or used again, by what the operator did.
+        // The operator's change may have removed a fragment, or made one usable again.
         if retries || !passingOnly { wake.yield() }
     }
 
-    /// What is told may be something else now. Nothing that was refused is tried again: that would end a rollback.
+    /// The status may have changed. Refused documents are not retried: that would end a rollback.
     func tellAnew() { wake.yield() }
 
-    /// Until the task is cancelled or the database is closed.
+    /// Runs until the task is cancelled or the database is closed.
     func run(_ database: Database) async {
         guard let name = try? CollectionName(parsing: FleetDocument.collection), let collection = database.collection(name) else { return }
         await withTaskGroup(of: Void.self) { tasks in
@@ -165,7 +165,7 @@ final class FleetService: Sendable {
                     hasTaken = true
                     break
                 } catch {
-                    // What another agent of ours, with other settings, has to say about it counts.
+                    // After a cancellation only the successor's result counts, since its settings may differ.
                     guard !Task.isCancelled else { throw CancellationError() }
                     known.withLock { $0[claim.id.text] = (claim.revision, error) }
                     problems.append((claim.id.text, error.reason))
@@ -178,11 +178,12 @@ final class FleetService: Sendable {
         let current = Set(claims.values.joined().map(\.id.text))
         known.withLock { known in known = known.filter { current.contains($0.key) } }
         report(problems)
-        // What stood in the way of another may be gone with it: a fragment that used a plugin, say.
+        // What was taken may have removed an obstacle for another document, for example a fragment that used a plugin.
         if hasTaken { retry() }
     }
 
-    /// One that was in force once is not news, and neither is anything older; unless it is not in force now for what has been mended since.
+    /// A version that was once in force is not new, and neither are older ones; except the highest, if it is not in force at present, because what
+    /// was wrong may have been fixed since.
     private func isNews(_ version: Int64, of item: FleetItem) -> Bool {
         let highest = store.highest(item)
         return version > highest || version == highest && store.used(item) == nil
@@ -206,7 +207,7 @@ final class FleetService: Sendable {
         do { problem = try await plugin.problem(limits: limits, proof: ProofByTests(), environment: environment) } catch {
             throw FleetRefusal("it cannot be tried: \(error)", .passing)
         }
-        // Tests may have failed for want of time.
+        // The tests may have run out of time.
         if let problem { throw FleetRefusal("\(problem)", .passing) }
         try await swap(document, plugins) { verdict in
             if case .refused(let problem) = verdict.outcome { "\(problem)" } else { nil }
@@ -236,7 +237,7 @@ final class FleetService: Sendable {
         return [hasFile ? "the file \(name).lua serves" : "there is no plugin \(name) any more"]
     }
 
-    /// Puts a document in the place of the one before, and that one back where the plugin host has something against it.
+    /// Replaces the previous document with this one, and restores the previous one if the plugin host objects.
     private func swap(_ document: FleetDocument, _ plugins: PluginHost, _ objection: (ReloadVerdict) -> String?) async throws(FleetRefusal) {
         let item = document.item
         let before = store.used(item)
@@ -288,9 +289,9 @@ final class FleetService: Sendable {
         for each in new { logger.error("fleet: \(each.id) is refused: \(each.reason)") }
     }
 
-    // MARK: - Telling what runs
+    // MARK: - Reporting what runs
 
-    /// Writes the status if it says something else than the one that is stored: a status that comes back is no news.
+    /// Writes the status if it differs from the stored one; a status that is replicated back is not a change.
     private func tell(_ access: DocumentAccess) async throws {
         let document = FleetGuard.statusPrefix + id
         let used = store.used

@@ -6,35 +6,35 @@ import PluginHost
 import Synchronization
 import TLS
 
-/// What this gateway uses of the fleet's documents: one file that is replaced whole, so that a power cut leaves the old set or the new one,
-/// and a start needs no hub.
+/// The fleet documents in use on this gateway: one file that is replaced atomically, so that a power cut leaves either the old set or the new one,
+/// and a start does not need the hub.
 ///
-/// What is read at a start is verified again, and counts only as long as its key is trusted and its kind is accepted. The highest version that
-/// each key brought into force is kept, so that an older one of that key is not taken for news.
+/// What is read at a start is verified again, and counts only as long as its key is trusted and its kind is accepted. For each key the highest
+/// version that was ever in force is kept, so that an older version from that key is not taken for a new one.
 package final class FleetStore: Sendable {
     private struct State {
-        /// With those whose key is not trusted now: it may be again.
+        /// Includes documents whose key is not trusted at the moment: it may be again.
         var documents: [FleetItem: FleetDocument] = [:]
-        /// By key, the highest version that was ever in force here; under "" what an earlier version of this program has written.
+        /// By key, the highest version that was ever in force here; under "", what an earlier version of this program has written.
         var highest: [FleetItem: [String: Int64]] = [:]
         var trusted: Set<VerifyingKey> = []
         var accepted: Set<FleetItem.Kind> = []
-        /// Of plugins in use, as the plugin host names them.
+        /// For plugins in use, the version's name at the plugin host.
         var versions: [FleetItem: String] = [:]
 
         func counts(_ document: FleetDocument) -> Bool { accepted.contains(document.item.kind) && (document.key.map(trusted.contains) ?? false) }
         var used: [FleetDocument] { documents.values.filter(counts).sorted { $0.item < $1.item } }
     }
 
-    /// Documents, their framing, and room for a few more than a plugins folder holds.
+    /// Enough for the documents, their framing, and a few more documents than a plugins folder holds.
     private static let fileBytes = 128 << 20
 
     private let folder: String
     private let state: Mutex<State>
-    /// One at a time, so that the newest is written last.
+    /// One write at a time, so that the newest state is written last.
     private let writing = Mutex(())
 
-    /// - Throws: where there is a file that cannot be read; beginning anew would let old versions in.
+    /// - Throws: if there is a file that cannot be read; starting from scratch would let old versions in.
     init(data: String, _ settings: FleetSettings) throws(AgentError) {
         folder = "\(data)/fleet"
         var state = State()
@@ -61,7 +61,7 @@ package final class FleetStore: Sendable {
         follow(settings)
     }
 
-    /// From now on these settings say whose documents count, and which.
+    /// Applies new settings, which decide whose documents count, and which kinds.
     func follow(_ settings: FleetSettings) {
         state.withLock { state in
             state.trusted = Set(settings.keys.compactMap { VerifyingKey($0.value) })
@@ -71,22 +71,22 @@ package final class FleetStore: Sendable {
 
     var plugins: [SuppliedPlugin] { used.compactMap(\.plugin) }
     var fragments: [ConfigurationFragment] { used.compactMap(\.fragment) }
-    /// Those that these settings vouch for, whatever the ones in force say.
+    /// The fragments that these settings vouch for, whatever the ones in force say.
     func fragments(by settings: FleetSettings) -> [ConfigurationFragment] {
         let keys = Set(settings.keys.map(\.value))
         return state.withLock { state in
             state.documents.values.filter { $0.key.map { keys.contains($0.description) } ?? false }.compactMap(\.fragment)
         }
     }
-    /// With withdrawals, ascending.
+    /// The documents in use, including withdrawals, in ascending order.
     var used: [FleetDocument] { state.withLock { $0.used } }
     func used(_ item: FleetItem) -> FleetDocument? { state.withLock { state in state.documents[item].flatMap { state.counts($0) ? $0 : nil } } }
-    /// Plugins whose key is not trusted any more: no version of theirs that was kept may serve.
+    /// Plugins whose key is no longer trusted: no stored version of theirs may be used.
     var distrustedPlugins: Set<String> {
         state.withLock { state in Set(state.documents.values.filter { $0.item.kind == .plugin && !$0.isWithdrawal && !state.counts($0) }.map(\.item.name)) }
     }
 
-    /// A document of this version, or one below, is no news.
+    /// A document with this version or a lower one is not new.
     func highest(_ item: FleetItem) -> Int64 {
         state.withLock { state in
             let trusted = Set(state.trusted.map(\.description) + [""])
@@ -94,7 +94,7 @@ package final class FleetStore: Sendable {
         }
     }
 
-    /// The document whose plugin is in force at the host under this version.
+    /// The document whose plugin is in force at the host under this version name.
     func origin(of plugin: String, version: String?) -> FleetDocument? {
         let item = FleetItem(.plugin, plugin)
         return state.withLock { state in
@@ -103,7 +103,7 @@ package final class FleetStore: Sendable {
         }
     }
 
-    /// In memory only: what the parts of the agent are offered until they have taken it.
+    /// In memory only: what is offered to the parts of the agent, until they accept it.
     func offer(_ document: FleetDocument?, for item: FleetItem) {
         state.withLock { state in
             state.documents[item] = document
@@ -111,7 +111,7 @@ package final class FleetStore: Sendable {
         }
     }
 
-    /// Durable: what is offered is in force.
+    /// Makes an accepted document durable.
     func keep(_ document: FleetDocument) throws(FileError) {
         let folder = folder
         let failure = writing.withLock { _ -> FileError? in

@@ -4,16 +4,16 @@ import Encodings
 import PluginHost
 import TLS
 
-/// The signature of a plugin in the plugins folder, by a key as the fleet's documents have them.
+/// The signature of a plugin in the plugins folder, with the same kind of key as for fleet documents.
 package enum PluginSignature {
-    /// A signature's file.
+    /// The contents of a signature file.
     package static func make(of message: [UInt8], with key: PrivateKey) throws -> [UInt8] {
         guard let verifying = key.verifyingKey else { throw AgentError(.invalid, "an Ed25519 key is needed: nightjar fleet keygen FILE") }
         let signature = try key.sign(message)
         return JSONOutput.object(["key": .string("\(verifying)"), "signature": .string(Base64.encode(signature))]).serialize() + [UInt8(ascii: "\n")]
     }
 
-    /// Why it does not count; nil where it does.
+    /// Why the signature is not valid; nil if it is.
     static func problem(_ file: [UInt8], of message: [UInt8], trusting keys: [VerifyingKey]) -> String? {
         guard let json = try? JSONValue(parsing: file), let key = json["key"]?.asString.flatMap({ VerifyingKey($0) }),
             let signature = json["signature"]?.asString.flatMap({ Base64.decode($0) })
@@ -34,7 +34,7 @@ package enum PluginSignature {
 }
 
 extension AgentSettings {
-    /// Whose signatures the files of the plugins folder need; nil: they need none.
+    /// The keys of which one must sign each file in the plugins folder; nil if no signatures are needed.
     package var pluginSeal: PluginSeal? {
         guard let fleet, fleet.requiresSigned else { return nil }
         let keys = fleet.keys.compactMap { VerifyingKey($0.value) }

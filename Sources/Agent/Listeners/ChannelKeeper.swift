@@ -4,16 +4,16 @@ import Environment
 import Logging
 import Replication
 
-/// Keeps the channels of databases that are served with a sync function: assigns documents that did not come from a peer, and
-/// deletes those whose time is over.
+/// Maintains the channels of databases that are served with a sync function: assigns channels to documents that did not come from a
+/// peer, and deletes expired documents.
 actor ChannelKeeper {
-    /// Of the databases that are served so.
+    /// Resyncs of the databases that are served with a sync function.
     nonisolated let resyncs: Resyncs
     private let time: any TimeSource
     private var routers: [ChannelRouter] = []
     private var expiry: Task<Void, Never>?
 
-    /// `expiry_check`: seconds between two looks at what has expired. Couchbase Server's own interval.
+    /// `expiry_check`: seconds between two checks for expired documents. The same as in Couchbase Server.
     private static let expiryCheckSeconds = 60
 
     init(_ resyncs: Resyncs, time: any TimeSource) {
@@ -27,7 +27,7 @@ actor ChannelKeeper {
         var served: Set<String> = []
         for listener in settings.listeners {
             guard let sync = listener.sync else { continue }
-            // Listeners of one database have the same sync function.
+            // All listeners of a database have the same sync function.
             for name in listener.databases.map(\.value) where served.insert(name).inserted {
                 guard let database = databases(name) else { continue }
                 let function = try source.syncFunction(sync, usedBy: "listener \(listener.name.value) sync of \(name)")

@@ -2,7 +2,7 @@ import CouchDBServer
 import Documents
 
 extension PeerListener {
-    /// One who follows the changes of a database over HTTP, as status shows it.
+    /// A client that follows the changes of a database over HTTP, as status shows it.
     struct ConnectedFeed: Sendable {
         var address: String
         var user: String?
@@ -10,7 +10,7 @@ extension PeerListener {
         var database: String
         var feed: Admission.Feed
 
-        /// With the names that a peer's report has.
+        /// With the same member names as a peer's report.
         var report: JSONValue {
             JSONOutput.object([
                 "address": .string(address), "user": JSONOutput.text(user), "since": .string(Timestamp.format(since)), "database": .string(database),
@@ -19,7 +19,7 @@ extension PeerListener {
         }
     }
 
-    /// The feeds of CouchDB's API that are under way, in the order in which they began.
+    /// The active feeds of the CouchDB API, in the order in which they began.
     var feeds: [ConnectedFeed] {
         callers.all.compactMap { caller in
             guard let feed = caller.admission?.feed else { return nil }

@@ -16,18 +16,18 @@ extension PeerListener {
         package var subprotocol: String
         package var counts: ReplicationCounts
         package var isActive: Bool
-        /// When it was idle last (seconds since 1970); nil where it never was.
+        /// When it was last idle (seconds since 1970); nil if it never was.
         var lastIdle: Int64?
-        /// Documents at which the peer's feed stands still until the push filter is mended.
+        /// Documents that block the peer's feed until the push filter is fixed.
         package var standstills: [Standstill] = []
-        /// What both sides call the connection in their logs.
+        /// The connection's name in the logs of both sides.
         package var correlationID: String?
-        /// Protocol version and cipher; nil in clear text.
+        /// The TLS version and cipher; nil for clear text.
         package var tls: String?
-        /// What the peer showed.
+        /// The certificate that the peer presented.
         package var certificate: Certificate?
 
-        /// Seconds since both sides were last known to hold the same; nil where they never were.
+        /// Seconds since both sides were last known to hold the same; nil if they never were.
         func lag(now: Int64) -> Int64? { isActive ? lastIdle.map { max(0, now - $0) } : 0 }
     }
 }

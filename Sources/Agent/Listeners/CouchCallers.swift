@@ -3,14 +3,14 @@ import Interfaces
 import Synchronization
 import TLS
 
-/// Those whom CouchDB's API of a listener answers, each for as long as the answer takes: a feed may last for days.
+/// The clients whose requests to a listener's CouchDB API are being answered: a feed may last for days.
 final class CouchCallers: Sendable {
     struct Caller: Sendable {
         var principal: Principal
         var proof: PeerAuthentication.Proof
-        /// What it showed in the TLS handshake, its own certificate first.
+        /// What the client presented in the TLS handshake, its own certificate first.
         var chain: [Certificate]
-        /// The session by which it logged in.
+        /// The session that it used to log in.
         var login: PeerSessions.Key?
         var address: String
         var database: String
@@ -19,7 +19,7 @@ final class CouchCallers: Sendable {
         /// The last change of who may come in, and of the authorities, when it was let in.
         var generation: Int
         var authorities: Int
-        /// Nil when it is answered.
+        /// Nil once the request has been answered.
         weak var admission: Admission?
     }
 
@@ -31,7 +31,7 @@ final class CouchCallers: Sendable {
 
     private let state = Mutex(State())
 
-    /// It is there as long as somebody holds what this returns.
+    /// The caller stays registered as long as somebody holds the returned object.
     func add(_ caller: Caller) -> Admission {
         let key = state.withLock { state in
             state.next += 1
@@ -47,10 +47,10 @@ final class CouchCallers: Sendable {
         return admission
     }
 
-    /// In the order in which they came. That of one who is gone does not matter any more.
+    /// In the order in which they came.
     var all: [Caller] { state.withLock { $0.callers.sorted { $0.key < $1.key }.map(\.value) } }
 
-    /// The listener stops: what is on its way to a client may get there, and nothing follows.
+    /// The listener is stopping: data already on its way to a client may still arrive, but nothing follows.
     func close() {
         state.withLock { $0.isClosed = true }
         for caller in all { caller.admission?.listenerStops() }

@@ -9,7 +9,7 @@ import Replication
 import TLS
 import Transport
 
-/// CouchDB's HTTP API on the listener's port, for the same principals, by the same policies.
+/// CouchDB's HTTP API on the listener's port, for the same principals and with the same policies.
 extension PeerListener {
     func startCouch() {
         guard settings.couchDB else { return }
@@ -37,7 +37,7 @@ extension PeerListener {
         return try await couch.respond(to: request)
     }
 
-    /// What one peer may do, whatever it speaks.
+    /// What one peer may do, in any protocol.
     func passiveConfiguration(_ database: Database, _ principal: Principal, subprotocol: Subprotocol) -> PassiveConfiguration {
         var configuration = PassiveConfiguration(
             listener: settings.name.value, database: database, principal: principal, isReadOnly: settings.readOnly,
@@ -46,7 +46,7 @@ extension PeerListener {
         configuration.kept = reviews.kept
         configuration.hiddenConflicts = hiddenConflicts
         if let fleet = try? CollectionName(parsing: FleetDocument.collection), database.collection(fleet) != nil {
-            // There alone: of other collections a peer that no filter bounds has to get all that others get.
+            // Only for this collection: in other collections, a peer without filters must get everything that others get.
             configuration.ownFilters[fleet] = PassiveConfiguration.OwnFilters(
                 push: FleetGuard(inner: policies.pushFilter, publishers: policies.fleetPublishers),
                 pull: FleetGuard(inner: policies.pullFilter, publishers: policies.fleetPublishers))
@@ -62,7 +62,7 @@ extension PeerListener {
         return configuration
     }
 
-    // MARK: - Who it is
+    // MARK: - Authentication
 
     /// - Throws: ``HTTPError`` 401, 404, 429, 503.
     private func admit(_ request: HTTPRequest, to name: String) async throws -> CouchHost.Admitted {
@@ -96,7 +96,7 @@ extension PeerListener {
         }
     }
 
-    /// Not a page of another site, unless that is one of those that may.
+    /// Cookies do not count for a page of another site, unless that site is allowed.
     func mayUseCookies(_ headers: HeaderList) -> Bool {
         switch CrossOrigin(settings.cors).standing(headers) {
         case .own: true
@@ -110,9 +110,9 @@ extension PeerListener {
             id, name: PeerSessions.serverCookie, path: "/", isSecure: security != nil, forOtherSites: settings.cors?.credentials.value == true)
     }
 
-    // MARK: - Sessions of the whole server
+    // MARK: - Sessions for the whole server
 
-    /// `_session` as CouchDB has it: POST logs in and gives a cookie, GET says who one is, DELETE logs out.
+    /// `_session` as in CouchDB: POST logs in and returns a cookie, GET says who the client is, DELETE logs out.
     private func serverSession(_ request: HTTPRequest) async throws -> HTTPResponse {
         switch request.method {
         case "POST": return try await openServerSession(request)
@@ -147,7 +147,7 @@ extension PeerListener {
         case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
         case .refused(.accept): throw HTTPError(500, "the login was not decided")
         case .accepted(let principal, let proof):
-            // CouchDB's replicator takes it that there are none, and goes on with what it has.
+            // CouchDB's replicator concludes that there are no sessions, and keeps using its credentials.
             guard case .password = proof else { throw HTTPError(404, noSession(for: proof)) }
             let id = sessions.open("", principal, proof, generation: generation)
             let name = principal.name.map { JSONValue.string($0).text } ?? "null"
@@ -164,8 +164,8 @@ extension HTTPResponse {
 }
 
 extension PolicySource {
-    /// Push filters by the name of their plugin, with parameters as text; a number, true or false, or a JSON array or object is taken as one where the
-    /// plugin wants one, and a text that is none as a list of it where the plugin wants a list.
+    /// Push filters named by their plugin, with parameters as text. If the plugin expects a number, a boolean, or a JSON array or object, the text is
+    /// parsed as one; if it expects a list, any other text is taken as a list with one element.
     func namedFilters(usedBy: String) -> @Sendable (String, [(key: String, value: String)]) throws -> any DocumentFilter {
         { [plugins] name, parameters in
             guard let plugins else { throw HTTPError(404, "there is no plugin \"\(name)\"") }
@@ -202,7 +202,7 @@ extension PolicySource {
         return (try? JSONValue(parsing: text)).map { LuaValue($0) }
     }
 
-    /// A single text is a list of one: `types=order`.
+    /// Any other text is a list with one element: `types=order`.
     private static func list(_ text: String) -> LuaValue { container(text) ?? .array([.text(text)]) }
 
     private static func typed(_ text: String) -> LuaValue {

@@ -1,12 +1,12 @@
 import AgentConfiguration
 import HTTPServer
 
-/// Which pages in browsers may speak to the listener (CORS): its own, and those of configured origins.
+/// Which pages in browsers may use the listener (CORS): its own, and those of configured origins.
 struct CrossOrigin: Sendable {
     enum Standing: Sendable {
-        /// No browser's page, or one of this very place.
+        /// Not a page in a browser, or a page from this origin.
         case own
-        /// A page of another place that may come; with its cookies and logins, or without.
+        /// A page from another origin that is allowed; with cookies and credentials, or without.
         case guest(withCredentials: Bool)
         case stranger
     }
@@ -25,7 +25,7 @@ struct CrossOrigin: Sendable {
         return .guest(withCredentials: credentials)
     }
 
-    /// The answer to a browser that asks before it sends.
+    /// The answer to a browser's preflight request.
     func preflight(_ request: HTTPRequest) -> HTTPResponse? {
         guard request.method == "OPTIONS", request.headers.contains("Access-Control-Request-Method") else { return nil }
         var response = HTTPResponse(
@@ -39,7 +39,7 @@ struct CrossOrigin: Sendable {
         return response
     }
 
-    /// Lets the page read the answer.
+    /// Allows the page to read the answer.
     func mark(_ response: inout HTTPResponse, _ request: HTTPRequest) {
         guard case .guest(let withCredentials) = standing(request.headers), let origin = request.headers.first("Origin") else { return }
         response.headers.set("Access-Control-Allow-Origin", origin)

@@ -1,7 +1,7 @@
 import Encodings
 import Replication
 
-/// Logins that seem to guess at what they may not see.
+/// Peers that seem to guess the contents of documents hidden from them.
 extension PeerListener {
     static func guessing(_ who: String) -> String {
         "\(who) named \(Plural.count(HiddenConflicts.limit, "revision")) or more within an hour that are not there, of documents that are hidden from it: it may be guessing "

@@ -1,10 +1,10 @@
 import Interfaces
 
-/// Judges again those who are there, after a change of the authenticator. It is asked once about each login from an address, however many came by it:
-/// one by name and password costs a password hash, and a user may have many feeds.
+/// Judges connected peers again after a change of the authenticator. It is asked only once about each login from an address, however many connections
+/// used it: a login by name and password costs a password hash, and a user may have many feeds.
 struct JudgingRound {
     private let authentication: PeerAuthentication
-    /// By what was shown, and from where: an authenticator may go by the address too, but hardly by the port.
+    /// By credentials and address: an authenticator may consider the address too, but hardly the port.
     private var verdicts: [[[UInt8]]: AuthenticationVerdict] = [:]
 
     init(_ authentication: PeerAuthentication) { self.authentication = authentication }
@@ -23,14 +23,14 @@ struct JudgingRound {
         let verdict = await authentication.verdict(on: proof, of: principal, remote: remote)
         switch verdict {
         case .accepted, .refused: verdicts[login] = verdict
-        // That it fails now says nothing of the next time.
+        // A failure now says nothing about the next attempt.
         case .failed, nil: break
         }
         return PeerAuthentication.isSame(verdict, principal)
     }
 }
 
-/// The users of a file, each with what tells its line from another.
+/// The users of a file, each with a mark that changes with its line.
 struct UserMarks: Sendable, Equatable {
     private var marks: [[UInt8]: Int] = [:]
 
@@ -38,7 +38,7 @@ struct UserMarks: Sendable, Equatable {
         for (name, line) in lines.counting { marks[Array(name)] = line.hashValue }
     }
 
-    /// Whether the file says something else of a user than another did.
+    /// Whether two files differ in what they say about a user.
     func differ(from other: UserMarks?, on user: String) -> Bool {
         let name = Array(user.utf8)
         return marks[name] != other?.marks[name]

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// Listeners that have given their port back and whose last connections end: a peer that does not answer has some seconds for that, and nobody else
-/// waits for it.
+/// Listeners that have released their port and whose last connections are ending: a peer that does not answer gets a few seconds, during which
+/// nobody else has to wait.
 final class LeavingListeners: Sendable {
     private let state = Mutex((next: 0, leaving: [Int: Task<Void, Never>]()))
 
-    /// - Parameter listener: takes no peers any more.
+    /// - Parameter listener: no longer accepts peers.
     func leave(_ listener: PeerListener, code: UInt16) {
         state.withLock { state in
             state.next += 1
@@ -17,7 +17,7 @@ final class LeavingListeners: Sendable {
         }
     }
 
-    /// Returns when all are gone.
+    /// Returns when all have ended.
     func wait() async {
         for task in state.withLock({ Array($0.leaving.values) }) { await task.value }
     }

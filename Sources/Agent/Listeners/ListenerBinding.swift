@@ -3,13 +3,13 @@ import Interfaces
 import Replication
 import Synchronization
 
-/// Whether a listener has its port on each of its addresses; and if not, why.
+/// Whether a listener is bound to its port on each of its addresses; if not, why.
 final class ListenerBinding: Sendable {
     enum Condition: Sendable {
         case listening
-        /// It listens, and one of the addresses of its interface it cannot have: it is tried again.
+        /// It listens, but could not bind one of its interface's addresses, which is tried again.
         case partly(ReplicationError, since: Int64, nextAttempt: Int64)
-        /// The port is taken, or the interface is not there: it is tried again.
+        /// The port is in use, or the interface does not exist: it is tried again.
         case waiting(ReplicationError, since: Int64, nextAttempt: Int64)
         /// An operator stopped it.
         case stopped
@@ -23,7 +23,7 @@ final class ListenerBinding: Sendable {
             }
         }
 
-        /// What it waits for, since when, and when it is tried again.
+        /// What it is waiting for, since when, and when it will try again.
         var obstacle: (error: ReplicationError, since: Int64, nextAttempt: Int64)? {
             switch self {
             case .partly(let error, let since, let next), .waiting(let error, let since, let next): (error, since, next)
@@ -40,10 +40,10 @@ final class ListenerBinding: Sendable {
         var attempts: Task<Void, Never>?
         /// How many attempts have begun.
         var begun = 0
-        /// Those who asked for an attempt, each with how many had begun before.
+        /// Callers waiting for the outcome of an attempt, each with the number of attempts that had begun before.
         var asking: [(begun: Int, continuation: CheckedContinuation<Void, Never>)] = []
 
-        /// Takes out those who have their outcome.
+        /// Removes and returns the callers whose outcome is known.
         mutating func answered(_ isAnswer: (Int) -> Bool) -> [CheckedContinuation<Void, Never>] {
             let answered = asking.filter { isAnswer($0.begun) }
             asking.removeAll { isAnswer($0.begun) }
@@ -67,9 +67,9 @@ final class ListenerBinding: Sendable {
         for continuation in answered { continuation.resume() }
     }
 
-    /// It failed once more; what it waits for since when is kept.
+    /// An attempt failed again; since when it has been waiting for the same thing is kept.
     ///
-    /// - Parameter isListening: on another address.
+    /// - Parameter isListening: whether it listens on another address.
     func noteWaiting(for error: ReplicationError, isListening: Bool = false, now: Int64, next seconds: Int) {
         let answered = state.withLock { state in
             let since = state.condition.obstacle?.since ?? now
@@ -83,20 +83,20 @@ final class ListenerBinding: Sendable {
 
     func begin(_ attempts: Task<Void, Never>) { state.withLock { $0.attempts = attempts } }
 
-    /// Returns when the time is over, or somebody has reason to believe that the next attempt succeeds; that begins then.
+    /// Returns when the time is over, or when somebody has reason to believe that the next attempt will succeed, which then begins.
     func nextAttempt(seconds: Int, _ environment: Environment) async {
         _ = await pause.wait(milliseconds: seconds * 1000, environment)
         state.withLock { $0.begun += 1 }
     }
 
-    /// Has the next attempt made at once, after one that is under way and may not have seen what changed.
+    /// Makes the next attempt at once, or right after an attempt in progress, which may not have seen the change.
     func retryNow() {
-        // One that listens may have to look at its interface.
+        // Even one that is listening may have to check its interface's addresses.
         if case .stopped = condition { return }
         pause.end()
     }
 
-    /// The same; returns when an attempt that begins from now on has its outcome, or nobody waits for the port any more.
+    /// The same, but returns when an attempt that began after this call has its outcome, or when nobody wants the port any more.
     func retry() async {
         await withCheckedContinuation { continuation in
             let isWaiting = state.withLock { state in
@@ -108,7 +108,7 @@ final class ListenerBinding: Sendable {
         }
     }
 
-    /// Nobody waits for the port any more. Returns when no attempt is under way: whoever closes what one has bound does that afterwards.
+    /// Gives up the port. Returns when no attempt is in progress, so that the caller can then close what was bound.
     func giveUp() async {
         let (attempts, asking) = state.withLock { state in
             defer { state.attempts = nil }

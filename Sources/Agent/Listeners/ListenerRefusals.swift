@@ -5,7 +5,7 @@ import Logging
 import Replication
 import Synchronization
 
-/// What the peers of a listener could not take, and what they pushed that is too large here. Kept while the agent runs.
+/// What a listener's peers could not store, and what they pushed that is too large. Kept while the agent runs.
 final class ListenerRefusals: Sendable {
     private struct State {
         var byPeers = RefusedByPeers()
@@ -27,13 +27,13 @@ final class ListenerRefusals: Sendable {
 }
 
 extension PeerListener {
-    /// Documents that peers could not take.
+    /// Documents that peers could not store.
     var refusedByPeers: RefusedByPeers { refusals.byPeers }
 
-    /// The address without its port.
+    /// An address without its port.
     static func host(of address: String) -> String { String(address[..<(address.lastIndex(of: ":") ?? address.endIndex)]) }
 
-    /// What became of documents that a client of CouchDB's API wrote.
+    /// Notes the outcome of documents that a client of the CouchDB API wrote.
     func note(_ events: [DocumentEvent], from peer: PassiveConfiguration, remote: String) {
         var logger = logger
         logger[metadataKey: "peer"] = "\(remote)"

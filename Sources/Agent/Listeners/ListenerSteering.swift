@@ -2,14 +2,14 @@ import AgentConfiguration
 import Interfaces
 import Logging
 
-/// Listeners one by one: an operator stops and starts them, one that cannot have its port yet gets it later, and one that is bound by the name of a
-/// network interface goes where its addresses go.
+/// Controls single listeners: an operator stops and starts them, a listener that could not bind its port gets it later, and one that is bound to a
+/// network interface by name follows the interface's addresses.
 extension Agent {
-    /// `listener_wait`: the longest pause between two attempts to have a port, in seconds. The first is one second, and each doubles. After as long a
-    /// listener looks at its interface too, in case the system does not tell of changes.
+    /// `listener_wait`: the longest pause between two attempts to bind a port, in seconds. The first pause is one second, and each one doubles. At
+    /// this interval a listener also checks its interface, in case the system does not report changes.
     private static let longestPause = 60
-    /// As many attempts to have one more address have failed when that is told: for a second or two after it has come, an IPv6 address cannot be had,
-    /// while the machine asks whether somebody else has it.
+    /// A failure to bind an additional address is reported only after this many attempts: a new IPv6 address cannot be bound for the first second or
+    /// two, while the system checks for duplicates.
     private static let partlyTold = 3
 
     func startListener(_ settings: ListenerSettings) async throws {
@@ -22,14 +22,14 @@ extension Agent {
         take(listener, obstacle)
     }
 
-    /// Takes peers from now on, at once or when what stands in the way has gone.
+    /// Starts accepting peers, at once or when the obstacle is gone.
     ///
     /// - Returns: what was done, for the operator.
     @discardableResult
     func take(_ listener: PeerListener, _ obstacle: ReplicationError?) -> String {
         let name = listener.settings.name.value
         shared.withLock { state in
-            // One that an operator stopped stood for it.
+            // It replaces a listener with the same name that an operator stopped.
             if let index = state.listeners.firstIndex(where: { $0.settings.name.value == name }) {
                 state.listeners[index] = listener
             } else {
@@ -51,7 +51,7 @@ extension Agent {
         }
     }
 
-    /// - Returns: what stands in the way and may go away by itself.
+    /// - Returns: an obstacle that may go away by itself.
     func bindUnlessBlocked(_ listener: PeerListener) async throws -> ReplicationError? {
         do { try await listener.start(group: group) } catch let error as ReplicationError where error.mayPassByItself {
             return error
@@ -74,9 +74,9 @@ extension Agent {
         })
     }
 
-    /// Until it has its port; where that is on the addresses of an interface, as long as it listens.
+    /// Tries until the listener has its port; if it is bound to an interface, as long as it listens.
     ///
-    /// - Parameter failures: attempts that failed, one after the other.
+    /// - Parameter failures: the number of consecutive failed attempts.
     private func attempts(_ listener: PeerListener, failures: Int) async {
         var failures = failures
         func pause() -> Int { failures == 0 ? Self.longestPause : min(1 << min(failures - 1, 10), Self.longestPause) }
@@ -85,7 +85,7 @@ extension Agent {
             guard !Task.isCancelled, !isStopping else { return }
             let wasBound = listener.isBound
             do { try await listener.startOrFollow(group: group) } catch {
-                // One that has lost all addresses, or has got one, begins anew.
+                // If it has lost all addresses, or gained its first, the count starts over.
                 failures = listener.isBound == wasBound ? failures + 1 : 1
                 if listener.isBound, failures < Self.partlyTold {
                     if !Task.isCancelled { listener.binding.markListening() }
@@ -99,13 +99,13 @@ extension Agent {
                 continue
             }
             failures = 0
-            // Whoever stopped it meanwhile waits for this, and closes what is bound.
+            // If it was stopped meanwhile, the stop waits for this attempt and closes what it bound.
             if !Task.isCancelled { listener.binding.markListening() }
             guard listener.followsInterface else { return }
         }
     }
 
-    // MARK: - By hand
+    // MARK: - Manual control
 
     nonisolated func listener(_ name: String) throws(AgentError) -> PeerListener {
         guard let found = listeners.first(where: { $0.settings.name.value.utf8.elementsEqual(name.utf8) }) else {
@@ -115,9 +115,9 @@ extension Agent {
         return found
     }
 
-    /// Ends its connections and releases the port, until it is started, its configuration changes or the agent starts again. Needs nothing of
-    /// what it was made of: a listener whose files are broken can be stopped too. Its peers are told to come back: only the operator knows for
-    /// how long it stays away, and a peer that was told to stop for good would have to be started by hand.
+    /// Ends its connections and releases the port, until it is started, its configuration changes or the agent restarts. Works even if the listener's
+    /// files are broken. Its peers are asked to come back: only the operator knows how long the stop will last, and a peer that gives up completely
+    /// would have to be restarted by hand.
     func stopListener(named name: String) async throws {
         await reloads.enter()
         defer { reloads.leave() }
@@ -128,7 +128,7 @@ extension Agent {
         listener.logger.notice("stopped by an operator")
     }
 
-    /// No effect on one that listens everywhere; one that waits for its port tries now, and this returns when it has.
+    /// No effect if it listens on all addresses; if it waits for its port it tries now, and this returns after the attempt.
     func startListener(named name: String) async throws {
         await reloads.enter()
         defer { reloads.leave() }
@@ -138,14 +138,14 @@ extension Agent {
         case .partly, .waiting: await listener.binding.retry()
         case .stopped:
             guard !isStopping else { return }
-            // What was stopped is over: another one takes its place.
+            // The stopped listener cannot be reused: a new one takes its place.
             try await startListener(listener.settings)
         }
     }
 }
 
 extension ReplicationError {
-    /// Of a listener: the port is in use, or the interface or its address is not there, and that may end by itself.
+    /// The port is in use, or the interface or its address does not exist, which may change by itself.
     fileprivate var mayPassByItself: Bool {
         guard domain == .network, let code = NetworkCode(rawValue: code) else { return false }
         return [.addressNotAvailable, .unknownInterface, .dnsFailure, .networkDown].contains(code)

@@ -3,13 +3,14 @@ import Environment
 import Interfaces
 import Synchronization
 
-/// Remembers for a short time which logins were right, so that a fleet that comes back at once does not cost a scrypt for each device again.
+/// Remembers successful logins for a short time, so that a fleet that reconnects at once does not cost an scrypt computation per device.
 ///
-/// Only what was right is remembered, never a refusal; by a key that nobody outside of this process can compute, so that neither passwords
-/// nor what could be held against a list of passwords lie in memory. All of it is forgotten when the authenticator may judge otherwise.
+/// Only successful logins are remembered, never refusals; and only under a keyed hash that nobody outside this process can compute, so that
+/// memory holds neither passwords nor anything that could be checked against a list of passwords. Everything is forgotten when the
+/// authenticator's answers may have changed.
 final class LoginCache: PasswordAuthenticator {
     enum Limits {
-        /// `remembered_logins`: the oldest are forgotten.
+        /// `remembered_logins`: the oldest are dropped.
         static let entries = 10_000
         /// `remembered_login_seconds`.
         static let seconds: UInt64 = 300
@@ -22,9 +23,9 @@ final class LoginCache: PasswordAuthenticator {
 
     private struct State {
         var entries: [[UInt8]: Entry] = [:]
-        /// Keys in the order in which they came.
+        /// Keys, oldest first.
         var order: [[UInt8]] = []
-        /// How often all was forgotten.
+        /// How often the cache was cleared.
         var generation = 0
     }
 
@@ -57,20 +58,20 @@ final class LoginCache: PasswordAuthenticator {
         return verdict
     }
 
-    /// What was judged before all was forgotten is not remembered.
+    /// A login that was judged before the cache was cleared is not remembered.
     private func remember(_ principal: Principal, _ key: [UInt8], _ generation: Int) {
         let until = time.monotonicNanoseconds() + Limits.seconds * 1_000_000_000
         state.withLock { state in
             guard state.generation == generation else { return }
             if state.entries.updateValue(Entry(principal: principal, until: until), forKey: key) == nil { state.order.append(key) }
             guard state.order.count > Limits.entries else { return }
-            // A tenth at once, so that a full cache does not move its list for each login.
+            // Drops a tenth at once, so that a full cache does not shift its list for each login.
             for old in state.order.prefix(Limits.entries / 10) { state.entries[old] = nil }
             state.order.removeFirst(Limits.entries / 10)
         }
     }
 
-    /// An authenticator may go by the address too, but hardly by the port.
+    /// Includes the address: an authenticator may consider it, but hardly the port.
     private func key(_ username: String, _ password: String, _ remote: String) -> [UInt8] {
         let host = remote[..<(remote.lastIndex(of: ":") ?? remote.endIndex)]
         let message = "\(username.utf8.count) \(password.utf8.count) \(username)\(password)\(host)"

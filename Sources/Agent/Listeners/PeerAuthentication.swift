@@ -9,17 +9,17 @@ import Synchronization
 import TLS
 import Transport
 
-/// Finds out who a peer is, by what the listener asks for: nothing, a certificate, a name and a password, or a token.
+/// Determines who a peer is, by the listener's method: none, a certificate, a name and password, or a token.
 ///
-/// The TLS handshake has proved by then that the peer holds the key of its certificate and, where the listener has `roots`, that
-/// one of them vouches for it.
+/// By then the TLS handshake has proved that the peer holds the key of its certificate and, if the listener has `roots`, that one of them issued the
+/// certificate.
 final class PeerAuthentication: Sendable {
     enum Outcome: Sendable {
         case accepted(Principal, Proof)
         case refused(UpgradeDecision)
     }
 
-    /// What a peer has shown, kept as long as it is connected so that it can be judged again.
+    /// What a peer presented, kept while it is connected so that it can be judged again.
     enum Proof: Sendable {
         case nothing
         case password(BasicCredentials)
@@ -27,11 +27,11 @@ final class PeerAuthentication: Sendable {
         case token(PeerToken)
     }
 
-    /// What was found out about a login.
+    /// The result of checking a login.
     private struct Finding: Sendable {
         var verdict: AuthenticationVerdict
         var proof: Proof
-        /// For the log, where it is known why it was refused.
+        /// For the log: why it was refused, if known.
         var why = ""
     }
 
@@ -45,8 +45,8 @@ final class PeerAuthentication: Sendable {
     private let logger: Logger
 
     /// - Parameters:
-    ///   - checksCertificates: the TLS layer has held a shown certificate against the listener's `roots`.
-    ///   - queue: of all listeners of the agent.
+    ///   - checksCertificates: whether the TLS layer has verified a presented certificate against the listener's `roots`.
+    ///   - queue: shared by all listeners of the agent.
     init(
         listener: String, policies: ListenerPolicies, checksCertificates: Bool, queue: LoginQueue, time: any TimeSource, logger: Logger
     ) {
@@ -85,8 +85,9 @@ final class PeerAuthentication: Sendable {
         return .accepted(.anonymous, .nothing)
     }
 
-    /// Whom a token names is believed once its signature is right, so that failures are not counted for that user but for the token itself, and for
-    /// the address: nobody keeps another out by tokens with his name, and one who shows a good token waits no longer than a password from there would.
+    /// The user named in a token is trusted only once the signature has been verified, so failures are counted not for that user but for the token
+    /// itself, and for the address: nobody can lock a user out with bad tokens in his name, and a client with a valid token waits no longer than a
+    /// password login from the same address would.
     private func judge(_ token: String, _ tokens: TokenAuthenticator, _ request: UpgradeRequest) async -> Outcome {
         await guarded(request, user: "token \(Hex.encode(SHA256.hash(Array(token.utf8)).prefix(16)))", shownAs: "a bearer token") {
             switch tokens.judge(token) {
@@ -96,17 +97,18 @@ final class PeerAuthentication: Sendable {
         }
     }
 
-    /// A value each time that somebody who was let in may not be any more. Keys of tokens are looked at by the listener itself.
+    /// Yields a value whenever peers that were let in may have lost their permission. The listener itself watches the keys of tokens.
     func changes() -> AsyncStream<String>? { policies.certificateAuthenticator?.versionChanges() ?? policies.authenticator?.versionChanges() }
 
-    /// Whether a peer that was let in would be let in again, as the same. One about whom the authenticator fails now would not.
+    /// Whether a peer that was let in would be let in again, as the same principal. If the authenticator fails now, it would not.
     func accepts(_ proof: Proof, as principal: Principal, remote: String) async -> Bool {
         Self.isSame(await verdict(on: proof, of: principal, remote: remote), principal)
     }
 
-    /// What the authenticator says now of somebody who was let in; nil where it could not be asked. Where nobody is asked everybody stays who they are.
+    /// The authenticator's present answer about a peer that was let in; nil if it could not be asked. Without an authenticator, everybody keeps their
+    /// identity.
     func verdict(on proof: Proof, of principal: Principal, remote: String) async -> AuthenticationVerdict? {
-        // In one line of the queue: new logins take turns with all that are judged again.
+        // All of these share one line in the queue, so that new logins take turns with them.
         let login = LoginGuard.Login(user: "", origin: "judged again")
         return try? await queue.run(login, isKnown: true) { () -> AuthenticationVerdict in
             if case .token(let shown) = proof, let tokens = policies.tokens {
@@ -123,19 +125,19 @@ final class PeerAuthentication: Sendable {
         }
     }
 
-    /// Whether it lets in the same as before.
+    /// Whether the verdict lets in the same principal as before.
     static func isSame(_ verdict: AuthenticationVerdict?, _ principal: Principal) -> Bool {
         guard case .accepted(var again) = verdict else { return false }
         if again.name == nil { again.name = principal.name }
         return again == principal
     }
 
-    /// Asks when it is this login's turn, unless too many have failed. The guard is asked twice: a refusal that is certain costs no
-    /// place in the queue, and those that ran while this one waited may have been guesses.
+    /// Asks the authenticator when it is this login's turn, unless too many attempts have failed. The guard is consulted twice: a certain refusal
+    /// needs no place in the queue, and attempts made while this one waited may have been guesses.
     ///
     /// - Parameters:
-    ///   - user: for whom failures are counted.
-    ///   - shown: who that is for people; nil: the same.
+    ///   - user: the user for whom failures are counted.
+    ///   - shown: the user's name in messages; nil for the same.
     private func guarded(
         _ request: UpgradeRequest, user: String, shownAs shown: String? = nil, _ ask: () async -> Finding
     ) async -> Outcome {
@@ -158,16 +160,16 @@ final class PeerAuthentication: Sendable {
         }
     }
 
-    /// Logins of users at whom nobody guesses, from where others do.
+    /// Waiting logins for users who are not under attack, from addresses where others guess passwords.
     private enum Held {
-        /// `held_logins`: that wait for their second instead of being refused.
+        /// `held_logins`: logins that wait for up to two seconds instead of being refused.
         static let count = 64
-        /// `held_login_rounds`: how often one waits, when another's turn came first each time.
+        /// `held_login_rounds`: how often a login waits again because another one's turn came first.
         static let rounds = 5
         static let seconds = 2.0
     }
 
-    /// Waits where others are all that the login waits for; false: it is to be refused.
+    /// Waits if the login is delayed only by other users' failures; false means that it must be refused.
     private func hold(_ login: LoginGuard.Login, for seconds: Double) async -> Bool {
         guard seconds <= Held.seconds, failures.withLock({ $0.waitsForOthersOnly(login, at: now) }) else { return false }
         let isHeld = held.withLock { held in
@@ -197,7 +199,7 @@ final class PeerAuthentication: Sendable {
             return .refused(
                 policies.certificateAuthenticator == nil ? loginRequired : .refuse(status: 401, reason: "this client certificate is not let in"))
         case .failed(let failure):
-            // Whoever comes while a start still runs the plugin's tests is let in a moment later.
+            // A peer that comes while the plugin's tests are still running at startup is let in a moment later.
             logger.log(
                 level: failure.passesByItself ? .notice : .error,
                 failure.passesByItself
@@ -207,7 +209,7 @@ final class PeerAuthentication: Sendable {
         }
     }
 
-    /// Seconds until this login is looked at; nil if it is now.
+    /// Seconds until this login may be tried; nil if it may be now.
     private func wait(_ login: LoginGuard.Login) -> Double? { failures.withLock { $0.wait(login, at: now) } }
 
     /// Monotonic seconds.
@@ -221,14 +223,14 @@ final class PeerAuthentication: Sendable {
         return .refuse(status: 401, reason: policies.authenticator == nil ? "a bearer token is needed" : "\(password), or a bearer token", headers: headers)
     }
 
-    /// The log says why.
+    /// The log has the reason.
     private static var tokenRefused: UpgradeDecision {
         .refuse(
             status: 401, reason: "the bearer token is not taken: it has ended, or is not for this service",
             headers: ["WWW-Authenticate": "Bearer realm=\"Nightjar\", error=\"invalid_token\""])
     }
 
-    /// 429 is transient for Couchbase Lite: a rightful client behind the same address comes back.
+    /// 429 is transient for Couchbase Lite: a legitimate client behind the same address tries again.
     private static func tooManyFailures(_ wait: Double) -> UpgradeDecision {
         let seconds = Int(wait.rounded(.up))
         return .refuse(
@@ -237,7 +239,7 @@ final class PeerAuthentication: Sendable {
 }
 
 extension PeerCertificate {
-    /// As plugins get it.
+    /// In the form that plugins get.
     init(_ certificate: Certificate) {
         let names = certificate.alternativeNames
         self.init(

@@ -11,36 +11,36 @@ import Synchronization
 import TLS
 import Transport
 
-/// One configured listener: who may come in, and the peers that are in.
+/// One configured listener: who may connect, and the peers that are connected.
 package final class PeerListener: ListenerDelegate {
     struct Connection {
         var peer: Peer
         var session: ReplicationSession
         var principal: Principal
         var proof: PeerAuthentication.Proof
-        /// What the peer showed in the TLS handshake, its own certificate first.
+        /// What the peer presented in the TLS handshake, its own certificate first.
         var chain: [Certificate]
-        /// The session by which the peer logged in.
+        /// The session that the peer used to log in.
         var login: PeerSessions.Key?
     }
 
     struct State {
-        /// Of peers that are gone.
+        /// For peers that have disconnected.
         var deltas = DeltaCounts()
         var connections: [Int: Connection] = [:]
         var next = 0
-        /// Bound before it may take peers: while a reload is prepared.
+        /// False while it is bound but must not accept peers yet: while a reload is prepared.
         var isOpen = false
         var isStopping = false
         var generations = JudgingGenerations()
         /// The file of users by which all who are there have been judged.
         var users: UserMarks?
-        /// How often the authorities of certificates have, or what they revoke.
+        /// How often the certificate authorities or their revocation lists have changed.
         var authorities = 0
         var watch: Task<Void, Never>?
     }
 
-    /// What an accepted request carries from the decision to the session.
+    /// What is passed on from accepting a request to its session.
     private struct Accepted: Sendable {
         var database: Database
         var principal: Principal
@@ -55,7 +55,7 @@ package final class PeerListener: ListenerDelegate {
     let limits: ReplicationLimits
     let memory: MemoryBudget
     private let proofs: ProofAccounts
-    /// What the descriptors of this process leave of its limits.
+    /// The part of its limits that this process's file descriptors allow.
     private let share: (connections: Int, http: Int)
     let policies: ListenerPolicies
     /// Nil with `disable_tls`.
@@ -66,20 +66,20 @@ package final class PeerListener: ListenerDelegate {
     let sessions: PeerSessions
     let environment: Environment
     let logger: Logger
-    /// What peers pushed and could not be taken for the moment.
+    /// Documents that peers pushed and that could not be stored at the moment.
     let waiting = WaitingDocuments(notesPolicies: true)
     let refusals = ListenerRefusals()
-    /// Who guesses at documents that he may not see.
+    /// Detects peers that guess the contents of hidden documents.
     let hiddenConflicts: HiddenConflicts
-    /// What the push filter kept from peers, and who looks after it.
+    /// What the push filter held back from peers, and the reviews of it.
     let reviews: PushFilterReviews
     let refusedConnections = RefusedConnections()
-    /// CouchDB's API, where the settings have it.
+    /// The CouchDB API, if the settings enable it.
     let couch = Mutex<CouchServer?>(nil)
     let callers = CouchCallers()
     let state = Mutex(State())
     private let socket = Mutex<WebSocketListener?>(nil)
-    /// Instead of a socket, where the settings have an endpoint.
+    /// Replaces the socket if the settings name an endpoint.
     private let endpoint = Mutex<EndpointListener?>(nil)
 
     init(
@@ -110,7 +110,7 @@ package final class PeerListener: ListenerDelegate {
             time: environment.time, logger: logger)
     }
 
-    /// Binds the port; peers are asked to come back until ``open()``.
+    /// Binds the port; until ``open()``, peers are asked to come back later.
     package func start(group: any EventLoopGroup) async throws {
         if let target = settings.endpoint?.value, let address = EndpointAddress(target) { return try await start(at: address, group) }
         var configuration = WebSocketListener.Configuration(interface: settings.interface?.value, port: settings.port.value)
@@ -144,9 +144,9 @@ package final class PeerListener: ListenerDelegate {
         }
     }
 
-    /// Once it is bound: listens where the addresses of its interface have gone. Before that: ``start(group:)``.
+    /// If already bound, follows the addresses of its interface; otherwise the same as ``start(group:)``.
     ///
-    /// - Throws: why it does not listen, or not on all of them.
+    /// - Throws: why it does not listen, or not on all addresses.
     func startOrFollow(group: any EventLoopGroup) async throws {
         guard let bound = socket.withLock({ $0 }) else { return try await start(group: group) }
         let change = await bound.followInterface()
@@ -155,9 +155,9 @@ package final class PeerListener: ListenerDelegate {
         if let obstacle = change.obstacle { throw obstacle }
     }
 
-    /// Goes by the addresses of an interface, which change.
+    /// Whether it is bound to an interface, whose addresses may change.
     var followsInterface: Bool { socket.withLock { $0?.followsInterface ?? false } }
-    /// On one address at least.
+    /// Whether it is bound to at least one address.
     var isBound: Bool { socket.withLock { $0?.boundAddresses.isEmpty == false } }
 
     private func start(at address: EndpointAddress, _ group: any EventLoopGroup) async throws {
@@ -172,15 +172,15 @@ package final class PeerListener: ListenerDelegate {
         logger.info("listening on \(listener.description)")
     }
 
-    /// Takes peers from now on.
+    /// Starts accepting peers.
     func open() {
-        // From now on: a change that comes before the first look at the stream waits in it.
+        // Subscribed here, so that a change that comes before the loop below starts is not lost.
         let changes = authentication.changes()
         let watch = changes.map { changes in
             Task { [weak self] in
                 var round: Task<Void, Never>?
                 for await _ in changes {
-                    // Whom another change of the file concerns must not wait until the others are through.
+                    // A user affected by a further change of the file must not wait until the others have been judged.
                     if self?.policies.users() != nil { round?.cancel() }
                     await round?.value
                     round = Task { [weak self] in
@@ -200,13 +200,13 @@ package final class PeerListener: ListenerDelegate {
         reviews.start(self)
     }
 
-    /// Stops for good (1001) or to come back (4001); the WebSocket close code says which to the peers.
+    /// Stops permanently (1001) or asks peers to come back (4001); they learn which from the WebSocket close code.
     package func stop(code: UInt16) async {
         await stopAccepting()
         await endConnections(code: code)
     }
 
-    /// Takes no peer any more: another listener may have the port when this returns. An endpoint stays taken until its connections have ended.
+    /// Stops accepting peers: another listener may bind the port when this returns. An endpoint stays occupied until its connections have ended.
     func stopAccepting() async {
         await binding.giveUp()
         let bound = socket.withLock { $0 }
@@ -220,7 +220,7 @@ package final class PeerListener: ListenerDelegate {
         await bound?.stopAccepting()
     }
 
-    /// Behind ``stopAccepting()``: returns when all are gone, at the latest when peers that do not answer have had their time.
+    /// After ``stopAccepting()``: returns when all connections have ended, at the latest when unresponsive peers have had their time.
     ///
     /// - Parameter sessionsFirst: sessions end at once, and only their sockets wait for the peers.
     func endConnections(code: UInt16, sessionsFirst: Bool = false) async {
@@ -231,7 +231,7 @@ package final class PeerListener: ListenerDelegate {
         await endpoint.withLock { $0 }?.stop(code: code, reason: reason)
         await endSessions(code, reason)
         endpoint.withLock { $0 = nil }
-        // It knows this listener: without an end to that, what the listener uses of plugins would stay theirs.
+        // The socket refers to this listener: if the reference were not cleared, the plugins in use here would stay in use.
         socket.withLock { $0 = nil }
     }
 
@@ -240,7 +240,7 @@ package final class PeerListener: ListenerDelegate {
         for session in sessions { await session.stop(code: code, reason: reason) }
     }
 
-    /// Connections that it takes.
+    /// How many connections it accepts.
     package var maxConnections: Int { share.connections }
 
     /// `host:port` of each address under which peers can reach it.
@@ -259,7 +259,7 @@ package final class PeerListener: ListenerDelegate {
         }
     }
 
-    /// The peers of a database, each with where a document stands for it.
+    /// The peers of a database, each with the state of a document for that peer.
     func standings(of id: DocumentID, in collection: CollectionName, database: String) async throws -> [(peer: Peer, standing: PeerStanding)] {
         let found = state.withLock { $0.connections.sorted { $0.key < $1.key }.map(\.value) }
         var standings: [(peer: Peer, standing: PeerStanding)] = []
@@ -285,12 +285,12 @@ package final class PeerListener: ListenerDelegate {
             case .refused(let decision): return decision
             }
         }
-        // At an endpoint, which has no path, none need be named where there is one only.
+        // An endpoint has no path, so no database need be named if there is only one.
         let name = request.database.isEmpty && settings.databases.count == 1 ? settings.databases[0].value : request.database
         guard serves(name), let database = databases(name) else {
             return .refuse(status: 404, reason: name.isEmpty ? "several databases are here: name one" : "there is no database \"\(name)\" here")
         }
-        // Both sides have both kinds of revisions; the versions of one are no use to the other by another protocol.
+        // Two agents of this kind both keep version vectors; over another protocol, the versions of one would be of no use to the other.
         let isOurs = request.headers.first(Subprotocol.versionsHeader) != nil && request.offeredProtocols.contains(Subprotocol.generation4.rawValue)
         let chosen = isOurs && database.hasVersions ? Subprotocol.generation4.rawValue : nil
         return .accept(
@@ -300,7 +300,7 @@ package final class PeerListener: ListenerDelegate {
 
     // MARK: - Logins
 
-    /// It takes peers, and does not stop yet.
+    /// Whether it accepts peers and is not stopping.
     var isOpen: Bool { state.withLock { $0.isOpen && !$0.isStopping } }
 
     /// The last change of the authenticator.
@@ -339,7 +339,7 @@ package final class PeerListener: ListenerDelegate {
                 activityChanged: { [weak self, environment] level in
                     let now = environment.time.wallSeconds()
                     self?.state.withLock {
-                        // Idle until now, or from now on.
+                        // It was idle until now, or becomes idle.
                         if $0.connections[key]?.peer.isActive == false || level == .idle { $0.connections[key]?.peer.lastIdle = now }
                         $0.connections[key]?.peer.isActive = level == .busy
                     }
@@ -369,13 +369,13 @@ package final class PeerListener: ListenerDelegate {
                 var round = JudgingRound(authentication)
                 await judgeAgain(key, &round)
             }
-            // The authorities may have changed since the handshake, and the session may be over since it was looked up.
+            // The authorities may have changed since the handshake, and the session may have ended since it was looked up.
             await putOffUnlessVouchedFor(key)
             if let login = admission.login, !sessions.has(login) { await putOff(login) }
         }
     }
 
-    /// What became of deltas with all peers since the start.
+    /// Delta statistics over all peers since the start.
     var deltas: DeltaCounts {
         let (ended, sessions) = state.withLock { ($0.deltas, $0.connections.values.map(\.session)) }
         return sessions.reduce(ended) { $0 + $1.counters.snapshot.deltas }

@@ -5,23 +5,23 @@ import HTTPServer
 import Interfaces
 import Synchronization
 
-/// Sessions that peers of a listener opened with name and password, and that a cookie stands for (`POST /DATABASE/_session`).
+/// Sessions that a listener's peers opened with name and password, and that a cookie stands for (`POST /DATABASE/_session`).
 ///
-/// Ids are 32 random bytes; what is kept is a keyed hash of each, so that how long a look takes says nothing of one.
+/// Ids are 32 random bytes; only a keyed hash of each is stored, so that the time of a lookup reveals nothing about an id.
 final class PeerSessions: Sendable {
     enum Limits {
-        /// `session_seconds`: without a connection by it a session ends. Sync Gateway's default.
+        /// `session_seconds`: a session without a connection ends after this time. The same as Sync Gateway's default.
         static let seconds: UInt64 = 86_400
-        /// `sessions_per_user`: a further one ends that of the user which nobody has used for longest.
+        /// `sessions_per_user`: a further session replaces the user's least recently used one.
         static let perUser = 100
-        /// `sessions`: of one listener; a further one ends that which nobody has used for longest.
+        /// `sessions`: of one listener; a further session replaces the least recently used one.
         static let count = 10_000
     }
 
-    /// The name that Sync Gateway gives it, and Couchbase Lite's SessionAuthenticator uses by default.
+    /// Sync Gateway's cookie name, which Couchbase Lite's SessionAuthenticator uses by default.
     static let cookie = "SyncGatewaySession"
 
-    /// CouchDB's name, for sessions of the whole server (`POST /_session`): they have no database of their own.
+    /// CouchDB's cookie name, for sessions on the whole server (`POST /_session`), which are not tied to a database.
     static let serverCookie = "AuthSession"
 
     struct Key: Hashable, Sendable {
@@ -31,15 +31,15 @@ final class PeerSessions: Sendable {
     struct Session: Sendable {
         var database: String
         var principal: Principal
-        /// What was shown when it was opened: it is judged again when the authenticator may judge otherwise.
+        /// The credentials that opened the session, to be judged again when the authenticator's answers may have changed.
         var proof: PeerAuthentication.Proof
-        /// The authenticator's when it was judged last.
+        /// The authenticator's generation when the session was last judged.
         var generation: Int
         fileprivate var end: UInt64
-        /// When its client heard last how long it lives.
+        /// When the client was last told how long the session lives.
         fileprivate var told: UInt64
         fileprivate var number: UInt64
-        /// Counts on with each use of any session, so that it tells which was used before which.
+        /// A counter over all sessions that increases with each use, to order sessions by their last use.
         fileprivate var lastUse: UInt64
     }
 
@@ -47,7 +47,7 @@ final class PeerSessions: Sendable {
         var sessions: [Key: Session] = [:]
         var next: UInt64 = 0
 
-        /// Ends the one that nobody has used for longest.
+        /// Ends the least recently used of the chosen sessions.
         mutating func makeRoom(among chosen: [Key: Session]) -> Session? {
             guard let (key, session) = chosen.min(by: { $0.value.lastUse < $1.value.lastUse }) else { return nil }
             sessions[key] = nil
@@ -61,7 +61,7 @@ final class PeerSessions: Sendable {
     private let secret: [UInt8]
     private let ended: @Sendable (Session, NamedLimit) -> Void
 
-    /// - Parameter ended: told of each session that makes room for another, and of the limit.
+    /// - Parameter ended: called for each session that is replaced by another, with the limit.
     init(_ environment: Environment, ended: @escaping @Sendable (Session, NamedLimit) -> Void = { _, _ in }) {
         self.ended = ended
         time = environment.time
@@ -71,7 +71,7 @@ final class PeerSessions: Sendable {
 
     var count: Int { state.withLock { $0.sessions.count } }
 
-    /// - Returns: the id, which is nowhere kept.
+    /// - Returns: the id, which is not stored anywhere.
     func open(_ database: String, _ principal: Principal, _ proof: PeerAuthentication.Proof, generation: Int) -> String {
         let id = Hex.encode(random.bytes(32))
         let now = time.monotonicNanoseconds()
@@ -95,9 +95,9 @@ final class PeerSessions: Sendable {
         return id
     }
 
-    /// The session that a request's cookie stands for, and has the database.
+    /// The session that a request's cookie stands for, if it is valid for the database.
     ///
-    /// - Parameter database: empty for a session of the whole server.
+    /// - Parameter database: empty for a session on the whole server.
     func find(_ cookies: String?, _ database: String) -> (key: Key, session: Session)? {
         guard let id = Self.id(cookies, database.utf8.isEmpty ? Self.serverCookie : Self.cookie) else { return nil }
         let (key, now) = (key(id), time.monotonicNanoseconds())
@@ -107,7 +107,7 @@ final class PeerSessions: Sendable {
         }
     }
 
-    /// It was used, and judged by this generation of the authenticator: it lives on.
+    /// Extends a session that was used, and that this generation of the authenticator has accepted.
     func use(_ key: Key, generation: Int) {
         let end = Self.end(time.monotonicNanoseconds())
         state.withLock { state in
@@ -118,8 +118,8 @@ final class PeerSessions: Sendable {
         }
     }
 
-    /// The id in a request's cookie, where its client is to be given the cookie again: a browser forgets it when the time is over that it heard
-    /// last, however much the session is used. Once in a tenth of that time, as CouchDB and Sync Gateway do it.
+    /// The id in a request's cookie, if the client should be sent the cookie again: a browser forgets the cookie after the lifetime it was last told,
+    /// however much the session is used. Sent again after a tenth of that time, as in CouchDB and Sync Gateway.
     func due(_ cookies: String?, _ database: String) -> String? {
         guard let id = Self.id(cookies, database.utf8.isEmpty ? Self.serverCookie : Self.cookie) else { return nil }
         let (key, now) = (key(id), time.monotonicNanoseconds())
@@ -132,14 +132,14 @@ final class PeerSessions: Sendable {
         }
     }
 
-    /// It has not been ended.
+    /// Whether the session has not ended.
     func has(_ key: Key) -> Bool { state.withLock { $0.sessions[key] != nil } }
 
     func end(_ key: Key) {
         state.withLock { $0.sessions[key] = nil }
     }
 
-    /// Those that have not ended, by user and age.
+    /// Active sessions, by user and age.
     var all: [(session: Session, secondsLeft: UInt64)] {
         let now = time.monotonicNanoseconds()
         return state.withLock { $0.sessions.values.filter { $0.end > now } }
@@ -147,7 +147,7 @@ final class PeerSessions: Sendable {
             .map { ($0, ($0.end - now) / 1_000_000_000) }
     }
 
-    /// Ends all of a user.
+    /// Ends all sessions of a user.
     ///
     /// - Returns: how many.
     func end(of user: String) -> Int {
@@ -159,7 +159,7 @@ final class PeerSessions: Sendable {
         }
     }
 
-    /// The header that gives a peer its session, or takes it away.
+    /// The header that gives a peer its session cookie, or removes it.
     static func setCookie(_ id: String?, name: String = cookie, path: String, isSecure: Bool, forOtherSites: Bool = false) -> String {
         "\(name)=\(id ?? ""); Path=\(path); Max-Age=\(id == nil ? 0 : Limits.seconds); HttpOnly; SameSite=\(forOtherSites && isSecure ? "None" : "Strict")\(isSecure ? "; Secure" : "")"
     }

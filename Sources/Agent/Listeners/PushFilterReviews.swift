@@ -5,7 +5,7 @@ import Logging
 import Replication
 import Synchronization
 
-/// What the push filter of a listener kept from peers, and who looks after it in each database while the listener is open.
+/// The documents that a listener's push filter held back from peers, and one reviewer per database while the listener is open.
 final class PushFilterReviews: Sendable {
     let kept: KeptFromPeers
     private let running = Mutex<[PushFilterReview]>([])

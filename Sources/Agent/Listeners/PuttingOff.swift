@@ -5,9 +5,9 @@ import Logging
 import Replication
 import Synchronization
 
-/// Who may not be there any more has to go, whether it is connected by WebSocket or is being answered by CouchDB's API.
+/// Disconnects peers that have lost their permission, whether connected by WebSocket or being answered by the CouchDB API.
 extension PeerListener {
-    /// Ends what goes on by a session that has ended.
+    /// Ends everything that uses a session which has ended.
     func putOff(_ login: PeerSessions.Key) async {
         for caller in callers.all where caller.login == login { end(caller, "its session has ended") }
         for connection in state.withLock({ $0.connections.values.filter { $0.login == login } }) {
@@ -15,7 +15,7 @@ extension PeerListener {
         }
     }
 
-    /// Ends the connections of a user, or those from an address, with or without its port. Their peers may come back and log in.
+    /// Ends the connections of a user, or those from an address, given with or without a port. The peers may reconnect and log in.
     ///
     /// - Returns: how many.
     func disconnect(_ who: String) async -> Int {
@@ -39,7 +39,7 @@ extension PeerListener {
         await connection.session.stop(code: 4001, reason: reason)
     }
 
-    /// - Returns: false where it had ended before.
+    /// - Returns: false if it had already ended.
     @discardableResult
     private func end(_ caller: CouchCallers.Caller, _ why: String) -> Bool {
         guard let admission = caller.admission, admission.end() else { return false }
@@ -51,11 +51,11 @@ extension PeerListener {
         logger.notice("a peer is disconnected: \(why)", metadata: ["user": "\(user ?? "")", "peer": "\(address)"])
     }
 
-    // MARK: - Another authenticator
+    // MARK: - Authenticator changes
 
-    /// The authenticator, or what it goes by, is another one: whoever would not be let in any more, or as somebody else, has to log in
-    /// again. Answers stand still until their callers are judged, and go on then. First come those whom a change of the file of users concerns:
-    /// each login takes as long as a password hash.
+    /// The authenticator, or the data it uses, has changed: every peer that would no longer be let in, or only as a different principal, has to log
+    /// in again. Answers in progress are suspended until their callers have been judged. Peers affected by a change of the users file come first,
+    /// because each login takes as long as a password hash.
     func judgeAgain() async {
         loginCache?.forget()
         let users = policies.users().map { UserMarks($0) }
@@ -81,7 +81,7 @@ extension PeerListener {
     private func judgeAgain(_ caller: CouchCallers.Caller, _ generation: Int, _ round: inout JudgingRound) async {
         guard let admission = caller.admission else { return }
         let isAccepted = await round.accepts(caller.proof, as: caller.principal, remote: caller.address)
-        // Then nobody was asked.
+        // If cancelled, the authenticator was not asked.
         guard !Task.isCancelled else { return }
         guard isAccepted else {
             if let login = caller.login { sessions.end(login) }
@@ -132,13 +132,13 @@ extension PeerListener {
 
     private static var endedToken: String { "its token has ended" }
 
-    // MARK: - Other authorities
+    // MARK: - Authority changes
 
-    /// Takes in TLS files that changed. Whoever none of the authorities vouches for any more has to go.
+    /// Loads changed TLS files, and disconnects peers whose certificate no longer comes from any of the authorities.
     func refreshSecurity() async {
         guard let security, security.refresh(logger) else { return }
         let keys = state.withLock { state in
-            // Not the authenticator's number: no name and no password counts for less, and sessions would all be judged again.
+            // Not the authenticator's generation: names and passwords are as good as before, and all sessions would be judged again.
             state.authorities += 1
             return state.connections.keys.sorted()
         }
@@ -157,11 +157,12 @@ extension PeerListener {
 
     private static var noAuthority: String { "no authority in roots vouches for its certificate any more" }
 
-    // MARK: - Those who come meanwhile
+    // MARK: - Callers who arrive during a change
 
-    /// From here on the caller is put off with the others. What changed after it was let in, and before this, it has not been told.
+    /// Registers a caller, so that from now on it is disconnected with the others. Catches up with changes that happened between its login and this
+    /// call.
     ///
-    /// - Throws: ``HTTPError`` 401 for one who has to go at once.
+    /// - Throws: ``HTTPError`` 401 if it must be turned away at once.
     func takeIn(_ caller: CouchCallers.Caller) async throws(HTTPError) -> Admission {
         let admission = callers.add(caller)
         var caller = caller

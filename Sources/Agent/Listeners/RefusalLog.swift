@@ -2,8 +2,8 @@ import Interfaces
 import Logging
 import Replication
 
-/// What the log says of documents that do not get on between a listener and its peers: one line for each cause in a batch, with a document
-/// and the peer; lines of one cause are folded over time.
+/// Logs documents that cannot be replicated between a listener and its peers: one line for each cause in a batch, with an example document and the
+/// peer; lines with the same cause are folded over time.
 enum RefusalLog {
     private struct Cause: Hashable {
         var direction: Direction
@@ -11,7 +11,7 @@ enum RefusalLog {
         var code: Int
     }
 
-    /// - Parameter logger: knows the peer.
+    /// - Parameter logger: includes the peer in its metadata.
     static func note(_ events: [DocumentEvent], user: String?, database: String, _ logger: Logger) {
         var found: [Cause: (first: DocumentEvent, error: ReplicationError, more: Int)] = [:]
         for event in events {
@@ -31,7 +31,7 @@ enum RefusalLog {
             let metadata: Logger.Metadata = [
                 "cause": "\(cause.direction.rawValue) \(cause.domain.rawValue)/\(cause.code)", "database": "\(database)", "user": "\(user ?? "")",
             ]
-            // What is too large here, the peer gives up.
+            // The peer gives up a document that is too large here.
             let isGrave = cause.domain == .plugin || cause == Cause(direction: .pull, domain: .http, code: 413)
             logger.log(level: isGrave ? .warning : .info, "\(what): \(each.error)", metadata: metadata)
         }

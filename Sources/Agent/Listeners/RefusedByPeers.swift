@@ -2,20 +2,20 @@ import Documents
 import Interfaces
 import Replication
 
-/// Documents that peers of a listener could not take, or did not store, as they said when they pulled. Kept while the agent runs.
+/// Documents that a listener's peers could not take or did not store, as they reported when pulling. Kept while the agent runs.
 struct RefusedByPeers: Sendable {
-    /// `refused_by_peers`: documents that are named; those beyond are counted. As many again are known that peers keep on their lists.
+    /// `refused_by_peers`: documents that are named; any more are only counted. The same number of documents that peers keep on their lists is
+    /// remembered.
     static let limit = 1_000
-    /// `refused_by_peers_counted`: documents beyond those that are named, of which is known that they were counted. Where there are more, these
-    /// are the number.
+    /// `refused_by_peers_counted`: how many documents beyond the named ones are remembered as counted. The count stops at this number.
     static let countedLimit = 100_000
     /// `refused_by_peers_in_status`: documents that a status names.
     static let shown = 50
-    /// `refusal_text`: characters of what a peer wrote that are kept.
+    /// `refusal_text`: how many characters of a peer's message are kept.
     static let textLength = 300
 
     struct Key: Hashable, Comparable, Sendable {
-        /// The peer's user, or the host that it has no name on.
+        /// The peer's user, or its host if it has no user name.
         var peer: String
         var database: String
         var collection: CollectionName
@@ -39,21 +39,21 @@ struct RefusedByPeers: Sendable {
     }
 
     private(set) var refusals: [Key: Refusal] = [:]
-    /// What peers took and have on their lists, by what they said last.
+    /// Documents that peers took but keep on their lists, according to their latest reports.
     private(set) var kept: [Key: Kept] = [:]
-    /// How many are refused beside those that are named, each counted once however often its peer comes for it.
+    /// How many are refused besides the named ones; each is counted once, however often its peer tries again.
     var more: Int { counted.count }
-    /// Hashes of their keys: a key holds texts that a peer chose.
+    /// Hashes of their keys, because a key contains text of the peer's choice.
     private var counted: Set<Int> = []
 
     mutating func note(_ events: [DocumentEvent], peer: String, database: String, now: Int64) {
-        // What is wrong here is no refusal of the peer's.
+        // Errors on this side are not refusals by the peer.
         for event in events where event.error?.domain != .plugin && event.error?.isOfOwnBlob != true {
             let key = Key(peer: peer, database: database, collection: event.collection, id: event.id)
             note(event, key, now: now)
             guard event.direction == .push else { continue }
             guard var error = event.error else {
-                // It was taken after all.
+                // The peer took it after all.
                 if !refusals.isEmpty { refusals[key] = nil }
                 if !counted.isEmpty { counted.remove(key.hashValue) }
                 continue
@@ -68,7 +68,7 @@ struct RefusedByPeers: Sendable {
         }
     }
 
-    /// What the peer gives us itself is in its database too.
+    /// A document that the peer pushes to us is also in its database.
     private mutating func note(_ event: DocumentEvent, _ key: Key, now: Int64) {
         guard event.direction == .push, let there = event.kept else {
             if !kept.isEmpty { kept[key] = nil }

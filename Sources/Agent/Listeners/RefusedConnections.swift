@@ -1,7 +1,7 @@
 import HTTPServer
 import Synchronization
 
-/// Connections that a listener has refused because of a limit, until none has been for a while.
+/// Connections that a listener has refused because of a limit, until there have been none for a while.
 final class RefusedConnections: Sendable {
     struct Key: Hashable, Sendable {
         /// The setting's name.
@@ -17,9 +17,10 @@ final class RefusedConnections: Sendable {
         var last: Int64
     }
 
-    /// `refused_addresses`: addresses that are told apart; a further one takes the place of the one that was refused longest ago.
+    /// `refused_addresses`: addresses that are tracked separately; a further one replaces the one refused longest ago.
     private static let addresses = 64
-    /// `refused_connections_time`: seconds without a refusal after which it is over. Above the longest wait between two attempts of a peer.
+    /// `refused_connections_time`: seconds without a refusal after which the problem counts as over. Longer than a peer's longest pause
+    /// between two attempts.
     private static let seconds: Int64 = 600
 
     private let refusals = Mutex<[Key: Refusals]>([:])
@@ -35,7 +36,7 @@ final class RefusedConnections: Sendable {
         }
     }
 
-    /// Those that still matter, the address with most first.
+    /// The refusals that still matter; the address with the most comes first.
     func current(now: Int64) -> [(key: Key, refusals: Refusals)] {
         let current = refusals.withLock { refusals in
             refusals = refusals.filter { $0.value.last > now - Self.seconds }

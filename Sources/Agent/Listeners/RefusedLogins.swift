@@ -1,8 +1,8 @@
 import Synchronization
 
-/// How many logins were wrong since the start, by listener; those of the admin port too.
+/// How many logins have failed since the start, by listener; including those at the admin port.
 final class RefusedLogins: Sendable {
-    /// The name that no listener can have.
+    /// A name that no listener can have.
     static let adminPort = "admin port"
 
     private let counts = Mutex<[String: UInt64]>([:])

@@ -6,9 +6,9 @@ import NIOCore
 import Replication
 import Transport
 
-/// `/DATABASE/_session` as Sync Gateway has it: POST opens a session for a name and a password, GET says whose it is, DELETE ends it.
+/// `/DATABASE/_session` as in Sync Gateway: POST opens a session for a name and password, GET says whose it is, DELETE ends it.
 extension PeerListener {
-    /// `max_session_request`: bytes of a name and a password.
+    /// `max_session_request`: size of the request with name and password.
     private static let maximumRequest = 16 << 10
 
     package func respond(to request: HTTPRequest) async throws -> HTTPResponse {
@@ -21,7 +21,7 @@ extension PeerListener {
         return response
     }
 
-    /// Of sessions by which the request came in.
+    /// For the sessions that the request used.
     private func renewCookies(_ response: inout HTTPResponse, _ request: HTTPRequest) {
         guard response.status < 400, response.headers.first("Set-Cookie") == nil, mayUseCookies(request.headers),
             let cookies = request.headers.first("Cookie")
@@ -34,7 +34,7 @@ extension PeerListener {
 
     private func answer(_ request: HTTPRequest, _ rules: CrossOrigin) async throws -> HTTPResponse {
         if case .stranger = rules.standing(request.headers) { throw HTTPError(403, "requests of other sites are refused") }
-        // Only as it is written here: at another path the cookie would not be sent.
+        // Only this exact path: for any other, the browser would not send the cookie.
         let parts = request.path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard parts.count == 3, parts[0].isEmpty, !parts[1].isEmpty, parts[2].elementsEqual("_session".utf8),
             let database = PercentEncoding.decode(parts[1])
@@ -87,17 +87,17 @@ extension PeerListener {
         }
     }
 
-    /// A session would outlive the token that opened it.
+    /// The session would outlive the token.
     func noSession(for proof: PeerAuthentication.Proof) -> String {
         if case .token = proof { "a session is opened by a name and a password; a token is shown with each request" } else { "this listener asks for no password, so there are no sessions" }
     }
 
-    /// What the log says of a session that made room for another.
+    /// The log message about a session that was replaced by another.
     static func outnumbered(_ limit: NamedLimit) -> String {
         "the session that was not used for longest ends for a new one: \(limit.name) (\(limit.value)) is reached"
     }
 
-    /// The session, if its user would be let in still, as the same. Else it ends.
+    /// The session, if its user would still be let in as the same principal; otherwise it ends.
     func admitted(by found: (key: PeerSessions.Key, session: PeerSessions.Session), remote: String) async -> PeerSessions.Session? {
         let generation = authenticatorGeneration
         if found.session.generation != generation,
@@ -110,7 +110,7 @@ extension PeerListener {
         return found.session
     }
 
-    /// A browser sends cookies for the pages of others too; where it names another site as the origin, they count for nothing.
+    /// A browser also sends cookies with requests from other sites' pages; if the request names another site as its origin, the cookies do not count.
     static func isSameOrigin(_ headers: HeaderList) -> Bool {
         guard let origin = headers.first("Origin") else { return true }
         guard let host = headers.first("Host") else { return false }
@@ -122,7 +122,7 @@ extension PeerListener {
             id, path: "/" + PercentEncoding.encode(database), isSecure: security != nil, forOtherSites: settings.cors?.credentials.value == true)
     }
 
-    /// As Sync Gateway answers it.
+    /// In Sync Gateway's format.
     private static func answer(_ principal: Principal?) -> HTTPResponse {
         let name = principal?.name.map { JSONString.quoted($0) } ?? "null"
         return .json("{\"authentication_handlers\":[\"default\",\"cookie\"],\"ok\":true,\"userCtx\":{\"channels\":{},\"name\":\(name)}}\n")

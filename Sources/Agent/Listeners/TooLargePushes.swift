@@ -3,11 +3,12 @@ import DocumentStore
 import Interfaces
 import Replication
 
-/// Documents that peers of a listener pushed and that are larger than a limit here, or name a blob that is: the peers give them up, and only they would know.
+/// Documents that a listener's peers pushed and that exceed a limit here, or refer to a blob that does: the peers give them up, and otherwise only
+/// they would know.
 struct TooLargePushes: Sendable {
-    /// `too_large_pushes`: documents that are told apart; a further one takes the place of the one that was refused longest ago.
+    /// `too_large_pushes`: documents that are tracked separately; a further one replaces the one refused longest ago.
     static let limit = 1_000
-    /// `too_large_pushes_time`: seconds after which one that was not pushed again is told no more.
+    /// `too_large_pushes_time`: seconds after which a document that was not pushed again is no longer reported.
     static let seconds: Int64 = 86_400
 
     struct Key: Hashable, Comparable, Sendable {
@@ -19,7 +20,7 @@ struct TooLargePushes: Sendable {
     }
 
     struct Refusal: Sendable {
-        /// The peer's user, or the host that it has no name on.
+        /// The peer's user, or its host if it has no user name.
         var peer: String
         var error: ReplicationError
         /// Seconds since 1970.
@@ -33,7 +34,7 @@ struct TooLargePushes: Sendable {
         for event in events where event.direction == .pull {
             let key = Key(database: database, collection: event.collection, id: event.id)
             guard let error = event.error else {
-                // It was taken after all, made smaller, or it is deleted.
+                // It was accepted after all, because it was made smaller or deleted.
                 if !refusals.isEmpty { refusals[key] = nil }
                 continue
             }
@@ -45,7 +46,7 @@ struct TooLargePushes: Sendable {
         }
     }
 
-    /// Those that still matter, in order.
+    /// The refusals that still matter, in order.
     func current(now: Int64) -> [(key: Key, refusal: Refusal)] {
         refusals.filter { $0.value.last > now - Self.seconds }.sorted { $0.key < $1.key }.map { (key: $0.key, refusal: $0.value) }
     }

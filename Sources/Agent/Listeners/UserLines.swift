@@ -1,25 +1,25 @@
 import Digests
 
-/// The lines of a file of users as the plugin `password-file` reads it: `NAME:HASH`, or `NAME:HASH:read_only`. Other lines, their order and how
-/// they end stay as they are.
+/// The lines of a users file, as the plugin `password-file` reads it: `NAME:HASH`, or `NAME:HASH:read_only`. Other lines, the order and the line
+/// endings are preserved.
 package struct UserLines {
-    /// A user, or a line that was meant to be one.
+    /// A user, or a line that was probably meant to be one.
     package struct User {
-        /// From 1.
+        /// Counted from 1.
         package var line: Int
         package var name: String
         package var isReadOnly: Bool
-        /// Why nobody can log in by this line.
+        /// Why nobody can log in with this line.
         package var problem: String?
     }
 
     package static let readOnly = "read_only"
 
-    /// Each with its line break, the last one perhaps without.
+    /// Each with its line break, which the last one may lack.
     private var lines: [[UInt8]] = []
 
     package init(_ bytes: [UInt8]) {
-        // Some editors begin a file with this mark; no name begins with it.
+        // A byte order mark, which some editors put at the start; it is not part of the first name.
         var rest = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes[3...] : bytes[...]
         while !rest.isEmpty {
             let line = rest.prefix(through: rest.firstIndex(of: 0x0A) ?? rest.endIndex - 1)
@@ -30,16 +30,16 @@ package struct UserLines {
 
     package var bytes: [UInt8] { lines.flatMap(\.self) }
 
-    // MARK: - Looking
+    // MARK: - Reading
 
-    /// What stands in a line before its break and the blanks at its end.
+    /// A line without its line break and trailing blanks.
     private static func content(_ line: [UInt8]) -> ArraySlice<UInt8> {
         let text = line.prefix { $0 != 0x0A && $0 != 0x0D }
         guard let last = text.lastIndex(where: { $0 != 0x20 && $0 != 0x09 }) else { return [] }
         return text[...last]
     }
 
-    /// Name, hash and option of a line; nil for one that is of nobody.
+    /// The name, hash and option in a line; nil for a line that is not a user's.
     private static func parts(_ line: [UInt8]) -> (name: ArraySlice<UInt8>, hash: ArraySlice<UInt8>, option: ArraySlice<UInt8>?)? {
         let content = content(line)
         guard let colon = content.firstIndex(of: UInt8(ascii: ":")), content.first != UInt8(ascii: "#") else { return nil }
@@ -48,7 +48,7 @@ package struct UserLines {
         return (content[..<colon], rest[..<next], rest[(next + 1)...])
     }
 
-    /// Everybody, and every line that was meant to be somebody.
+    /// All users, including lines that were probably meant to be users.
     package var users: [User] {
         var seen: [String: Int] = [:]
         var users: [User] = []
@@ -61,7 +61,7 @@ package struct UserLines {
                 let option = option.map { String(decoding: $0, as: UTF8.self) } ?? ""
                 user.isReadOnly = option == Self.readOnly
                 user.problem = Self.problem(user.name, String(decoding: hash, as: UTF8.self), option)
-                // The first line of a name counts, whatever it says.
+                // The first line for a name counts, whatever it says.
                 if let first = seen[user.name] { user.problem = "line \(first) is of the same name, and counts" } else { seen[user.name] = index + 1 }
             } else {
                 user.problem = "expected NAME:HASH"
@@ -71,7 +71,7 @@ package struct UserLines {
         return users
     }
 
-    /// What counts: the first line of each name, without the blanks at its end.
+    /// The lines that count: the first one for each name, without trailing blanks.
     var counting: [(name: ArraySlice<UInt8>, line: ArraySlice<UInt8>)] {
         var seen: Set<ArraySlice<UInt8>> = []
         return lines.compactMap { line in
@@ -80,7 +80,7 @@ package struct UserLines {
         }
     }
 
-    /// What an authenticator would stumble over.
+    /// What the authenticator would reject.
     private static func problem(_ name: String, _ hash: String, _ option: String) -> String? {
         if let problem = problem(ofName: name) { return problem }
         if option != "", option != readOnly { return "unknown option \"\(option)\"; expected \(readOnly)" }
@@ -88,7 +88,7 @@ package struct UserLines {
         return nil
     }
 
-    /// Why nobody could log in under a name; nil for one that is right.
+    /// Why nobody could log in under a name; nil for a valid name.
     package static func problem(ofName name: String) -> String? {
         if name.isEmpty { return "a user has a name" }
         if name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "#") }) {
@@ -105,7 +105,7 @@ package struct UserLines {
 
     // MARK: - Changing
 
-    /// - Throws: ``AgentError`` where there is one of the name.
+    /// - Throws: ``AgentError`` if the name already exists.
     package mutating func add(_ name: String, hash: String, isReadOnly: Bool) throws {
         if let index = index(of: name) {
             throw AgentError(.conflict, "there is a user \"\(name)\" already, in line \(index + 1); nightjar user passwd gives another password")
@@ -116,17 +116,17 @@ package struct UserLines {
         lines.append(Array("\(name):\(hash)\(isReadOnly ? ":\(Self.readOnly)" : "")".utf8) + end)
     }
 
-    /// Takes every line of the name out: with only the first gone the next one would count.
+    /// Removes every line for the name: if only the first were removed, the next one would count.
     ///
-    /// - Throws: ``AgentError`` where there is none.
+    /// - Throws: ``AgentError`` if there is none.
     package mutating func remove(_ name: String) throws {
         guard has(name) else { throw Self.nobody(name) }
         lines.removeAll { Self.parts($0)?.name.elementsEqual(name.utf8) == true }
     }
 
-    /// Puts another hash in the line that counts, and leaves what the user may do as it is.
+    /// Replaces the hash in the line that counts, and keeps the user's permission.
     ///
-    /// - Throws: ``AgentError`` where there is none, or where what the user may do cannot be read.
+    /// - Throws: ``AgentError`` if there is none, or if its permission cannot be read.
     package mutating func change(_ name: String, hash: String) throws {
         guard let index = index(of: name), let (_, _, option) = Self.parts(lines[index]) else { throw Self.nobody(name) }
         let text = option.map { String(decoding: $0, as: UTF8.self) } ?? ""

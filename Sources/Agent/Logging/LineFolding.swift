@@ -1,17 +1,17 @@
 import Logging
 
-/// Folds log lines of one cause: so many pass in a while, the rest is counted and told in one line.
+/// Folds log lines with the same cause: a number of them are written per interval, and the rest are counted and summarised in one line.
 ///
-/// A cause is a place in the program, together with the plugin, listener, replicator, database, limit or kind of error that it is about; never what a
-/// peer or a document calls itself, of which a stranger can make as many as he likes.
+/// A cause is a place in the program, together with the plugin, listener, replicator, database, limit or kind of error concerned. Names of peers or
+/// documents are never part of it, because a stranger could produce any number of those.
 struct LineFolding {
-    /// `log_burst`: lines of one cause that pass in ``interval``.
+    /// `log_burst`: lines with one cause that are written in each ``interval``.
     static let burst = 30
     /// `log_interval`: nanoseconds.
     static let interval: UInt64 = 60_000_000_000
-    /// `log_causes`: remembered at once. There are fewer, unless somebody configures hundreds of listeners.
+    /// `log_causes`: causes remembered at once. There are fewer, unless somebody configures hundreds of listeners.
     static let causes = 2_000
-    /// Metadata that belongs to the cause.
+    /// Metadata that is part of the cause.
     private static let names = ["plugin", "listener", "replicator", "database", "limit", "cause"]
 
     struct Cause: Hashable {
@@ -26,7 +26,7 @@ struct LineFolding {
         }
     }
 
-    /// A line that was not written, standing for others like it.
+    /// A suppressed line, standing for others like it.
     struct Folded {
         var count: Int
         var domain: String
@@ -42,7 +42,7 @@ struct LineFolding {
 
     private var windows: [Cause: Window] = [:]
 
-    /// Nil when the line is not to be written; else how many of its cause were not since the last one.
+    /// Nil if the line must not be written; otherwise how many lines with its cause were suppressed since the last one.
     mutating func note(_ cause: Cause, at now: UInt64, _ line: @autoclosure () -> Folded) -> Int? {
         guard var window = windows[cause], now - window.begun < Self.interval else {
             let folded = windows[cause]?.folded?.count ?? 0
@@ -62,7 +62,7 @@ struct LineFolding {
         return nil
     }
 
-    /// What was folded and has not been told, of causes whose interval is over, or of all.
+    /// Suppressed lines that have not been reported, for causes whose interval is over, or for all.
     mutating func take(at now: UInt64, all: Bool) -> [Folded] {
         var taken: [Folded] = []
         for (cause, window) in windows where all || now - window.begun >= Self.interval {

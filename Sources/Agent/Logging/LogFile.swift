@@ -2,22 +2,22 @@ import AgentConfiguration
 import Environment
 import Glibc
 
-/// The file of `log: { file }`, and those that it was before. One that somebody moves away or removes is made anew.
+/// The file of `log: { file }` and its rotated predecessors. If somebody moves or removes the file, it is created again.
 ///
-/// Not for several threads at once: the sink locks.
+/// Not thread-safe: the sink holds a lock.
 struct LogFile {
     let settings: LogFileSettings
     private var descriptor: Int32 = -1
     private var bytes = 0
-    /// Why the last line could not be written; nil where it was.
+    /// Why the last line could not be written; nil if it was.
     private(set) var failure: String?
 
     init(_ settings: LogFileSettings) { self.settings = settings }
 
-    /// What became of a line.
+    /// What happened to a line.
     enum Outcome: Equatable {
         case written
-        /// It belongs on standard error. The reason where the line before could be written; nil where it has been told.
+        /// It belongs on standard error. The reason is given if the previous line could be written; nil if it has been reported.
         case failed(String?)
     }
 
@@ -26,7 +26,7 @@ struct LogFile {
             self.failure = nil
             return .written
         }
-        // The disk may be mended, so each line tries it anew.
+        // The disk may have recovered, so each line tries to open the file again.
         shut()
         defer { self.failure = failure }
         return .failed(self.failure == nil ? failure : nil)
@@ -51,7 +51,7 @@ struct LogFile {
         let written = line.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
         guard written == line.count else {
             let failure = written < 0 ? String(cString: strerror(errno)) : "only a part of a line was written"
-            // What is there of it goes, so that the next line begins where a line begins.
+            // Removes a partly written line, so that the next one starts on a new line.
             if written > 0 { _ = ftruncate(descriptor, off_t(bytes)) }
             return failure
         }
@@ -66,7 +66,7 @@ struct LogFile {
         return nil
     }
 
-    /// Whether the path still leads to what is open.
+    /// Whether the path still refers to the open file.
     private var isStillThere: Bool {
         var open = stat()
         var named = stat()
@@ -77,7 +77,7 @@ struct LogFile {
         if settings.files == 1 { return unlink(path) == 0 ? nil : String(cString: strerror(errno)) }
         for number in stride(from: settings.files - 1, to: 0, by: -1) {
             let old = number == 1 ? path : "\(path).\(number - 1)"
-            // Those before the first do not exist yet.
+            // Earlier numbers may not exist yet.
             if rename(old, "\(path).\(number)") != 0, errno != ENOENT { return String(cString: strerror(errno)) }
         }
         return nil

@@ -7,12 +7,12 @@ import PluginHost
 import Replication
 import Synchronization
 
-/// Where log lines go and which ones: one level a domain, changeable while the agent runs.
+/// Where log lines go, and which ones: one level per domain, changeable while the agent runs.
 package final class LogSink: Sendable {
     private struct State {
         var level = Logger.Level.info
         var domains: [LogSettings.Domain: Logger.Level] = [:]
-        /// Of which nothing is logged.
+        /// Domains that log nothing.
         var silent: Set<LogSettings.Domain> = []
         var format = LogSettings.Format.text
         var folding = LineFolding()
@@ -24,14 +24,14 @@ package final class LogSink: Sendable {
 
     private let time: any TimeSource
 
-    /// The lines written last.
+    /// The most recent lines.
     let tail = LogTail()
 
     package init(time: any TimeSource) { self.time = time }
 
     deinit { state.withLock { $0.file?.shut() } }
 
-    /// Takes the levels, the format and the place of a configuration.
+    /// Applies the levels, format and destination from a configuration.
     package func apply(_ settings: LogSettings) {
         state.withLock { state in
             state.level = Logger.Level(settings.level)
@@ -49,22 +49,23 @@ package final class LogSink: Sendable {
         }
     }
 
-    /// Only errors, whatever the configuration says: for commands whose output is read by programs.
+    /// Logs only errors, whatever the configuration says: for commands whose output is read by programs.
     package func quiet() { state.withLock { $0.level = .error } }
 
-    /// A logger of one domain.
+    /// A logger for one domain.
     package func logger(_ domain: LogSettings.Domain) -> Logger {
         Logger(label: "nightjar.\(domain.rawValue)") { _ in DomainLogHandler(sink: self, domain: domain) }
     }
 
-    /// Tells of what crosses the wire in replications, as far as the configuration wants it now.
+    /// Logs replication traffic, as far as the configuration currently asks for it.
     package var wireLog: WireLog {
         WireLog(network: logger(.network), sync: logger(.sync)) { [self] in state.withLock { $0.showsBodies } }
     }
 
     func level(_ domain: LogSettings.Domain) -> Logger.Level { state.withLock { $0.domains[domain] ?? $0.level } }
 
-    /// A line of a part of the program. Those of one cause are folded; details that an operator asked for and what plugins write are not.
+    /// Writes a line from any part of the program. Lines with the same cause are folded, except for details that an operator asked for and what
+    /// plugins write.
     func note(_ domain: LogSettings.Domain, _ event: LogEvent, _ metadata: Logger.Metadata) {
         guard !state.withLock({ $0.silent.contains(domain) }) else { return }
         guard event.level >= .info, event.source != PluginHost.logSource else { return write(domain, event.level, "\(event.message)", metadata) }
@@ -78,9 +79,9 @@ package final class LogSink: Sendable {
         write(domain, event.level, "\(event.message)", metadata)
     }
 
-    /// Tells what was folded.
+    /// Reports suppressed lines.
     ///
-    /// - Parameter all: also of causes that may still come: at the end.
+    /// - Parameter all: include causes whose interval is not over; used at the end.
     func reportFolded(all: Bool = false) {
         for line in state.withLock({ $0.folding.take(at: time.monotonicNanoseconds(), all: all) }) {
             guard let domain = LogSettings.Domain(rawValue: line.domain) else { continue }
@@ -88,7 +89,7 @@ package final class LogSink: Sendable {
         }
     }
 
-    /// Tells what was folded, once in a while, until the task is cancelled.
+    /// Reports suppressed lines periodically, until the task is cancelled.
     func watchFolded() async {
         while !Task.isCancelled {
             try? await time.sleep(nanoseconds: LineFolding.interval)
@@ -102,14 +103,14 @@ package final class LogSink: Sendable {
         put(state.withLock { $0.format } == .json ? json : text)
     }
 
-    /// The line that says that the agent is ready, for standard output, in the format of the log.
+    /// The line that says the agent is ready, for standard output, in the log's format.
     package func readyLine(_ addresses: [String]) -> String {
         let message = "ready \(addresses.joined(separator: " "))"
         guard state.withLock({ $0.format }) == .json else { return message }
         return lines(.listener, .info, message, [:]).json
     }
 
-    /// The file of the configuration, and why the last line could not be written to it; nil where all is well.
+    /// The configured file, and why the last line could not be written to it; nil if all is well.
     var fileFailure: (path: String, reason: String)? {
         state.withLock { state in
             guard let file = state.file, let reason = file.failure else { return nil }
@@ -131,7 +132,7 @@ package final class LogSink: Sendable {
         return (text, json)
     }
 
-    /// To the file of the configuration; without one, or where it cannot be written, to standard error.
+    /// Writes to the configured file; without one, or if it cannot be written, to standard error.
     private func put(_ line: String) {
         let bytes = Array("\(line)\n".utf8)
         let (outcome, path) = state.withLock { ($0.file?.write(bytes), $0.file?.settings.path.value ?? "") }
@@ -147,12 +148,12 @@ package final class LogSink: Sendable {
         Self.writeError(bytes)
     }
 
-    /// One write a line: lines of several threads do not mix.
+    /// One write call per line, so that lines from several threads do not mix.
     private static func writeError(_ bytes: [UInt8]) { bytes.withUnsafeBytes { _ = Glibc.write(2, $0.baseAddress, $0.count) } }
 }
 
 extension LogSink {
-    /// Where the caller gave a number it is one, also for who reads the log by program; a text that looks like one stays a text.
+    /// A number stays a number, for programs that read the log; a text that looks like a number stays a text.
     fileprivate static func json(_ value: Logger.MetadataValue) -> String {
         if case .stringConvertible(let value) = value, let number = value as? any BinaryInteger { return "\(number)" }
         return JSONString.quoted("\(value)", forTerminals: true)
@@ -160,7 +161,7 @@ extension LogSink {
 }
 
 extension Logger.Level {
-    /// Of `none` the least, which is then left out too.
+    /// `none` maps to the least severe level; such lines are dropped anyway.
     init(_ level: LogSettings.Level) {
         switch level {
         case .verbose: self = .debug
@@ -175,7 +176,7 @@ private struct DomainLogHandler: LogHandler {
     let domain: LogSettings.Domain
     var metadata: Logger.Metadata = [:]
 
-    /// The sink decides, so that a reload reaches loggers that exist already.
+    /// The sink filters instead, so that a reload also affects existing loggers.
     var logLevel: Logger.Level {
         get { sink.level(domain) }
         set {}

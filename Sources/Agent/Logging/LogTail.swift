@@ -1,15 +1,15 @@
 import Interfaces
 import Synchronization
 
-/// The last lines of the log, for who looks from afar. Each is one JSON object, as `format: json` writes it, with a `number` that grows.
+/// The most recent log lines, for remote viewers. Each is a JSON object, as `format: json` writes it, with an increasing `number`.
 final class LogTail: Sendable {
-    /// `log_tail_lines`: kept.
+    /// `log_tail_lines`: lines that are kept.
     static let maximumLines = 500
-    /// `log_tail_bytes`: of them all together.
+    /// `log_tail_bytes`: size of all lines together.
     static let maximumBytes = 256 << 10
     /// `log_tail_line_bytes`: a longer line is not kept.
     static let maximumLineBytes = 8 << 10
-    /// `log_tail_waiting`: for each who follows; the oldest are lost where he is slow.
+    /// `log_tail_waiting`: for each follower; a slow one loses the oldest lines.
     private static let maximumWaiting = 200
 
     private struct State {
@@ -35,12 +35,12 @@ final class LogTail: Sendable {
                 dropped += 1
             }
             if dropped > 0 { state.lines.removeFirst(dropped) }
-            // Inside the lock, so that the numbers grow for whoever follows too.
+            // Inside the lock, so that followers get increasing numbers.
             news.send(bytes)
         }
     }
 
-    /// What is kept, the oldest first, as a JSON array.
+    /// The kept lines, oldest first, as a JSON array.
     var json: [UInt8] {
         var json = [UInt8(ascii: "[")]
         for line in state.withLock({ $0.lines }) {
@@ -50,6 +50,6 @@ final class LogTail: Sendable {
         return json + [UInt8(ascii: "]")]
     }
 
-    /// Lines from now on.
+    /// New lines from now on.
     func stream() -> AsyncStream<[UInt8]> { news.stream() }
 }

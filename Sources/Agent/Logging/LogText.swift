@@ -1,17 +1,17 @@
 import Encodings
 
-/// Text of peers and plugins in a line of the log: it stays one line that reads as it was written, and cannot pass for fields.
+/// Makes text from peers and plugins safe for a log line: it stays on one line, remains readable, and cannot be mistaken for fields.
 enum LogText {
-    /// As it is, unless something in it would look like a field; then in quotes.
+    /// Unchanged, unless something in it looks like a field; then quoted.
     static func message(_ text: String) -> String { looksLikeFields(text) ? JSONString.quoted(text, forTerminals: true) : escaped(text) }
 
-    /// In quotes where it would not be clear where it ends.
+    /// Quoted if its end would be unclear otherwise.
     static func value(_ text: String) -> String {
         let isPlain = !text.utf8.isEmpty && !text.utf8.contains { $0 == 0x20 || $0 == 0x22 || $0 == 0x3D }
         return isPlain ? escaped(text) : JSONString.quoted(text, forTerminals: true)
     }
 
-    /// Whether there is ` word=`, with which fields begin, or a quote that would end too early.
+    /// Whether the text contains ` word=`, which begins a field, or a quote that would end a quoted text too early.
     private static func looksLikeFields(_ text: String) -> Bool {
         if text.utf8.first == 0x22 { return true }
         guard text.utf8.contains(0x3D) else { return false }

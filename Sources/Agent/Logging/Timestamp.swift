@@ -1,6 +1,6 @@
 import Glibc
 
-/// Times as they are written in logs, status and JSON: ISO 8601, UTC.
+/// Formats times for logs, status and JSON: ISO 8601, UTC.
 package enum Timestamp {
     /// With milliseconds.
     static func format(wallNanoseconds: Int64) -> String {

@@ -61,7 +61,7 @@ extension Agent {
             "nightjar_database_commit_duration_seconds", "Time until the writes of a commit were durable on the disk.", [("database", database.name)],
             buckets: commits.buckets, sum: commits.seconds)
         if let place {
-            // While the blobs are still counted, a number would be too small.
+            // While the blobs are still being counted, the number would be too small.
             if place.usage.areBlobsKnown {
                 text.add(.gauge, "nightjar_database_held_bytes", "Documents and blobs, as they count for the quota.", [("database", database.name)], place.usage.heldBytes)
             }
@@ -82,7 +82,7 @@ extension Agent {
         }
     }
 
-    /// What its peers do not get, or could not take.
+    /// Documents that a listener's peers do not get, or could not take.
     private static func addDocuments(of listener: PeerListener, to text: inout PrometheusText) {
         let labels = [("listener", listener.settings.name.value)]
         text.add(.gauge, "nightjar_documents_held", heldHelp, labels, listener.heldDocuments.count)
@@ -107,7 +107,7 @@ extension Agent {
         text.add(.gauge, "nightjar_replicator_error", "1 while the last attempt's error stands.", labels, status.error == nil ? 0 : 1)
         let lifetime = replicator.lifetime
         text.add(.gauge, "nightjar_replicator_waiting", "Documents that the peer cannot take or give for the moment.", labels, replicator.waiting.all.count)
-        // Where the store cannot be read, 0 would say that all is well.
+        // If the store cannot be read, 0 would mean that all is well.
         if let refused = try? await replicator.refusedCount() { text.add(.gauge, "nightjar_documents_refused", refusedHelp, labels, refused) }
         text.add(
             .gauge, "nightjar_replicator_push_refused", "1 while the peer takes nothing of us.", labels, status.refusals.push == nil ? 0 : 1)
@@ -115,7 +115,7 @@ extension Agent {
             .gauge, "nightjar_replicator_checkpoint_refused", "1 while the peer keeps no checkpoint of ours.", labels,
             status.refusals.checkpoint == nil ? 0 : 1)
         text.add(.gauge, "nightjar_replicator_pull_waits", "1 while its pull has no room here.", labels, status.refusals.room == nil ? 0 : 1)
-        // One that is idle and connected is in step now, however long nothing has happened; unless the peer takes nothing of us.
+        // A replicator that is idle and connected is in sync now, however long ago anything happened; unless the peer refuses our documents.
         if let last = status.activity == .idle && status.refusals.behind == nil ? now : status.lastSuccess {
             text.add(.gauge, "nightjar_replicator_last_success_seconds", "When it was last done or idle, since 1970.", labels, last)
         }

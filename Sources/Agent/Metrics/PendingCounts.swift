@@ -2,10 +2,10 @@ import Environment
 import Replication
 import Synchronization
 
-/// How many changes replicators have to push. To count them means to read them, up to the limit of each collection, so that `/metrics` tells
-/// a count again for a while.
+/// How many changes replicators have to push. Counting means reading the changes, up to the limit of each collection, so `/metrics` reuses a
+/// count for a while.
 final class PendingCounts: Sendable {
-    /// `pending_metric`: seconds for which a count is told again.
+    /// `pending_metric`: seconds for which a count is reused.
     private static let seconds: UInt64 = 5
 
     private struct Count {
@@ -19,11 +19,11 @@ final class PendingCounts: Sendable {
 
     init(_ time: any TimeSource) { self.time = time }
 
-    /// Nil where the store cannot be read.
+    /// Nil if the store cannot be read.
     func count(of replicator: Replicator) async -> Replicator.Pending? {
         let (id, now) = (ObjectIdentifier(replicator), time.monotonicNanoseconds())
         let known = counts.withLock { counts in
-            // Of replicators that are gone, too.
+            // Also removes the counts of replicators that are gone.
             counts = counts.filter { $0.value.end > now }
             return counts[id]?.value
         }

@@ -1,15 +1,15 @@
 import Synchronization
 
-/// What plugins count and measure themselves: `nightjar.metrics.count` and `gauge`.
+/// Metrics that plugins define: `nightjar.metrics.count` and `gauge`.
 final class PluginMeters: Sendable {
-    /// `metric series of all plugins`: one plugin may make 200 (the plugin host sees to it), and there may be 256 plugins.
+    /// `metric series of all plugins`: each plugin may define 200 (the plugin host enforces that), and there may be 256 plugins.
     static let maximumSeries = 5_000
 
     struct Series: Hashable {
         var plugin: String
         var name: String
         var isCounter: Bool
-        /// Names and values in turn.
+        /// Names and values, alternating.
         var labels: [String]
     }
 

@@ -1,4 +1,4 @@
-/// Builds the Prometheus text exposition format, version 0.0.4: families in the order they are first written, each with its
+/// Builds the Prometheus text exposition format, version 0.0.4: families in the order in which they first appear, each with its
 /// samples together.
 struct PrometheusText {
     enum Kind: String { case counter, gauge, histogram }
@@ -14,7 +14,8 @@ struct PrometheusText {
 
     static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// Adds one sample. A second kind under the same name is left out: the format has one for each name.
+    /// Adds a sample. If its name already exists with a different kind, it is dropped: the format allows only one kind per
+    /// name.
     mutating func add(_ kind: Kind, _ name: String, _ help: String, _ labels: [(String, String)], _ value: Double) {
         line(kind, name, help, "\(name)\(Self.text(labels)) \(Self.text(value))")
     }

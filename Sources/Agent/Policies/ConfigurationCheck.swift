@@ -7,21 +7,21 @@ import LuaRuntime
 import PluginHost
 import TLS
 
-/// `nightjar check`: everything that `run` would stumble over, without starting anything.
+/// `nightjar check`: everything that would make `run` fail, without starting anything.
 package enum ConfigurationCheck {
-    /// What was found: problems of the configuration and of the plugins, and the plugins that are fine.
+    /// The findings: problems of the configuration and of the plugins, and the plugins that are fine.
     package struct Report: Sendable {
         package var problems: [String] = []
-        /// What is valid and hardly what was meant.
+        /// Settings that are valid but probably not intended.
         package var advice: [String] = []
-        /// Certificates that are not valid today. An agent runs with them, and warns.
+        /// Certificates that are not valid today. An agent starts with them, but warns.
         package var certificates: [String] = []
         package var plugins: [PluginListing] = []
     }
 
     /// - Parameters:
-    ///   - found: what is wrong with the file itself, where `settings` is what could be read of it all the same.
-    ///   - testsAll: also tests of plugins that passed them in the agent before.
+    ///   - found: what is wrong with the file itself; `settings` then is the part of it that could be read.
+    ///   - testsAll: whether to run plugins' tests that already passed in the agent.
     package static func run(
         _ settings: AgentSettings, _ environment: Environment, found: ConfigurationProblems? = nil, testsAll: Bool = true
     ) async throws -> Report {
@@ -29,7 +29,7 @@ package enum ConfigurationCheck {
         var problems = unavailable(settings)
         problems += tlsFiles(settings, .obstacles, environment)
         report.certificates = tlsFiles(settings, .dates, environment).map(\.description)
-        // What is wrong in itself is told once, and what follows from it is not.
+        // Reports each error in the file once, and nothing that merely follows from it.
         let places = Set((found?.problems ?? []).map(Place.init))
         problems.removeAll { places.contains(Place($0)) }
         problems += found?.problems ?? []
@@ -64,7 +64,7 @@ package enum ConfigurationCheck {
             if let error = check.problem(
                 plugin: reference.plugin.value, hook: hook, params: LuaValue(reference.params), usedBy: usedBy)
             {
-                // A plugin that does not load is named once, with its own file and line.
+                // A plugin that does not load is reported once, with its own file and line.
                 if case .refused = error { continue }
                 var problem = ConfigurationProblem(at: reference.place(of: error), reference.words(error))
                 if case .unknown = error, distrusted.contains(reference.plugin.value) {
@@ -77,7 +77,7 @@ package enum ConfigurationCheck {
         return report
     }
 
-    /// The agent starts all the same, and logs to standard error.
+    /// The agent starts anyway, and logs to standard error.
     private static func logFolder(_ settings: AgentSettings) -> ConfigurationProblem? {
         guard let file = settings.log.file else { return nil }
         let parts = file.path.value.split(separator: "/").dropLast()
@@ -88,15 +88,15 @@ package enum ConfigurationCheck {
             at: file.path.position, "log.file: the folder \(folder) is not there, so that the log goes to standard error: make it, for the agent's user")
     }
 
-    /// Those of the fleet that were in force last.
+    /// The fleet's plugins that were last in force.
     private static func suppliedPlugins(_ settings: AgentSettings) throws -> [SuppliedPlugin] { try FleetStore.of(settings)?.plugins ?? [] }
 
-    /// Fragments that were in force, and do not fit this configuration.
+    /// Fragments that were in force and do not fit this configuration.
     private static func leftOut(_ settings: AgentSettings) -> [String] {
         settings.refusedFragments.map { "the fleet's configuration \($0.fragment.name), version \($0.fragment.version), is left out: \($0.problems)" }
     }
 
-    /// Plugins in use whose files cannot be used, and which run would serve all the same: by the version that was in force last.
+    /// Plugins in use whose files are unusable, but which run could still serve with the version that was last in force.
     private static func standIns(_ settings: AgentSettings, _ check: PluginCheck) -> [String] {
         guard settings.knowsDataFolder else { return [] }
         let sound = Set(check.plugins.map(\.name))
@@ -113,7 +113,7 @@ package enum ConfigurationCheck {
         }
     }
 
-    /// `plugins/NAME.lua` also names a plugin where it is refused.
+    /// `plugins/NAME.lua` also names a plugin in a refusal.
     private static func pluginName(_ file: String) -> String {
         String((file.split(separator: "/").last ?? "").split(separator: ".").first ?? "")
     }
@@ -126,9 +126,9 @@ package enum ConfigurationCheck {
         init(_ problem: ConfigurationProblem) { (file, line, column) = (problem.file, problem.line, problem.column) }
     }
 
-    /// Each place that names a plugin, with the hook it needs.
+    /// Every place that names a plugin, with the hook that it needs there.
     ///
-    /// - Parameter plugins: those that load; which of its hooks an authenticator is asked by depends on what it has.
+    /// - Parameter plugins: the plugins that load; which hook of an authenticator is used depends on the hooks that it has.
     package static func uses(_ settings: AgentSettings, _ plugins: [PluginListing]) -> [(PluginReference, LuaHook, String)] {
         var uses: [(PluginReference, LuaHook, String)] = []
         for database in settings.databases {
@@ -163,7 +163,7 @@ package enum ConfigurationCheck {
         [(reference, hook, place)] + (reference.shadow.map { [(PluginReference($0), hook, "\(place) shadow")] } ?? [])
     }
 
-    /// A document is in the same channels for everybody: listeners that assign channels in one database do it the same way.
+    /// A document's channels are the same for every peer, so all listeners that assign channels in one database must use the same sync function.
     private static func otherSyncFunctions(_ settings: AgentSettings) -> [ConfigurationProblem] {
         var first: [String: (listener: String, sync: PluginReference)] = [:]
         var problems: [ConfigurationProblem] = []
@@ -186,7 +186,7 @@ package enum ConfigurationCheck {
         return problems
     }
 
-    /// Settings that are valid and that this version cannot carry out. Saying so beats doing something else.
+    /// Settings that are valid, but that this version cannot carry out. An error is better than doing something else.
     static func unavailable(_ settings: AgentSettings) -> [ConfigurationProblem] {
         var problems: [ConfigurationProblem] = []
         for database in settings.databases where database.history.conflicts == 0 {
@@ -214,7 +214,7 @@ package enum ConfigurationCheck {
 }
 
 extension AgentSettings {
-    /// Where versions of plugins that were in force are kept.
+    /// Where plugin versions that were in force are kept.
     var pluginVersionsFolder: String { "\(data.value)/plugin-versions" }
 }
 
@@ -223,8 +223,8 @@ extension PluginReference {
 }
 
 extension ListenerSettings {
-    /// What the authenticator is asked for: the certificate, where clients show one and the plugin judges certificates; else name and
-    /// password, beside a certificate that `roots` vouch for.
+    /// What the authenticator judges: the certificate, if clients present one and the plugin judges certificates; otherwise name and password, in
+    /// addition to a certificate verified against `roots`.
     func authenticatorHook(_ plugins: [PluginListing]) -> LuaHook {
         guard clientCertificates.value != .none, let name = authenticator?.plugin.value else { return .authenticatePassword }
         let offered = plugins.first { $0.name.utf8.elementsEqual(name.utf8) }?.hooks ?? []

@@ -5,14 +5,14 @@ import LuaRuntime
 import PluginHost
 import Replication
 
-/// What plugins may ask of the agent: a look at a document, their own small state, their metrics.
+/// What plugins may use of the agent: reading a document, their own small state, their metrics.
 package struct DatabaseServices: PluginServices {
     let database: @Sendable (String) -> Database?
-    /// Nil where plugins have no state: outside an agent.
+    /// Nil if plugins have no state: outside an agent.
     let states: PluginStateFiles?
     let meters: PluginMeters?
 
-    /// For commands on databases that no agent runs: plugins have no state there.
+    /// For commands on databases that no agent has open: plugins have no state there.
     package init(_ database: @escaping @Sendable (String) -> Database?) { self.init(states: nil, database) }
 
     init(states: PluginStateFiles?, meters: PluginMeters? = nil, _ database: @escaping @Sendable (String) -> Database?) {

@@ -13,7 +13,7 @@ extension Agent {
         try await startPlugins(settings)
     }
 
-    /// Where there is a place for them and none run yet.
+    /// Starts plugins, if they have a folder and are not running yet.
     func startPlugins(_ settings: AgentSettings) async throws {
         guard plugins == nil, let (folder, isOperators) = settings.pluginsPlace else { return }
         if !isOperators { try Folders.make(folder) }

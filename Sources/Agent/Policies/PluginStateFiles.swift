@@ -4,8 +4,8 @@ import LuaRuntime
 import PluginHost
 import Synchronization
 
-/// `nightjar.state` of all plugins: a JSON file for each in the data folder. A change is on disk within a second, and at the
-/// latest when the agent stops; a file is replaced in one step, so that a crash leaves the old or the new one.
+/// `nightjar.state` of all plugins: one JSON file per plugin in the data folder. A change is on disk within a second, and at the latest when the
+/// agent stops; a file is replaced atomically, so that a crash leaves either the old or the new one.
 final class PluginStateFiles: Sendable {
     private struct Tables {
         var loaded: [String: Result<PluginStateTable, PluginServiceRefusal>] = [:]
@@ -18,10 +18,10 @@ final class PluginStateFiles: Sendable {
     private let tables = Mutex(Tables())
     /// Called for files that cannot be written.
     private let report: @Sendable (String) -> Void
-    /// Changes are gathered this long: a filter may count every document.
+    /// Changes are collected for this long: a filter may count every document.
     static let delaySeconds = 1
 
-    /// - Parameter folder: made when the first plugin stores something.
+    /// - Parameter folder: created when the first plugin stores something.
     init(folder: String, time: any TimeSource, report: @escaping @Sendable (String) -> Void) {
         self.folder = folder
         self.time = time
@@ -55,7 +55,7 @@ final class PluginStateFiles: Sendable {
         try outcome.get()
     }
 
-    /// Writes what has changed. What cannot be written is reported and tried again with the next change.
+    /// Writes all changes. A file that cannot be written is reported and tried again with the next change.
     func flush() {
         let changed = tables.withLock { tables in
             defer { (tables.changed, tables.isWriting) = ([], false) }
@@ -77,7 +77,7 @@ final class PluginStateFiles: Sendable {
     private func load(_ plugin: String, _ tables: inout Tables) -> Result<PluginStateTable, PluginServiceRefusal> {
         if let known = tables.loaded[plugin] { return known }
         let found = Self.read("\(folder)/\(plugin).json")
-        // A file that cannot be read now may be readable later; an answer to that is not kept.
+        // A file that cannot be read now may be readable later, so failures are not cached.
         if case .success = found { tables.loaded[plugin] = found }
         return found
     }

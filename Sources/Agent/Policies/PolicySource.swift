@@ -7,10 +7,10 @@ import LuaRuntime
 import PluginHost
 import Replication
 
-/// Turns the plugin references of a configuration into policies, and their problems into problems of the configuration.
+/// Turns a configuration's plugin references into policies, and errors in them into configuration problems.
 package struct PolicySource: Sendable {
     let settings: AgentSettings
-    /// Nil where the configuration has no plugins folder.
+    /// Nil if the configuration has no plugins folder.
     let plugins: PluginHost?
 
     package init(settings: AgentSettings, plugins: PluginHost?) {
@@ -48,7 +48,7 @@ package struct PolicySource: Sendable {
         }
     }
 
-    /// The resolver of a place, and what watches it.
+    /// The resolver for a place, and the shadow that watches it.
     func conflictPolicy(_ reference: PluginReference?, database: Database, usedBy: String) throws(ConfigurationProblem) -> ConflictPolicy {
         guard let reference else { return ConflictPolicy() }
         let asked = try resolver(reference, usedBy: "\(usedBy) conflict_resolver")
@@ -138,15 +138,15 @@ private struct YieldingResolver: ConflictResolver {
     func versionChanges() -> AsyncStream<String> { resolver.versionChanges() }
 }
 
-/// Who decides the conflicts of one place; nil for the default rule.
+/// What resolves the conflicts of one place; nil for the default rule.
 struct ConflictPolicy: Sendable {
     var resolver: (any ConflictResolver)?
-    /// Only watches.
+    /// Only observes.
     var shadow: ShadowResolver?
 }
 
 extension PluginReference {
-    /// A shadow as what it is: a place that uses a plugin.
+    /// Treats a shadow like any other place that uses a plugin.
     init(_ shadow: ShadowReference) {
         self.init()
         plugin = shadow.plugin
@@ -163,10 +163,10 @@ extension PluginReference {
     /// The plugin that reads a file of users.
     package static let usersPlugin = "password-file"
 
-    /// Where the package has the plugins that come with it.
+    /// Where the package installs the plugins that come with it.
     static let packagedPlugins = "/usr/share/nightjar/plugins"
 
-    /// Of a file of users that is not there yet, also what makes it; of a plugin that came with the package, where it is.
+    /// For a missing users file, also says how to create it; for a plugin from the package, where it is.
     func words(_ error: PluginError, packaged: String = PluginReference.packagedPlugins) -> String {
         if case .unknown(let name, let folder, _) = error, access("\(packaged)/\(name).lua", R_OK) == 0 {
             return "\(error); it came with the package: cp \(packaged)/\(name).lua \(folder)/"
@@ -177,7 +177,7 @@ extension PluginReference {
         return "\(error); nightjar user add NAME makes it, with the same --config"
     }
 
-    /// A wrong parameter is reported at its own position.
+    /// Reports a wrong parameter at its own position.
     func place(of error: PluginError) -> SourcePosition {
         if case .parameters(_, _, let problems, _) = error, let first = problems.first,
             let entry = params?.entries?.first(where: { $0.key.utf8.elementsEqual(first.parameter.utf8) })
@@ -189,7 +189,7 @@ extension PluginReference {
 }
 
 extension LuaValue {
-    /// Parameters as the configuration has them.
+    /// Parameters in the form that the configuration has them.
     package init(_ node: ConfigurationNode?) {
         guard let node else {
             self = .missing
@@ -213,7 +213,7 @@ extension LuaValue {
 }
 
 extension PluginHostLimits {
-    /// The host's limits with what the configuration sets for single plugins.
+    /// The host's limits, and what the configuration sets for particular plugins.
     package init(_ settings: [PluginLimitSettings]) {
         self.init()
         for wanted in settings {

@@ -2,20 +2,20 @@ import AgentConfiguration
 import Environment
 import TLS
 
-/// The files with certificates and keys that a configuration names, and the identities that it expects in the key store.
+/// The certificate and key files that a configuration names, and the identities that it expects in the key store.
 extension ConfigurationCheck {
-    /// Which problems are asked for.
+    /// Which problems to report.
     enum Gravity {
-        /// Only that a certificate is not valid today. An agent starts all the same and warns: a gateway whose clock is not set yet, or
-        /// whose certificate ended unnoticed, still collects its data, and peers judge the certificate.
+        /// Only certificates that are not valid today. An agent starts anyway and warns: a gateway whose clock is not set yet, or whose certificate
+        /// expired unnoticed, still collects its data, and it is for peers to judge the certificate.
         case dates
-        /// What keeps TLS from working.
+        /// Problems that prevent TLS from working.
         case obstacles
 
         func covers(_ error: TLSFileError) -> Bool { error.isOfDates == (self == .dates) }
     }
 
-    /// What is wrong with them, at the place that names them. Makes and changes nothing.
+    /// What is wrong with the files, at the places that name them. Creates and changes nothing.
     static func tlsFiles(_ settings: AgentSettings, _ gravity: Gravity, _ environment: Environment) -> [ConfigurationProblem] {
         let store = KeyStore(dataFolder: settings.data.value, time: environment.time)
         let now = environment.time.wallSeconds()
@@ -59,7 +59,8 @@ extension ConfigurationCheck {
         return problems
     }
 
-    /// Revocation lists that say nothing of what a listener's `roots` issue. They may be those of authorities between, which clients show.
+    /// Revocation lists that do not cover what a listener's `roots` issue. They may be those of intermediate authorities, whose certificates
+    /// clients present.
     static func otherRevocationLists(_ settings: AgentSettings) -> [ConfigurationProblem] {
         var advice: [ConfigurationProblem] = []
         for listener in settings.listeners where listener.usesTLS {
@@ -76,19 +77,19 @@ extension ConfigurationCheck {
         return advice
     }
 
-    /// What keeps an agent from starting: files that are wrong, and settings that this version cannot carry out.
+    /// What prevents an agent from starting: invalid files, and settings that this version cannot carry out.
     static func obstacles(_ settings: AgentSettings, _ environment: Environment) -> [ConfigurationProblem] {
         unavailable(settings) + tlsFiles(settings, .obstacles, environment)
     }
 }
 
 extension TLSFileError {
-    /// All that is wrong is that a certificate is not valid today.
+    /// Whether the only problem is that a certificate is not valid today.
     package var isOfDates: Bool { kind == .expired || kind == .notYetValid }
 }
 
 extension IdentitySetting {
-    /// The configuration's words for an identity.
+    /// An identity as the configuration refers to it.
     package init(_ reference: IdentityReference) throws(TLSFileError) {
         switch reference {
         case .label(let label): self = .label(try IdentityLabel(label.value))

@@ -4,22 +4,22 @@ import DocumentStore
 import Interfaces
 import Logging
 
-/// A reload is one step: what the new configuration needs is made first, while the old one is at work; then one takes the place of the
-/// other. Whatever fails on the way, the old one is in force in every part.
+/// A reload is a single step: what the new configuration needs is prepared first, while the old one is still in use, and then one replaces the other.
+/// If anything fails on the way, all parts keep the old configuration.
 extension Agent {
-    /// What is made before anything is stopped.
+    /// Created before anything is stopped.
     private struct Prepared {
         var databases: [String: Database] = [:]
         /// Those that are bound refuse peers until they are opened.
         var listeners: [(listener: PeerListener, isBound: Bool)] = []
     }
 
-    /// Applies the configuration as it is when its turn comes: what did not change goes on untouched.
+    /// Applies the configuration as it is when its turn comes; unchanged parts keep running.
     ///
-    /// - Parameter examine: reads as much of it as is right, where `load` finds it wrong: everything else that is wrong is told with it.
-    /// - Returns: what was done, a line each.
-    /// - Throws: what is wrong with it; the old one is in force then. Versions of plugins that were found on the way stay in force: a plugin's
-    ///   files come into force by themselves, whatever the configuration says.
+    /// - Parameter examine: reads as much of the configuration as is valid if `load` finds an error, so that other errors are reported along with it.
+    /// - Returns: what was done, one line each.
+    /// - Throws: what is wrong with the configuration; the old one then stays in force. New plugin versions found on the way stay in force: plugin
+    ///   files take effect by themselves, whatever the configuration says.
     package func reload(
         _ load: @Sendable () throws -> AgentSettings,
         examine: @Sendable () -> (settings: AgentSettings?, problems: ConfigurationProblems?) = { (nil, nil) }
@@ -47,14 +47,14 @@ extension Agent {
         } catch {
             let now = environment.time.wallSeconds()
             audit.note(.init(who: "agent", from: "", action: "configuration loaded", outcome: "refused"))
-            // What was seen before it was changed does not end this.
+            // Discards the result of a check that ran before the change.
             nextStart.forget()
             shared.withLock { $0.refusedReload = ("\(error)", $0.refusedReload?.since ?? now) }
             throw error
         }
     }
 
-    /// Has the configuration in force with other fragments of the fleet; the file is not read again, for an operator may be at it.
+    /// Puts other fragments of the fleet in force; the file is not read again, because an operator may be editing it.
     ///
     /// - Parameter name: the fragment that has to fit.
     func configure(_ fragments: [ConfigurationFragment], _ name: String) async throws -> [String] {
@@ -63,7 +63,7 @@ extension Agent {
             nextStart.forget()
             reloads.leave()
         }
-        // Whoever asked may have been replaced meanwhile.
+        // The caller may have been replaced meanwhile.
         guard !Task.isCancelled, !isStopping else { throw CancellationError() }
         let wanted = settings.overlaid(with: fragments)
         if let refused = wanted.refusedFragments.first(where: { $0.fragment.name == name }) { throw refused.problems }
@@ -74,7 +74,7 @@ extension Agent {
 
     private func apply(_ wanted: AgentSettings) async throws -> [String] {
         await tlsFiles.refresh()
-        // What an editor or a copy that failed leaves behind is an empty file; nobody means to close every database by that.
+        // An empty file is what a failing editor or copy leaves behind; nobody means to close every database that way.
         if let lost = wanted.lostDatabases(from: settings) { throw ConfigurationProblems([lost]) }
         let report = try await ConfigurationCheck.run(wanted, environment, testsAll: false)
         if !report.problems.isEmpty { throw AgentError(.configuration, report.problems.joined(separator: "\n")) }
@@ -99,7 +99,7 @@ extension Agent {
             if plan.waitingForStart.contains("admin"), let unused = AdminTokenFile.unused(wanted) { done.append("from then on: \(unused.message)") }
         }
         for line in report.advice + report.certificates { log.warning("\(line)") }
-        // A plugin that was copied just before is known to the check, which read the folder, and perhaps not yet to who watches it.
+        // The check has read the folder, so it knows a plugin that was copied in just now; the folder watcher may not have noticed it yet.
         if plan.changesFleet {
             try openFleetStore(plan.new)
             try await startPlugins(plan.new)
@@ -122,7 +122,7 @@ extension Agent {
             await stopPlugins()
             throw error
         } catch where plan.waitingForStart.contains("plugins") {
-            // The new folder was checked, and has what the old one lacks.
+            // The new folder passed its checks, and has the plugins that the old one lacks.
             throw AgentError(
                 .configuration,
                 "\(error)\nplugins: the agent goes on with the folder \(settings.plugins?.value ?? "none") until it is restarted, and what is new needs the other one: "
@@ -135,7 +135,7 @@ extension Agent {
         return done
     }
 
-    // MARK: - Before anything is changed
+    // MARK: - Before anything changes
 
     private func prepare(_ plan: ReloadPlan) async throws -> Prepared {
         var prepared = Prepared()
@@ -153,7 +153,7 @@ extension Agent {
                 _ = try source.conflictPolicy(wanted.conflictResolver, database: database, usedBy: "database \(name)")
                 if let reference = wanted.validate { _ = try source.syncFunction(reference, usedBy: "database \(name) validate", isForRouting: false) }
             }
-            // Only to see that they can be made: their database may have to be opened again.
+            // Made only to see whether they can be: their database may have to be opened again first.
             let silent = Logger(label: "nightjar.reload") { _ in SwiftLogNoOpLogHandler() }
             for wanted in plan.startedReplicators {
                 guard let database = database(wanted.database.value) ?? prepared.databases[wanted.database.value] else { continue }
@@ -230,7 +230,7 @@ extension Agent {
             }
             done.append(take(listener, obstacle))
         }
-        // Who changes a replicator's own settings wants to see it at work with them.
+        // An operator who changes a replicator's settings wants to see it run with them, even if it had been stopped.
         shared.withLock { state in for replicator in plan.change.replicators.changed { state.replicatorHalts[replicator.name] = nil } }
         for replicator in plan.startedReplicators {
             let outcome = try await startReplicator(replicator)
@@ -250,21 +250,21 @@ extension Agent {
             logs.apply(plan.new.log)
             done.append("log applied")
         }
-        // One of the same name that comes later is another.
+        // A later replicator with the same name is a different one.
         shared.withLock { state in for name in plan.change.replicators.removed { state.replicatorHalts[name] = nil } }
-        // A pull that waits for room looks for it ever more seldom.
+        // A pull that waits for disk space checks at increasing intervals.
         for replicator in replicators where plan.changedQuotas.contains(replicator.configuration.database.name) && replicator.status.refusals.room != nil {
             environment.task { _ = await replicator.retryWaiting() }
         }
         return done
     }
 
-    /// Somebody is told of documents of a database by the size that a configuration says.
+    /// Applies the document size above which a database warns.
     private func setWarning(of name: String, as settings: AgentSettings) {
         if let wanted = settings.database(named: name) { database(name)?.largeDocuments.limit = wanted.warnDocumentBytes }
     }
 
-    /// Puts back what a commit that failed has stopped.
+    /// Restores what a failed commit has stopped.
     ///
     /// - Parameter stopped: listeners that an operator had stopped.
     private func restore(_ plan: ReloadPlan, stopped: [PeerListener]) async {

@@ -1,39 +1,39 @@
 import AgentConfiguration
 
-/// What another configuration touches.
+/// What a change to another configuration affects.
 struct ReloadPlan {
     let old: AgentSettings
-    /// As far as it can come into force before the next start.
+    /// The new settings, as far as they can take effect before the next start.
     let new: AgentSettings
     let change: SettingsDifference
-    /// Stopped, and started again unless they were taken out. Not among them is one that an operator stopped, unless its own settings change.
+    /// Stopped, and started again unless they were removed. A listener that an operator stopped is not among them, unless its own settings change.
     let goneListeners: Set<String>
-    /// Those that do not have their port yet.
+    /// Listeners that do not have their port yet.
     private let waitingListeners: Set<String>
     let goneReplicators: Set<String>
-    /// Closed, and opened again unless they were taken out.
+    /// Closed, and opened again unless they were removed.
     let closedDatabases: Set<String>
-    /// Databases that get another quota while they are at work: nobody who uses them notices.
+    /// Databases whose quota changes while they are in use, without any effect on their users.
     let changedQuotas: Set<String>
-    /// The same of those that get another size above which somebody is told of a document.
+    /// Likewise, databases whose document size for warnings changes.
     let changedWarnings: Set<String>
-    /// Those whose conflicts somebody else decides, or that are another database afterwards.
+    /// Databases whose conflicts are resolved differently, or that are reopened.
     let touchedResolvers: Set<String>
-    /// The settings that differ and take effect at the next start only.
+    /// Changed settings that take effect only at the next start.
     let waitingForStart: [String]
-    /// No plugins run yet, and now there is a folder with some.
+    /// Plugins start: none are running yet, and now there is a folder with some.
     let startsPlugins: Bool
 
     /// - Parameters:
     ///   - stopped: listeners that an operator stopped.
     ///   - waiting: listeners that do not have their port yet.
-    ///   - hasPlugins: whether plugins run, from whatever folder.
+    ///   - hasPlugins: whether plugins are running, from whatever folder.
     init(from old: AgentSettings, to wanted: AgentSettings, stopped: Set<String>, waiting waitingListeners: Set<String>, hasPlugins: Bool) {
         self.old = old
         self.waitingListeners = waitingListeners
         change = wanted.difference(from: old)
         var new = wanted
-        // They are at work until the agent ends.
+        // These stay as they are until the agent ends.
         (new.data, new.plugins, new.admin, new.pluginLimits) = (old.data, old.plugins, old.admin, old.pluginLimits)
         new.limits.memory = old.limits.memory
         var waiting = [SettingsDifference.GlobalSection.data, .plugins, .admin].filter(change.global.contains).map(\.rawValue)
@@ -43,11 +43,11 @@ struct ReloadPlan {
         if startsPlugins { new.plugins = wanted.plugins }
         waitingForStart = startsPlugins ? waiting.filter { $0 != SettingsDifference.GlobalSection.plugins.rawValue } : waiting
         self.new = new
-        // Which replaced bodies a database keeps depends on whether anybody resolves its conflicts.
+        // Which replaced bodies a database keeps depends on whether its conflicts have a resolver.
         func isResolved(_ name: String, _ settings: AgentSettings) -> Bool { settings.database(named: name)?.conflictResolver != nil }
-        // Nobody who uses a database notices.
+        // These changes have no effect on a database's users.
         let quiet: Set = ["quota", "warn_document_bytes"]
-        // Blobs are counted as the database is opened, where it has a quota.
+        // If a database has a quota, its blobs are counted when it is opened.
         func mayStayOpen(_ change: SettingsDifference.Change) -> Bool {
             Set(change.keys).isSubset(of: quiet.union(["collections", "conflict_resolver", "validate"]))
                 && (!change.keys.contains("quota") || old.database(named: change.name)?.quota != nil)
@@ -70,7 +70,7 @@ struct ReloadPlan {
         goneReplicators = replicators
         let own = Set(change.listeners.removed + change.listeners.changed.map(\.name))
         var listeners = own
-        // Their connections hold the database, or who decides its conflicts.
+        // Their connections use the database, or its resolver.
         for listener in old.listeners where listener.databases.contains(where: { [touchedResolvers] in touchedResolvers.contains($0.value) }) {
             listeners.insert(listener.name.value)
         }
@@ -78,10 +78,10 @@ struct ReloadPlan {
         goneListeners = own.union(listeners.subtracting(stopped))
     }
 
-    /// Connections begin anew under it, and documents that were held for a blob's size are tried again.
+    /// Connections are restarted with the new limit, and documents held because of a blob's size are tried again.
     var changesBlobLimit: Bool { old.limits.maxBlobBytes != new.limits.maxBlobBytes }
 
-    /// Another database of the fleet's documents, or other settings for them.
+    /// The fleet's documents are in another database, or their settings have changed.
     var changesFleet: Bool { change.global.contains(.fleet) || closedDatabases.contains(new.fleet?.database.value ?? "") }
 
     var startedListeners: [ListenerSettings] {
@@ -94,8 +94,8 @@ struct ReloadPlan {
         return new.replicators.filter { goneReplicators.contains($0.name.value) || !known.contains($0.name.value) }
     }
 
-    /// It waits for its port already, and this changes nothing about which: it goes on waiting, as after a start. A port that the configuration
-    /// newly names has to be free, else the reload is refused.
+    /// A listener that already waits for its port, and whose port does not change, goes on waiting, as after a start. A port that is new in the
+    /// configuration has to be free, otherwise the reload is refused.
     func mayWait(_ listener: ListenerSettings) -> Bool {
         let name = listener.name.value
         guard waitingListeners.contains(name), let before = old.listeners.first(where: { $0.name.value == name }) else { return false }
@@ -103,7 +103,7 @@ struct ReloadPlan {
             && before.endpoint?.value.path == listener.endpoint?.value.path
     }
 
-    /// The port may be one that a listener which is about to stop still holds.
+    /// The port may still be held by a listener that is about to stop.
     func mustWait(_ listener: ListenerSettings) -> Bool {
         if let endpoint = listener.endpoint?.value {
             return old.listeners.contains { goneListeners.contains($0.name.value) && $0.endpoint?.value.path == endpoint.path }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets one at a time do something that takes a while; those that come meanwhile follow in their order.
+/// Admits one caller at a time; the others wait their turn in order of arrival.
 final class SerialGate: Sendable {
     private let state = Mutex<(isTaken: Bool, waiting: [CheckedContinuation<Void, Never>])>((false, []))
 

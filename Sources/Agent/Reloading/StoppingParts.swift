@@ -1,9 +1,9 @@
 import AgentConfiguration
 import Replication
 
-/// Parts that are taken out, or replaced by others.
+/// Stopping parts that are removed or replaced.
 extension Agent {
-    /// Undoes ``startPlugins(_:)`` where nothing uses them yet.
+    /// Undoes ``startPlugins(_:)`` if nothing uses the plugins yet.
     func stopPlugins() async {
         let host = shared.withLock { shared in
             defer { shared.plugins = nil }
@@ -16,7 +16,7 @@ extension Agent {
         (pluginWatch, pluginStates) = (nil, nil)
     }
 
-    /// - Returns: lines of those that are taken out, and of those that ran.
+    /// - Returns: one line for each replicator that was running or is removed.
     func stopReplicators(_ names: Set<String>, removed: Set<String>) async -> [String] {
         let gone = shared.withLock { state in
             let gone = state.replicators.filter { names.contains($0.configuration.name) }
@@ -34,18 +34,18 @@ extension Agent {
         return told.map { "replicator \($0.configuration.name) stopped" }
     }
 
-    /// - Parameter closing: databases that nobody may use any more, or not as before, when this returns; nil for all. A listener with none of them only gives its port back here,
-    ///   and its last connections end by themselves.
+    /// - Parameter closing: databases that must not be in use any more, or not as before, when this returns; nil for all. A listener that serves none
+    ///   of them only releases its port here, and its last connections end in the background.
     func stopListeners(_ names: Set<String>, removed: Set<String>, closing: Set<String>? = nil) async -> [String] {
         let gone = shared.withLock { state in
             let gone = state.listeners.filter { names.contains($0.settings.name.value) }
             state.listeners.removeAll { names.contains($0.settings.name.value) }
             return gone
         }
-        // At once: each may have to wait for a peer that does not answer.
+        // In parallel: each may have to wait for a peer that does not answer.
         await withTaskGroup(of: Void.self) { tasks in
             for listener in gone {
-                // A listener taken out of the configuration does not return; a changed one starts again at once.
+                // A removed listener does not come back; a changed one starts again at once.
                 let code: UInt16 = removed.contains(listener.settings.name.value) ? 1001 : 4001
                 let mayLeaveLater = closing.map { closing in
                     listener.settings.endpoint == nil && !listener.settings.databases.contains { closing.contains($0.value) }

@@ -3,8 +3,7 @@ import DocumentStore
 import Logging
 import Replication
 
-/// Decides the pending conflicts of one collection while no replication is under way: after the start, and after a plugin
-/// changed.
+/// Decides the pending conflicts of one collection while no replication does: after the start, and after a plugin has changed.
 actor ConflictKeeper {
     private let decider: ConflictDecider
     private let logger: Logger
@@ -22,14 +21,14 @@ actor ConflictKeeper {
         return decider.database.name == database
     }
 
-    /// Looks at everything that is pending, once more if asked meanwhile.
+    /// Goes through all pending conflicts, and once more if called again meanwhile.
     func retry() {
         isWanted = true
         guard task == nil, !isStopped else { return }
         task = Task { await self.run() }
     }
 
-    /// The plugins are about to end.
+    /// Called before the plugins are stopped.
     nonisolated func stopShadow() { decider.shadow?.stop() }
 
     func stop() async {

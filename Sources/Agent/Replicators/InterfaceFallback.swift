@@ -2,14 +2,14 @@ import Interfaces
 import Logging
 import Transport
 
-/// Connects over the first of several network interfaces by which the other side is reached: a wired one, and a modem where that is down.
+/// Connects over the first network interface that reaches the other side: for example a wired one, or a modem while that is down.
 struct InterfaceFallback: TransportConnector {
     struct Way: Sendable {
         var interface: String
         var connector: any TransportConnector
     }
 
-    /// In the order in which they are tried, anew for each connection.
+    /// In the order in which they are tried for each connection.
     let ways: [Way]
     let logger: Logger
 
@@ -21,12 +21,12 @@ struct InterfaceFallback: TransportConnector {
                 if !failures.isEmpty { logger.notice("connected over \(way.interface): the interfaces before it do not reach the other side") }
                 return transport
             } catch let error as ReplicationError where error.domain == .network {
-                // Whoever answered, and be it with a refusal, was reached.
+                // An answer, even a refusal, means that the other side was reached.
                 try Task.checkCancellation()
                 failures.append(error)
             }
         }
-        // What passes by itself is soon tried again, whatever is wrong with the others.
+        // Prefers a transient error, which is retried soon, whatever is wrong with the other interfaces.
         guard var error = failures.first(where: \.isTransient) ?? failures.last else { throw ReplicationError(network: .unknownInterface, message: "network_interface names none") }
         error.message = zip(ways, failures).map { "over \($0.interface): \($1.message)" }.joined(separator: "; ")
         throw error

@@ -4,11 +4,11 @@ import DocumentStore
 import Interfaces
 import Replication
 
-/// Conflict keepers: decide what is still pending.
+/// Conflict keepers, which decide conflicts that are still pending.
 extension Agent {
-    /// Prepares who decides the conflicts of each database, and who may refuse what is written to it.
+    /// Prepares each database's conflict policy and its validation of local writes.
     ///
-    /// - Parameter changed: databases whose policies are made anew although there are some; sessions go on with the others.
+    /// - Parameter changed: databases whose policies are replaced even if they exist; sessions continue with those of the others.
     func preparePolicies(_ settings: AgentSettings, changed: Set<String>) throws {
         let before = shared.withLock { $0.conflictPolicies }
         let made = try conflictPolicies(settings, before.filter { !changed.contains($0.key) })
@@ -17,8 +17,7 @@ extension Agent {
         for (name, policy) in before where changed.contains(name) || made[name] == nil { policy.shadow?.stop() }
     }
 
-    /// Who decides the conflicts of each database where a replicator names nobody else. That a resolver is there is checked even
-    /// where nothing uses it yet.
+    /// Each database's conflict policy, for replicators that do not name a resolver. A resolver's existence is checked even if nothing uses it yet.
     private func conflictPolicies(_ settings: AgentSettings, _ kept: [String: ConflictPolicy]) throws -> [String: ConflictPolicy] {
         let source = policies()
         var policies: [String: ConflictPolicy] = [:]
@@ -40,8 +39,8 @@ extension Agent {
         return validations
     }
 
-    /// One keeper for each collection that a replicator pulls, with its resolver, and one for each collection of a database:
-    /// for what peers pushed, and for what was pulled from remotes that are no longer configured.
+    /// One keeper for each collection that a replicator pulls, with its resolver, and one for each collection of a database: for conflicts that peers
+    /// pushed, and for those pulled from remotes that are no longer configured.
     func makeKeepers(_ settings: AgentSettings) async -> [ConflictKeeper] {
         let source = policies()
         var keepers: [ConflictKeeper] = []
@@ -64,14 +63,14 @@ extension Agent {
         }
         for database in databases {
             let policy = conflictPolicy(database.name)
-            // What a peer pushed came through a listener; more than its name is not known any more.
+            // A peer pushed it through a listener, but nothing beyond the peer's name was recorded.
             let listener = settings.listeners.first { $0.databases.contains { $0.value.utf8.elementsEqual(database.name.utf8) } }
             for collection in database.collections {
                 let context = PolicyContext(
                     database: database.name, collection: collection.name, direction: .pull, listener: listener?.name.value ?? "",
                     remote: "")
                 let others = remotes["\(database.name).\(collection.name)"] ?? []
-                // Who has no resolver wants to keep branches as CouchDB keeps them.
+                // Without a resolver, branches are kept as in CouchDB.
                 let scope = policy.resolver == nil ? ConflictScope.gone(except: others) : .others(than: others)
                 keepers.append(keeper(database, collection, policy, context, scope))
             }
@@ -89,7 +88,7 @@ extension Agent {
             logger: logs.logger(.replicator))
     }
 
-    /// A database that a replicator pulls into keeps no conflicts: what a client of CouchDB left there goes by the replicator's rule.
+    /// Conflicts are not kept in a database that a replicator pulls into: conflicts left by a CouchDB client are resolved by the replicator's rule.
     nonisolated var decidesForReplicators: @Sendable (String) -> Void {
         { [weak self] database in
             guard let self else { return }
@@ -109,12 +108,12 @@ extension Agent {
         }
     }
 
-    /// Who may refuse what is written here; nil where nobody does.
+    /// What may refuse local writes; nil if nothing does.
     nonisolated func validation(_ database: Database, _ collection: Collection) -> LocalValidation? {
         shared.withLock { $0.validations[database.name] }.map { LocalValidation(database, collection, $0) }
     }
 
-    /// Who decides when a document is saved on top of a revision that is no longer current; nil where such a save is refused.
+    /// What decides when a document is saved on top of a revision that is no longer current; nil if such a save is refused.
     nonisolated func saveDecider(_ database: Database, _ collection: Collection) -> SaveDecider? {
         let policy = conflictPolicy(database.name)
         guard policy.resolver != nil else { return nil }
@@ -124,7 +123,7 @@ extension Agent {
                 context: .save(database.name, collection.name), observer: conflictObserver))
     }
 
-    /// The same by a plugin that the save names, with the defaults of its parameters.
+    /// The same with a plugin that the save names, with its default parameters.
     nonisolated func saveDecider(_ database: Database, _ collection: Collection, plugin: String) throws(AgentError) -> SaveDecider {
         let resolver: any ConflictResolver
         do throws(ConfigurationProblem) {
@@ -138,14 +137,14 @@ extension Agent {
 }
 
 extension Agent {
-    /// Tries pending conflicts again: a plugin changed, or the operator asked.
+    /// Retries pending conflicts: a plugin changed, or the operator asked for it.
     package func retryConflicts() async {
         for keeper in keepers { await keeper.retry() }
     }
 }
 
 extension PolicyContext {
-    /// A document saved here: neither a replicator's nor a listener's.
+    /// The context for a document that is saved locally, by neither a replicator nor a listener.
     package static func save(_ database: String, _ collection: CollectionName) -> PolicyContext {
         PolicyContext(database: database, collection: collection, direction: .pull, remote: "save")
     }

@@ -6,15 +6,15 @@ import NIOCore
 import Replication
 import Transport
 
-/// The databases of this agent, as replicators between them find them.
+/// The databases of this agent, for replicators between them.
 struct LocalDatabases: Sendable {
     var find: @Sendable (String) -> Database?
     var conflicts: @Sendable (String) -> ConflictPolicy
-    /// Hears of each conflict that is decided in them.
+    /// Called for each conflict that is decided in them.
     var conflictObserver: ConflictObserver
 }
 
-/// Reaches another database of this agent: both sides of the protocol run here, joined in memory.
+/// Connects to another database of this agent: both sides of the protocol run here, joined in memory.
 struct LocalConnector: TransportConnector {
     let from: String
     let to: String
@@ -26,7 +26,7 @@ struct LocalConnector: TransportConnector {
     let logger: Logger
 
     func connect() async throws -> any MessageTransport {
-        // It is being opened anew, or the agent stops.
+        // It is being reopened, or the agent is stopping.
         guard let database = databases.find(to) else {
             throw ReplicationError(domain: .http, code: 503, message: "local:\(to): the database is not open")
         }

@@ -2,14 +2,14 @@ import AgentConfiguration
 import Logging
 import Replication
 
-/// What an operator did to a replicator without `--keep`: a reload keeps it, a restart of the agent does not.
+/// What an operator did to a replicator without `--keep`: it survives a reload, but not a restart of the agent.
 enum ReplicatorHalt: Sendable {
     case stopped, suspended
 }
 
-/// What outlives a restart: an operator's stop, and counts.
+/// What survives a restart: an operator's stop, and counters.
 extension Agent {
-    /// - Returns: what became of it, for who reads what a reload did.
+    /// - Returns: what happened, for the answer to a reload.
     @discardableResult
     func startReplicator(_ settings: ReplicatorSettings) async throws -> String {
         guard let database = database(settings.database.value) else {
@@ -27,7 +27,7 @@ extension Agent {
         return await startRemembered(replicator, settings)
     }
 
-    /// Starts a replicator where its record, and what an operator did since the agent's start, let it.
+    /// Starts a replicator if its record, and what an operator did since the agent's start, allow it.
     private func startRemembered(_ replicator: Replicator, _ settings: ReplicatorSettings) async -> String {
         let name = replicator.configuration.name
         let record = records.read(name)
@@ -54,12 +54,12 @@ extension Agent {
         }
     }
 
-    /// - Parameter halt: nil: an operator wants it to run.
+    /// - Parameter halt: nil if an operator wants it to run.
     nonisolated func note(_ halt: ReplicatorHalt?, of replicator: Replicator) {
         shared.withLock { $0.replicatorHalts[replicator.configuration.name] = halt }
     }
 
-    /// What the other setting did, or did not do, stays so: that is to be known.
+    /// Warns that documents purged, or not purged, under the previous setting stay that way.
     private func tellOfAutoPurge(_ replicator: Replicator, before: Bool?) {
         let configuration = replicator.configuration
         let now = configuration.autoPurge
@@ -82,7 +82,7 @@ extension Agent {
         }
     }
 
-    /// - Parameter isStopped: whether it stays stopped at the next start; nil: as before.
+    /// - Parameter isStopped: whether it stays stopped at the next start; nil leaves this unchanged.
     nonisolated func remember(_ replicator: Replicator, isStopped: Bool? = nil) throws {
         let name = replicator.configuration.name
         var record = records.read(name)

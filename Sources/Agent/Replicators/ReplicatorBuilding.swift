@@ -10,7 +10,7 @@ import Replication
 import TLS
 import Transport
 
-/// Makes replicators from their settings.
+/// Creates replicators from their settings.
 package enum ReplicatorBuilding {
     static func make(
         _ settings: ReplicatorSettings, database: Database, policies: PolicySource, security: ReplicatorSecurity?, local: LocalDatabases,
@@ -67,7 +67,7 @@ package enum ReplicatorBuilding {
         configuration.wireLog = wireLog
         configuration.retry.blockedWaitSeconds = settings.blockedWaitTime.value
         configuration.retry.maximumBlockedWaitSeconds = max(settings.blockedWaitTime.value, settings.maxBlockedWaitTime.value)
-        // A device has room for one connection, and a command may cost something.
+        // A serial device supports one connection, and running a command may be expensive.
         if target.scheme != .serial, target.scheme != .exec { configuration.silenceIntervalSeconds = settings.silenceInterval.value }
         // Between databases of one agent nothing crosses a wire: a delta would only cost the work of making it.
         configuration.usesDeltas = target.scheme != .local && settings.deltaSync && policies.settings.usesDeltas(settings.database.value)
@@ -90,15 +90,15 @@ package enum ReplicatorBuilding {
     /// For `ws:`, `wss:`, `http:`, `https:` and `discover:`.
     ///
     /// - Parameters:
-    ///   - tokens: makes the tokens or sessions by which it logs in, where a plugin does.
-    ///   - mayOpenSessions: false for one connection only: nothing stays at the server.
-    ///   - prefersVersions: whether the database has version vectors by now.
+    ///   - tokens: makes the tokens or sessions to log in with, if a plugin does.
+    ///   - mayOpenSessions: false for a single connection, so that no session is left at the server.
+    ///   - prefersVersions: whether the database already has version vectors.
     package static func networkConnector(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger,
         tokens: (any TokenSource)? = nil, mayOpenSessions: Bool = true, prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
         let interfaces = settings.networkInterfaces.map(\.value)
-        // Sessions are the server's, by whatever interface it is reached.
+        // Sessions belong to the server, whichever interface reaches it.
         let common = try client(settings, security, environment, tokens: tokens, mayOpenSessions: mayOpenSessions)
         func connector(_ interface: String?) throws -> any TransportConnector {
             var client = common
@@ -129,7 +129,7 @@ package enum ReplicatorBuilding {
         return connector
     }
 
-    /// What a listener at an endpoint hears of us.
+    /// What a listener at an endpoint learns about us.
     private static func offer(_ settings: ReplicatorSettings, prefersVersions: Bool) -> EndpointOffer {
         var offer = EndpointOffer(database: settings.target.value.database ?? "")
         if prefersVersions { offer.protocols = Subprotocol.namesVersionsFirst }
@@ -137,7 +137,7 @@ package enum ReplicatorBuilding {
         return offer
     }
 
-    /// A listener that the local network knows by its name.
+    /// A listener that is found on the local network by its name.
     private static func discovering(
         _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, group: any EventLoopGroup, _ environment: Environment,
         _ prefersVersions: @escaping @Sendable () -> Bool
@@ -150,7 +150,7 @@ package enum ReplicatorBuilding {
         ) { WebSocketClient($0, group: group, environment: environment) }
     }
 
-    /// A database of CouchDB, or of what speaks its protocol.
+    /// A CouchDB database, or one behind a server that speaks its protocol.
     private static func databaseClient(
         _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, _ security: ReplicatorSecurity?, group: any EventLoopGroup,
         _ environment: Environment
@@ -164,8 +164,8 @@ package enum ReplicatorBuilding {
         return connector
     }
 
-    /// The service's certificate is another matter than the target's: the system's authorities, `roots` and `crl` decide about it, as they are
-    /// when a token is asked for.
+    /// The token service's certificate is judged separately from the target's: by the system's authorities, `roots` and `crl`, as they are when a
+    /// token is requested.
     private static func tokens(
         _ key: Secret, _ url: Located<String>, _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, _ security: ReplicatorSecurity?,
         group: any EventLoopGroup, _ environment: Environment
@@ -181,7 +181,7 @@ package enum ReplicatorBuilding {
                 way.secureLayer = .tls(client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: trust))))
                 return way
             }
-            // What is wrong with it now is wrong with the configuration.
+            // An error at this point is an error in the configuration.
             _ = try way()
             return IAMTokens(place, group: group, environment: environment, way: way) { key.current.revealed }
         } catch { throw ConfigurationProblem(at: url.position, "\(error)") }
@@ -192,7 +192,7 @@ package enum ReplicatorBuilding {
     ) throws -> WebSocketClient.Configuration {
         let target = settings.target.value
         var client: WebSocketClient.Configuration
-        // Where a listener is that is looked for is known when it is found.
+        // The address of a discovered listener is known only once it is found.
         let url = target.scheme == .discover ? "\(target.usesTLS ? "wss" : "ws")://discovered/" : target.text
         do { client = WebSocketClient.Configuration(url: try EndpointURL(url)) } catch {
             throw ConfigurationProblem(at: settings.target.position, "\(error)")
@@ -204,7 +204,7 @@ package enum ReplicatorBuilding {
         if case .basic = settings.authenticator { client.sessions = SessionCookies(time: environment.time) }
         client.opensSession = settings.openSession.value
         client.mayOpenSessions = mayOpenSessions
-        // A server that also admits guests asks nobody.
+        // A server that also admits guests does not challenge clients.
         client.sendsCredentialsUpFront = !settings.challengeAuth
         let proxyLayer = try settings.proxy.flatMap(proxyLayer)
         fillIn(&client, settings, proxyLayer)
@@ -216,7 +216,7 @@ package enum ReplicatorBuilding {
         return client
     }
 
-    /// What may come from files, as these are now.
+    /// Values that may come from files, read now.
     private static func fillIn(_ client: inout WebSocketClient.Configuration, _ settings: ReplicatorSettings, _ proxyLayer: SecureLayer?) {
         client.proxy = settings.proxy.map { proxy($0, proxyLayer) }
         client.headers = [:]
@@ -226,8 +226,8 @@ package enum ReplicatorBuilding {
             client.credentials = .basic(BasicCredentials(username: username.value, password: password.current.revealed))
         case .bearer(let token): client.credentials = .bearer(token.value.current.revealed)
         case .session(let id, let cookie, _): client.cookies = "\(cookie)=\(id.current.revealed)"
-        case .iam, .plugin: break // asked for when they are needed
-        case .identity, nil: break // shown in the TLS handshake
+        case .iam, .plugin: break // requested when they are needed
+        case .identity, nil: break // presented in the TLS handshake
         }
     }
 
@@ -247,7 +247,7 @@ package enum ReplicatorBuilding {
         return proxy
     }
 
-    /// TLS with the proxy itself; nil where it is spoken to in clear text. Its certificate is another matter than the target's.
+    /// TLS to the proxy itself; nil for clear text. Its certificate is judged separately from the target's.
     private static func proxyLayer(_ settings: ProxySettings) throws -> SecureLayer? {
         guard settings.url.value.scheme == .https else { return nil }
         do {
@@ -256,7 +256,7 @@ package enum ReplicatorBuilding {
         } catch { throw ConfigurationProblem(at: settings.roots.first?.position ?? settings.position, "proxy roots: \(error)") }
     }
 
-    /// Nil where the target is reached in clear text.
+    /// Nil if the connection to the target is clear text.
     package static func security(
         _ settings: ReplicatorSettings, dataFolder: String, environment: Environment, logger: Logger
     ) throws -> ReplicatorSecurity? {
@@ -285,7 +285,7 @@ extension CollectionName {
 }
 
 extension EndpointAddress {
-    /// Nil for what is no message endpoint.
+    /// Nil if the target is not a message endpoint.
     package init?(_ target: ReplicatorTarget) {
         switch target.scheme {
         case .unix: self = .unix(path: target.path)

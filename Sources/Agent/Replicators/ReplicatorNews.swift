@@ -2,7 +2,7 @@ import Documents
 import Interfaces
 import Replication
 
-/// What a plugin is told of a replicator, as JSON. What there is not is left out, which makes it nil in Lua; times are seconds since 1970.
+/// What plugins are told about a replicator, as JSON. Absent values are omitted, which makes them nil in Lua; times are seconds since 1970.
 enum ReplicatorNews {
     static func status(_ status: ReplicatorStatus) -> [UInt8] {
         let counts = status.counts

@@ -7,7 +7,7 @@ import PluginHost
 import Replication
 import Synchronization
 
-/// Plugins that are told what replicators do.
+/// Plugins that observe replicators.
 extension Agent {
     /// From now on, and until ``ReplicatorObservers/end(_:within:)``.
     func observe(_ replicator: Replicator, _ settings: ReplicatorSettings) throws {
@@ -18,7 +18,7 @@ extension Agent {
     }
 }
 
-/// Those that there are.
+/// The observers that exist.
 final class ReplicatorObservers: Sendable {
     private let all = Mutex([ObjectIdentifier: ReplicatorObserving]())
 
@@ -35,15 +35,15 @@ final class ReplicatorObservers: Sendable {
     }
 }
 
-/// Tells a plugin what a replicator does, from the streams that `/api/events` has, and never keeps the replicator waiting: of statuses the newest
-/// counts, and of documents as many wait as there is room for.
+/// Tells a plugin what a replicator does, from the same streams as `/api/events`, without ever delaying the replicator: only the newest status
+/// counts, and a limited number of documents is queued.
 final class ReplicatorObserving: Sendable {
     private enum Limits {
-        /// Between two statuses.
+        /// Nanoseconds between two statuses.
         static let pause: UInt64 = 200_000_000
-        /// Documents that are told of at once.
+        /// Documents per call.
         static let batch = 100
-        /// How often it is looked whether so many are there, and for how many times.
+        /// How long to wait between two checks for a full batch, in nanoseconds, and how many times.
         static let look: UInt64 = 20_000_000
         static let looks = 10
     }
@@ -125,9 +125,9 @@ final class ReplicatorObserving: Sendable {
     }
 }
 
-/// What became of documents, until a plugin is told.
+/// Outcomes of documents that have not been passed to the plugin yet.
 final class UntoldDocuments: Sendable {
-    /// `observed_documents`: further ones are left out, and counted.
+    /// `observed_documents`: any more are dropped, and counted.
     static let most = 5_000
 
     private struct State {
@@ -137,7 +137,7 @@ final class UntoldDocuments: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Gives a value when there is something to take.
+    /// Yields a value when there is something to take.
     let signal: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 

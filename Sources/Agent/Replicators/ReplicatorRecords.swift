@@ -5,11 +5,11 @@ import Glibc
 import Replication
 import Synchronization
 
-/// What is remembered of a replicator beyond a restart.
+/// What is kept about a replicator across restarts.
 struct ReplicatorRecord: Sendable, Equatable {
-    /// An operator stopped it, and wants it to stay so.
+    /// An operator stopped it, and wants it to stay stopped.
     var isStopped = false
-    /// Of all runs.
+    /// For all runs.
     var counts = ReplicationCounts()
     /// Seconds since 1970.
     var lastSuccess: Int64?
@@ -30,7 +30,7 @@ struct ReplicatorRecord: Sendable, Equatable {
 
     init() {}
 
-    /// What is no record, or none of this version, counts as nothing.
+    /// Anything that is not a record of this version counts as empty.
     init(json: JSONValue) {
         isStopped = json["stopped"]?.asBool ?? false
         lastSuccess = json["last_success"]?.asInt64
@@ -61,10 +61,10 @@ struct ReplicatorRecord: Sendable, Equatable {
     }
 }
 
-/// The records of all replicators: a small file each in the data folder, written now and then and at the end. What a crash loses is a few
-/// minutes of counts.
+/// The records of all replicators: a small file each in the data folder, written periodically and at the end. A crash loses a few minutes of
+/// counts.
 final class ReplicatorRecords: Sendable {
-    /// `replicator_record_interval`: seconds between two looks whether something is to be written.
+    /// `replicator_record_interval`: seconds between two checks for records to be written.
     static let seconds = 300
     /// `replicator_record_bytes`.
     private static let maximumBytes = 4_096
@@ -83,7 +83,7 @@ final class ReplicatorRecords: Sendable {
         return record
     }
 
-    /// - Throws: why it cannot be written; the old one stays then.
+    /// - Throws: why it cannot be written; the old file then remains.
     func write(_ name: String, _ record: ReplicatorRecord) throws {
         guard read(name) != record else { return }
         try Folders.make(folder)

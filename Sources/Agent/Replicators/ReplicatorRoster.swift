@@ -1,7 +1,7 @@
 import Replication
 import Synchronization
 
-/// Tells those who follow the agent's replicators which ones there are, now and whenever a reload changes that.
+/// Publishes the agent's present replicators, and again whenever a reload changes them.
 final class ReplicatorRoster: Sendable {
     private struct State {
         var replicators: [Replicator] = []
@@ -12,7 +12,8 @@ final class ReplicatorRoster: Sendable {
     private let state = Mutex(State())
 
     func changed(_ replicators: [Replicator]) {
-        // Yielding runs no code of a follower, so it may happen inside the lock; every follower gets the lists in the same order.
+        // Yielding runs none of a follower's code, so it may happen inside the lock; every follower gets the lists in the same
+        // order.
         state.withLock { state in
             state.replicators = replicators
             for follower in state.followers.values { follower.yield(replicators) }
@@ -21,7 +22,7 @@ final class ReplicatorRoster: Sendable {
 
     var current: [Replicator] { state.withLock { $0.replicators } }
 
-    /// Those of now, and all of them again after each change. A follower that is slow gets the newest list only.
+    /// The present list, and the whole list again after each change. A slow follower gets only the newest.
     func stream() -> AsyncStream<[Replicator]> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let key = state.withLock { state in

@@ -2,10 +2,10 @@ import Logging
 import Replication
 import Transport
 
-/// What has replicators, and listeners that wait for their port, try again before their time.
+/// Events that make replicators, and listeners that wait for their port, retry early.
 extension Agent {
-    /// Replicators that wait for their next attempt make it when the machine gets a network, or another one. Listeners look whether the addresses of
-    /// their interface are still those that they listen on.
+    /// When the machine gets a network connection, or a different one, replicators that are waiting try again. Listeners check whether their
+    /// interface still has the addresses that they listen on.
     func watchNetwork() -> NetworkWatch? {
         let logger = logs.logger(.network)
         do {
@@ -26,23 +26,23 @@ extension Agent {
         lookAtInterfaces()
     }
 
-    /// Listeners compare the addresses of their interface with those that they have.
+    /// Listeners compare their interface's addresses with those that they are bound to.
     private nonisolated func lookAtInterfaces() {
         for listener in listeners { listener.binding.retryNow() }
     }
 
-    /// The files of one replicator's passwords and tokens changed.
+    /// The files with a replicator's passwords and tokens have changed.
     nonisolated func retryNow(secretsOf name: String) {
         for replicator in replicators where replicator.configuration.name == name { replicator.retryNow("a file of its secrets changed") }
     }
 
-    /// The TLS files of one replicator changed.
+    /// A replicator's TLS files have changed.
     nonisolated func retryNow(_ security: ReplicatorSecurity) {
         let names = shared.withLock { state in state.replicatorSecurity.filter { $0.value === security }.map(\.key) }
         for replicator in replicators where names.contains(replicator.configuration.name) { replicator.retryNow("its TLS files changed") }
     }
 
-    /// Replicators connect anew: the machine was asleep.
+    /// Replicators reconnect after the machine was suspended.
     nonisolated func awoke(afterSeconds seconds: Int) {
         for replicator in replicators {
             environment.task { await replicator.reconnect("the machine was asleep for \(seconds) s") }

@@ -3,7 +3,7 @@ import Glibc
 import Replication
 import Synchronization
 
-/// Which replicators have a connection at certain times of the day only, and whether it is such a time.
+/// Which replicators may connect only at certain times of day, and whether this is such a time.
 final class Schedules: Sendable {
     private let known = Mutex<[String: Bool]>([:])
     private let watch = Mutex<Task<Void, Never>?>(nil)
@@ -11,7 +11,7 @@ final class Schedules: Sendable {
     func follow(_ work: @escaping @Sendable () async -> Void) { watch.withLock { $0 = Task { await work() } } }
     func end() { watch.withLock { $0?.cancel() } }
 
-    /// - Returns: what was noted before; nil of one that is new.
+    /// - Returns: the value noted before; nil for a new replicator.
     func note(_ name: String, isWanted: Bool) -> Bool? { known.withLock { $0.updateValue(isWanted, forKey: name) } }
 
     /// Forgets all others.
@@ -22,7 +22,8 @@ extension Agent {
     /// Seconds between two looks at the clock.
     private static let lookEvery = 10
 
-    /// Suspends and resumes at the borders of schedules, until the task is cancelled. What an operator does in between holds until the next one.
+    /// Suspends and resumes replicators when their schedules say so, until the task is cancelled. An operator's action in between holds until the
+    /// next change.
     func watchSchedules() async {
         while !Task.isCancelled {
             try? await environment.time.sleep(seconds: Self.lookEvery)
@@ -53,14 +54,14 @@ extension Agent {
         return isWanted
     }
 
-    /// When the schedule of a replicator lets it connect again (seconds since 1970); nil where it may now, an operator has suspended it, or it never does.
+    /// When the schedule lets a replicator connect again (seconds since 1970); nil if it may now, an operator has suspended it, or it never does.
     nonisolated func resumption(of replicator: Replicator, now: Int64) -> Int64? {
         let name = replicator.configuration.name
         guard replicator.status.isSuspended, shared.withLock({ $0.replicatorHalts[name] }) == nil,
             let settings = settings.replicators.first(where: { $0.name.value.utf8.elementsEqual(name.utf8) }),
             !settings.isScheduled(at: Self.minuteOfDay(now))
         else { return nil }
-        // By the clock as it will be: summer time begins and ends.
+        // Evaluates the local time at that moment, since summer time may begin or end before it.
         let minutes = (1...2 * 1_440).first { settings.isScheduled(at: Self.minuteOfDay(now + 60 * Int64($0))) }
         return minutes.map { now - now % 60 + 60 * Int64($0) }
     }

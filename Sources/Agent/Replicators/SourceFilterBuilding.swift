@@ -3,7 +3,7 @@ import Documents
 import Replication
 
 extension SourceFilter {
-    /// What a collection's settings ask the source to leave out.
+    /// What the source is asked to leave out, according to a collection's settings.
     init?(_ settings: ReplicatedCollectionSettings) {
         if let selector = settings.selector {
             self = .selector(JSONValue(selector))
@@ -16,7 +16,7 @@ extension SourceFilter {
 }
 
 extension JSONValue {
-    /// A piece of the configuration as JSON.
+    /// A part of the configuration as JSON.
     init(_ node: ConfigurationNode) {
         switch node.content {
         case .mapping(let entries): self = .object(JSONObject(entries.map { JSONObject.Member(key: $0.key, value: JSONValue($0.value)) }))

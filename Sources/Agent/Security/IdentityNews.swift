@@ -2,7 +2,7 @@ import Logging
 import TLS
 
 extension IdentitySource {
-    /// Tells the log what became of the identity that the agent makes for itself: its pin is what peers know.
+    /// Logs changes of the identity that the agent makes for itself: peers pin its key.
     func tellNews(_ logger: Logger) {
         for event in takeNews() {
             let pin = current.leaf.pin

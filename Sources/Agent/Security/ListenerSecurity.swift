@@ -3,7 +3,7 @@ import Logging
 import TLS
 import Transport
 
-/// TLS of one listener: its identity and the authorities of its clients, which are replaced while it runs.
+/// TLS for one listener: its identity and its clients' authorities, which can be replaced while it runs.
 final class ListenerSecurity: Sendable {
     let identity: IdentitySource
     private let roots: ReloadableFiles<[Certificate]>?
@@ -37,10 +37,10 @@ final class ListenerSecurity: Sendable {
         } catch { throw ConfigurationProblem(at: position, "\(name): \(error)") }
     }
 
-    /// Whether the authorities as they are now vouch for a chain that a client has shown; true where there are none.
+    /// Whether the present authorities vouch for a chain that a client presented; true if there are none.
     func accepts(_ chain: [Certificate]) -> Bool { ClientCertificates(mode, roots, revoked).accepts(chain) }
 
-    /// Whether authorities have judged a certificate that a client shows.
+    /// Whether authorities have judged a certificate that a client presents.
     var checksClients: Bool { roots != nil }
 
     var layer: SecureLayer { .tls(server: context) }
@@ -48,13 +48,13 @@ final class ListenerSecurity: Sendable {
     /// The authorities of clients.
     var rootCertificates: [Certificate] { roots?.current ?? [] }
 
-    /// What is wrong with their files now.
+    /// What is wrong with their files at the moment.
     var rootsFailure: TLSFileError? { roots?.failure }
     var revokedFailure: TLSFileError? { revoked?.failure }
 
-    /// Takes in files that changed; broken ones are reported, and what they held before stays in force beside the others.
+    /// Loads files that have changed; invalid ones are reported, and their previous contents stay in force.
     ///
-    /// - Returns: true if the authorities, or what they revoke, are others: clients that were let in may not be any more.
+    /// - Returns: true if the authorities, or what they revoke, have changed: clients that were let in may no longer be acceptable.
     func refresh(_ logger: Logger) -> Bool {
         if let next = identity.lookForNext() {
             logger.notice(
@@ -86,7 +86,7 @@ extension TLSVersion {
 }
 
 extension ClientCertificates {
-    /// By the files as they are now.
+    /// From the present files.
     fileprivate init(_ mode: Mode, _ roots: ReloadableFiles<[Certificate]>?, _ revoked: ReloadableFiles<[RevocationList]>?) {
         self.init(mode: mode, roots: roots?.current, revocationLists: revoked?.current ?? [])
     }

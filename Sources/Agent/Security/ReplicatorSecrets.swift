@@ -1,20 +1,20 @@
 import AgentConfiguration
 import Synchronization
 
-/// The secrets of one replicator that come from files. Each connection reads them anew; this notices when they have changed.
+/// A replicator's secrets that come from files. Each connection reads them anew; this notices when they have changed.
 package final class ReplicatorSecrets: Sendable {
     private let known: Mutex<[Secret]>
 
-    /// Nil where none comes from a file.
+    /// Nil if none comes from a file.
     init?(_ settings: ReplicatorSettings) {
         let secrets = settings.changingSecrets
         guard !secrets.isEmpty else { return nil }
         known = Mutex(secrets)
     }
 
-    /// Looks at the files.
+    /// Checks the files.
     ///
-    /// - Returns: whether the next connection uses other secrets.
+    /// - Returns: whether the next connection will use different secrets.
     func refresh() -> Bool {
         known.withLock { known in
             let now = known.map(\.current)
@@ -25,7 +25,7 @@ package final class ReplicatorSecrets: Sendable {
 }
 
 extension ReplicatorSettings {
-    /// Those that come from files.
+    /// The secrets that come from files.
     var changingSecrets: [Secret] {
         var all = headers.map(\.value)
         if let password = proxy?.password { all.append(password.value) }

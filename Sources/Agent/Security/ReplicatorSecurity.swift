@@ -6,12 +6,12 @@ import Synchronization
 import TLS
 import Transport
 
-/// TLS of one replicator: which servers it trusts and which identity it presents, replaced while it runs; and the server it connected to last.
+/// TLS for one replicator: which servers it trusts and which identity it presents, replaceable while it runs; and the server it last connected to.
 package final class ReplicatorSecurity: Sendable {
-    /// The certificate of the server that was connected last.
+    /// The certificate of the server it last connected to.
     package struct Server: Sendable {
         package var certificate: Certificate
-        /// Protocol version and cipher.
+        /// TLS version and cipher.
         var summary: String
     }
 
@@ -75,22 +75,22 @@ package final class ReplicatorSecurity: Sendable {
     var revocationLists: [RevocationList] { revoked?.current ?? [] }
     var pinnedCertificates: [Certificate] { pinFiles?.current ?? [] }
 
-    /// Whether its key is pinned: then neither its end nor a renewal with that key matters.
+    /// Whether the certificate's key is pinned: then neither its expiry nor a renewal with the same key matters.
     func isPinned(_ certificate: Certificate) -> Bool {
         publicKeys.contains { $0.matches(certificate) } || pinnedCertificates.contains { CertificatePin.certificate($0).matches(certificate) }
     }
 
-    /// What is wrong with files now, each with the setting that names them.
+    /// What is wrong with files at the moment, each with the setting that names it.
     var fileFailures: [(String, TLSFileError)] {
         [("roots", roots?.failure), ("crl", revoked?.failure), ("pinned_server_certificate", pinFiles?.failure)].compactMap { name, failure in failure.map { (name, $0) } }
     }
 
-    /// The server of the last connection; nil before the first.
+    /// The server of the last connection; nil before the first one.
     package var server: Server? { met.withLock { $0 } }
 
-    /// Takes in files that changed; broken ones are reported, and what they held before stays in force beside the others.
+    /// Loads files that have changed; invalid ones are reported, and their previous contents stay in force.
     ///
-    /// - Returns: whether the next connection uses others.
+    /// - Returns: whether the next connection will use different ones.
     @discardableResult
     func refresh(_ logger: Logger) -> Bool {
         let hasPins = TLSFileReload.run("pinned_server_certificate", logger) { () throws(TLSFileError) in try pinFiles?.reload() }
@@ -111,7 +111,7 @@ package final class ReplicatorSecurity: Sendable {
         }
     }
 
-    /// Notes whom the connector meets.
+    /// Makes a connector record the server that it connects to.
     func watching(_ connector: any TransportConnector) -> any TransportConnector { Watching(connector: connector, security: self) }
 
     private func note(_ peer: SecurePeer) {

@@ -2,21 +2,21 @@ import Environment
 import Logging
 import Replication
 
-/// Looks at the files of identities, authorities and keys of tokens now and then, so that a renewed one needs no restart; and at the clock, for tokens
-/// that end.
+/// Periodically checks the files of identities, authorities and token keys, so that a renewed file needs no restart; and the clock, for tokens that
+/// expire.
 struct SecurityWatch: Sendable {
-    /// `tls_files_interval`: seconds between two looks. A look costs one call of the system for each file.
+    /// `tls_files_interval`: seconds between two checks. A check costs one system call per file.
     private static let seconds = 5
 
     let time: any TimeSource
     let listeners: @Sendable () -> [PeerListener]
     let replicators: @Sendable () -> [(ReplicatorSecurity, Logger)]
-    /// Told of a replicator whose next connection uses other files.
+    /// Called with a replicator whose next connection will use different files.
     let changed: @Sendable (ReplicatorSecurity) -> Void
     let secrets: @Sendable () -> [String: ReplicatorSecrets]
-    /// Told of a replicator, by its name, whose next connection uses other secrets.
+    /// Called with the name of a replicator whose next connection will use different secrets.
     let secretsChanged: @Sendable (String) -> Void
-    /// Told how many seconds the machine has slept.
+    /// Called with the number of seconds that the machine was suspended.
     let awoke: @Sendable (Int) -> Void
 
     /// Runs until the task is cancelled.
@@ -30,7 +30,7 @@ struct SecurityWatch: Sendable {
         }
     }
 
-    /// Looks now.
+    /// Checks once.
     func refresh() async {
         for listener in listeners() {
             await listener.refreshSecurity()
@@ -42,7 +42,7 @@ struct SecurityWatch: Sendable {
 }
 
 extension Logger {
-    /// The same with one more field.
+    /// The same logger with one more field.
     func with(_ key: String, _ value: String) -> Logger {
         var logger = self
         logger[metadataKey: key] = "\(value)"
@@ -51,7 +51,7 @@ extension Logger {
 }
 
 extension Agent {
-    /// Everything whose TLS files may change while it runs.
+    /// All parts whose TLS files may change while they run.
     nonisolated var tlsFiles: SecurityWatch {
         SecurityWatch(
             time: environment.time,

@@ -2,21 +2,21 @@ import Environment
 import Glibc
 import Synchronization
 
-/// The signals that steer a running agent: SIGTERM and SIGINT stop it, SIGHUP makes it read its configuration again.
+/// The signals that control a running agent: SIGTERM and SIGINT stop it, SIGHUP makes it reload its configuration.
 ///
-/// They are taken from the moment this is made, so that one that comes before the agent is ready neither kills it nor is lost. A thread
-/// of its own waits for them, which needs nothing that hostile load could occupy. After the first stop it counts down: an agent that has
-/// not ended in order by ``longestStop`` is ended with ``exitStatus``.
+/// They are handled from the moment this object is created, so that a signal that arrives before the agent is ready neither kills it nor gets lost. A
+/// dedicated thread waits for them, which even hostile load cannot keep busy. After the first stop signal it counts down: if the agent has not
+/// stopped in an orderly way within ``longestStop``, the process exits with ``exitStatus``.
 package final class ProcessSignals: Sendable {
-    /// `longest_stop`: seconds. An orderly stop takes up to five; twice that leaves a busy machine room, and stays well below the 90 s after
-    /// which systemd kills.
+    /// `longest_stop`: seconds. An orderly stop takes up to five; twice that allows for a busy machine, and is well below the 90 s after which
+    /// systemd kills the process.
     package static let longestStop = 10
-    /// EX_TEMPFAIL: start it again. What is stored is safe: an acknowledged write is on disk, however the process ends.
+    /// EX_TEMPFAIL: start it again. Stored data is safe: an acknowledged write is on disk, however the process ends.
     package static let exitStatus: Int32 = 75
 
     private struct State {
         var isStopping = false
-        /// The signal that asked for the stop, until it is told.
+        /// The signal that requested the stop, until it has been reported.
         var untold: String?
         var stops: [AsyncStream<Void>.Continuation] = []
         var progress: StopProgress?
@@ -24,11 +24,11 @@ package final class ProcessSignals: Sendable {
 
     private let state = Mutex(State())
     private let time: any TimeSource
-    /// A value for each SIGHUP; those that come while nobody asks are one.
+    /// Yields a value for each SIGHUP; several signals that arrive while nobody is reading count as one.
     let reloads: AsyncStream<Void>
     private let reload: AsyncStream<Void>.Continuation
 
-    /// Takes the signals over. Once a process.
+    /// Takes over the signals. Only once per process.
     package init(time: any TimeSource) throws(AgentError) {
         self.time = time
         (reloads, reload) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
@@ -38,7 +38,7 @@ package final class ProcessSignals: Sendable {
         }
         let (from, into) = (ends[0], ends[1])
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        // A full pipe has enough signals in it; the handler must not wait.
+        // A full pipe already contains enough signals; the handler must not block.
         _ = fcntl(into, F_SETFL, O_NONBLOCK)
         signalPipe = into
         do throws(ThreadError) {
@@ -59,11 +59,11 @@ package final class ProcessSignals: Sendable {
         }
     }
 
-    /// Whether a stop was asked for.
+    /// Whether a stop was requested.
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
-    /// The signal that asked for a stop, for the one line that tells of it; nil where none did, or it was told. Told by others than the
-    /// thread that waits for signals: a log that nobody reads must not hold that up.
+    /// The signal that requested a stop, for the one line that reports it; nil if none did, or it was reported. The thread that waits for signals
+    /// does not log it, because a blocked log must not hold that thread up.
     func tellStop() -> String? {
         state.withLock { state in
             defer { state.untold = nil }
@@ -71,10 +71,10 @@ package final class ProcessSignals: Sendable {
         }
     }
 
-    /// What the line about a stop that is cut short tells of.
+    /// Sets the progress that is reported if a stop is cut short.
     func tells(of progress: StopProgress) { state.withLock { $0.progress = progress } }
 
-    /// Returns when a stop is asked for, at once if that was before, and when the task is cancelled.
+    /// Returns when a stop is requested, immediately if it was requested before, and when the task is cancelled.
     func stop() async {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
         let isStopping = state.withLock { state in
@@ -113,7 +113,7 @@ package final class ProcessSignals: Sendable {
         }
     }
 
-    /// Ends the process as it is. Nobody may be waited for, not even a reader of the log.
+    /// Ends the process immediately. It must not wait for anybody, not even for a reader of the log.
     private func end() {
         let line = "\(Timestamp.format(wallNanoseconds: time.wallNanoseconds())) error database: the agent has not stopped within "
             + "longest_stop (\(Self.longestStop) s) and is ended with status \(Self.exitStatus); \(state.withLock { $0.progress }?.description ?? "it was starting")\n"
@@ -123,5 +123,5 @@ package final class ProcessSignals: Sendable {
     }
 }
 
-/// Where the signal handler writes: it may touch nothing else. Set once, before there is a handler.
+/// Where the signal handler writes, which is all it may touch. Set once, before the handler is installed.
 private nonisolated(unsafe) var signalPipe: Int32 = -1

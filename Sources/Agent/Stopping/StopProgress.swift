@@ -1,18 +1,18 @@
 import Glibc
 import Synchronization
 
-/// How far a stop has come, for the line that says why one was cut short.
+/// How far a stop has progressed, for the line that says why one was cut short.
 final class StopProgress: Sendable {
     private let step = Mutex("the admin API")
-    /// When the stop was asked for; nil where nobody said.
+    /// When the stop was requested; nil if unknown.
     private let began = Mutex<UInt64?>(nil)
 
     func begin(_ name: String) { step.withLock { $0 = name } }
 
-    /// - Parameter now: of the monotonic clock, in nanoseconds.
+    /// - Parameter now: monotonic nanoseconds.
     func start(at now: UInt64) { began.withLock { $0 = $0 ?? now } }
 
-    /// Nanoseconds that connections may take: what the steps before have left of what is promised, without what comes behind. A second at least.
+    /// Nanoseconds available for connections: the promised time, less what earlier steps took and later steps need. At least a second.
     func timeForConnections(now: UInt64) -> UInt64 {
         max(1_000_000_000, time(now, most: UInt64(StopLimits.connections) * 1_000_000_000))
     }
@@ -26,16 +26,16 @@ final class StopProgress: Sendable {
         return min(most, end > now ? end - now : 0)
     }
 
-    /// The step under way, and the threads that do something or wait for the disk: what neither is nor does cannot be what is waited for.
+    /// The current step, and the threads that are running or waiting for the disk: the stop can only be waiting for one of these.
     var description: String { "it was at: \(step.withLock { $0 }); busy threads: \(ThreadState.busy())" }
 }
 
-/// What the kernel says of the process's threads.
+/// The states of the process's threads, according to the kernel.
 enum ThreadState {
-    /// Shown at most.
+    /// The most threads that are shown.
     private static let most = 20
 
-    /// Threads that run or wait for a device, each with its name, its state and the place in the kernel where it waits.
+    /// Threads that run or wait for a device, each with its name, its state and the kernel function in which it waits.
     static func busy() -> String {
         guard let folder = opendir("/proc/self/task") else { return "unknown" }
         defer { closedir(folder) }
@@ -43,13 +43,13 @@ enum ThreadState {
         while found.count < most, let entry = readdir(folder) {
             let name = withUnsafeBytes(of: entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
             guard !name.hasPrefix("."), let state = state(name) else { continue }
-            // "S" sleeps until somebody wakes it.
+            // "S" is interruptible sleep: the thread waits to be woken.
             if state != "S" { found.append("\(firstLine("/proc/self/task/\(name)/comm")) \(state) \(firstLine("/proc/self/task/\(name)/wchan"))") }
         }
         return found.isEmpty ? "none" : found.joined(separator: ", ")
     }
 
-    /// The letter behind the thread's name, which may have spaces and parentheses in it.
+    /// The letter after the thread's name, which may itself contain spaces and parentheses.
     private static func state(_ thread: String) -> Character? {
         let line = firstLine("/proc/self/task/\(thread)/stat")
         guard let end = line.lastIndex(of: ")") else { return nil }

@@ -1,7 +1,7 @@
 import ServiceLifecycle
 
-/// Signs of life for systemd's watchdog: every event loop turns, and tasks run. A disk that is slow, full or broken is no reason to be killed: a
-/// restart would not mend it.
+/// Signs of life for systemd's watchdog: every event loop turns, and tasks run. A slow, full or broken disk is no reason to be killed, because a
+/// restart would not fix it.
 struct Heartbeat: Service {
     let agent: Agent
     let notice: SupervisorNotice
@@ -15,13 +15,13 @@ struct Heartbeat: Service {
             while !Task.isCancelled {
                 await loopsTurn()
                 notice.alive()
-                // Two signs may be late before it counts.
+                // Two signs of life may be late before systemd acts.
                 try? await agent.environment.time.sleep(nanoseconds: watchdog / 3)
             }
         }
     }
 
-    /// Returns when all of them have done something; never, while one is stuck.
+    /// Returns when every event loop has run something; never while one is stuck.
     private func loopsTurn() async {
         for loop in agent.group.makeIterator() { try? await loop.submit {}.get() }
     }

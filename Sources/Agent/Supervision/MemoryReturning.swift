@@ -1,13 +1,14 @@
 import Environment
 import ServiceLifecycle
 
-/// Gives memory back that was held for peers and is not any more: the allocator would keep it for the next time.
+/// Returns memory that was held for peers to the system: otherwise the allocator would keep it for reuse.
 struct MemoryReturning: Service {
     let agent: Agent
 
-    /// Seconds between looks.
+    /// Seconds between checks.
     private static let interval = 1
-    /// So many looks at next to nothing are a rest: what was held lately may not be given back yet.
+    /// The agent counts as idle after this many checks with next to nothing held: memory that was just released may be needed
+    /// again.
     private static let looksAtRest = 5
 
     func run() async throws {

@@ -2,18 +2,18 @@ import AgentConfiguration
 import Documents
 import DocumentStore
 
-/// When a document expires, or that it has.
+/// When a document expires, or that it has expired.
 extension Agent {
-    /// One reason for which a document goes by itself.
+    /// A reason for which a document is purged automatically.
     private struct Expiry {
-        /// The key that says so, in the document or in the configuration.
+        /// The responsible key, in the document or in the configuration.
         var key: String
         /// Seconds since 1970.
         var time: Int64
         var words: String
     }
 
-    /// A document that is here, with when it goes.
+    /// When an existing document expires.
     nonisolated func expiring(
         _ statement: WhereaboutsStatement, _ row: ChangeRow, _ collection: Collection, _ database: Database
     ) async throws -> WhereaboutsStatement {
@@ -27,7 +27,7 @@ extension Agent {
             reasons.append(Expiry(key: "_exp", time: own, words: words))
         }
         if let (key, seconds) = rule(of: collection.name, in: database.name, isDeleted: row.isDeleted) {
-            // Changed since the last mark: it is at most as old as now.
+            // Changed since the last mark, so it is at most as old as now.
             let time = (changed ?? environment.time.wallSeconds()) + Int64(seconds)
             let words = "\(key) of its \(row.isDeleted ? "database" : "collection") (\(seconds) s after its last change) has it purged \(changed == nil ? "by about" : "at") "
                 + "\(Timestamp.format(time)), once every replicator has pushed it"
@@ -39,12 +39,12 @@ extension Agent {
         return copy.with(["expires_at": .string(Timestamp.format(first.time)), "expires_by": .string(first.key)])
     }
 
-    /// What removed a document that is not here, if that is known: the later of a purge by hand and an expiry.
+    /// What removed a missing document, if that is known: the later of a purge by hand and an expiry.
     nonisolated func howItWent(_ id: DocumentID, _ collection: Collection, _ database: Database) async throws -> WhereaboutsStatement? {
         let purged = lastPurge(of: id, in: collection.name, database: database.name)
         guard let expired = try await database.read({ try $0.lastExpiry(collection, id) }) else { return purged }
         let time = Timestamp.format(expired.time)
-        // Both are written in the same form, down to seconds.
+        // Both times have the same format, so they can be compared as text.
         if let purged, let other = purged.details.first(where: { $0.key == "since" })?.value.asString, other >= time { return purged }
         let key: String
         let remedy: String
@@ -60,7 +60,7 @@ extension Agent {
         ).with(["since": .string(time), "expired_by": .string(key)])
     }
 
-    /// `ttl` or `tombstone_age`, and its seconds.
+    /// `ttl` or `tombstone_age`, with its seconds.
     private nonisolated func rule(of collection: CollectionName, in database: String, isDeleted: Bool) -> (key: String, seconds: Int)? {
         guard let settings = settings.databases.first(where: { $0.name.value == database }) else { return nil }
         if isDeleted { return settings.tombstoneAge.map { ("tombstone_age", $0) } }

@@ -4,7 +4,7 @@ import Encodings
 import Interfaces
 import Replication
 
-/// Where a document stands with the peers of a listener, in words.
+/// The state of a document for a listener's peers, in words.
 struct ListenerWhereabouts: Sendable {
     let listener: PeerListener
     let collection: CollectionName
@@ -12,7 +12,7 @@ struct ListenerWhereabouts: Sendable {
 
     private var name: String { listener.settings.name.value }
 
-    /// What the listener's own state says to all documents; nil where peers can come.
+    /// What the listener's own state means for all documents; nil if peers can connect.
     var condition: WhereaboutsStatement? {
         guard listener.serves(database) else {
             return WhereaboutsStatement("other_database", "it serves other databases", remedy: "name \(database) in its databases")
@@ -26,7 +26,7 @@ struct ListenerWhereabouts: Sendable {
         }
     }
 
-    /// Whether an answer tells of the document itself: a peer pushes it, or said something of it, so that its id is none that nobody knows.
+    /// Whether an answer is about this particular document: a peer pushes it, or mentioned it, so its id is not unknown.
     static func names(_ answer: JSONValue) -> Bool {
         if let pushed = answer["not_taken"], !pushed.isNull { return true }
         return ["refused_by_peers", "kept_by_peers"].contains { answer[$0]?.asArray?.isEmpty == false }
@@ -91,7 +91,7 @@ struct ListenerWhereabouts: Sendable {
         }
     }
 
-    /// Where the peer itself said that it cannot take the document; or, of one that it came behind, that it keeps it back.
+    /// What the peer said about the document: that it refuses it, or, if its feed has already passed the document, that it holds it back.
     func answer(of peer: PeerListener.Peer, _ id: DocumentID, _ standing: PeerStanding) -> WhereaboutsStatement? {
         let key = RefusedByPeers.Key(peer: peer.user ?? PeerListener.host(of: peer.address), database: database, collection: collection, id: id)
         let said = listener.refusedByPeers

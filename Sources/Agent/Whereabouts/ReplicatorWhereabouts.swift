@@ -4,21 +4,21 @@ import Encodings
 import Interfaces
 import Replication
 
-/// Where a document stands with a replicator, in words.
+/// The state of a document for a replicator, in words.
 struct ReplicatorWhereabouts: Sendable {
     let replicator: Replicator
     let collection: CollectionName
     let isKeptStopped: Bool
-    /// When its schedule has it connect again (seconds since 1970).
+    /// When its schedule lets it connect again (seconds since 1970).
     var resumesAt: Int64?
-    /// The document was here, and its time is over.
+    /// The document was here, and has expired.
     var hasExpired = false
 
     private var name: String { replicator.configuration.name }
     private var start: String { "nightjar replicator \(name) start" }
     private var config: ReplicatorConfiguration { replicator.configuration }
 
-    /// What the connection says to all documents; nil while it is up.
+    /// What the state of the connection means for all documents; nil while it is up.
     var connection: WhereaboutsStatement? {
         let status = replicator.status
         let last = status.error.map { ": \($0.cause)" } ?? ""
@@ -45,10 +45,10 @@ struct ReplicatorWhereabouts: Sendable {
         }
     }
 
-    /// Seconds after which a peer that owes an answer is told of.
+    /// Seconds after which a peer that owes an answer is mentioned.
     private static let patience: Int64 = 10
 
-    /// That the connection is up and the peer says nothing on it; nil where it answers, or nothing is asked of it.
+    /// That the connection is up but the peer does not answer; nil if it does, or owes no answer.
     func unanswered(now: Int64) async -> WhereaboutsStatement? {
         guard let since = await replicator.unansweredSince(), now - since >= Self.patience else { return nil }
         return WhereaboutsStatement(
@@ -139,7 +139,7 @@ struct ReplicatorWhereabouts: Sendable {
         case .waiting(let waiting) where waiting.error.isNoRoom: return waitingForRoom(waiting.error, "it does not fit", since: waiting.since)
         case .waiting(let waiting): return self.waiting(waiting, waiting.error.domain == .store ? "this database cannot take" : "the peer cannot give")
         case .refusedHere(let refused):
-            // The remote's own no.
+            // The remote refused it.
             let isTheirs = [401, 403, 404].contains(refused.error.code)
             return WhereaboutsStatement(
                 isTheirs ? "not_given" : "refused_here",
@@ -172,10 +172,10 @@ struct ReplicatorWhereabouts: Sendable {
         if case .named(let filter, _)? = wanted?.sourceFilter { bounds.append("source_filter \(filter)") }
         if wanted?.skipsDeletions == true { bounds.append("skip_deletions") }
         let text = "the remote has not given it"
-        // Of what was purged for lost access nothing is known here.
+        // Nothing is recorded here about documents that were purged because access was lost.
         let lost = replicator.lifetime.accessRemoved > 0 ? ", or took access to it away (access_removed)" : ""
         guard !isHere else { return WhereaboutsStatement("not_given", "\(text): it is known to be here only") }
-        // How it comes back is said with the document.
+        // The document's own statement says how it can come back.
         if hasExpired { return WhereaboutsStatement("not_given", "\(text) since it expired here") }
         guard connection == nil else { return WhereaboutsStatement("not_given", "\(text) so far\(lost)") }
         if let error = replicator.status.refusals.room {
@@ -218,7 +218,7 @@ struct ReplicatorWhereabouts: Sendable {
         ).with(noted).with(["plugin": .string(noted.plugin), "version": .string(noted.version), "error": .string(noted.error)])
     }
 
-    /// What is in the way is here, and no matter of the peer.
+    /// The obstacle is local, and has nothing to do with the peer.
     private func waitingForRoom(_ error: ReplicationError, _ why: String, since: Int64? = nil) -> WhereaboutsStatement {
         WhereaboutsStatement("waiting_for_room", "the pull waits for room here, and \(why): \(error.cause)", remedy: Agent.roomRemedy)
             .with(["since": JSONOutput.text(since.map { Timestamp.format($0) }), "error": Agent.report(error, remedy: Agent.roomRemedy)])
@@ -245,7 +245,7 @@ struct ReplicatorWhereabouts: Sendable {
         ).with(["tries": JSONOutput.number(conflict.tries), "since": .string(Timestamp.format(conflict.since)), "error": .string(conflict.error)])
     }
 
-    /// As `ReplicationError.isConflict`: the peer has another revision.
+    /// The same as `ReplicationError.isConflict`: the peer has a different revision.
     private func isConflict(_ noted: Exclusion) -> Bool {
         noted.plugin == "http" && noted.version == "409" || noted.plugin == "litecore" && noted.version == "8"
     }
@@ -254,7 +254,7 @@ struct ReplicatorWhereabouts: Sendable {
 }
 
 extension Replicator {
-    /// Where to look while there is no connection, and the error names no remedy of its own.
+    /// What to check while there is no connection, and the error names no remedy of its own.
     nonisolated var offlineRemedy: String { status.error.offlineRemedy(of: configuration.shownTarget) }
 }
 

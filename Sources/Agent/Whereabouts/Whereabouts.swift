@@ -5,11 +5,11 @@ import HTTPServer
 import Interfaces
 import Replication
 
-/// "Why did this document not arrive?": where it stands here, with each replicator, and with each connected peer.
+/// "Why did this document not arrive?": its state here, with each replicator, and with each connected peer.
 extension Agent {
     /// The answer as JSON.
     ///
-    /// - Throws: ``AgentError`` where there is no such database or collection.
+    /// - Throws: ``AgentError`` if there is no such database or collection.
     nonisolated func whereabouts(of text: String, in name: CollectionName, database: String) async throws -> JSONValue {
         guard let found = self.database(database) else { throw AgentError(.notFound, "there is no database \"\(database)\"") }
         let access = try DocumentAccess(found, collection: name)
@@ -72,7 +72,7 @@ extension Agent {
         return what.with(["rev": .string(row.revision.text), "sequence": JSONOutput.number(row.sequence), "conflict": row.hasConflict ? .bool(true) : nil])
     }
 
-    /// The last purge by hand, if it is not too long ago to be known.
+    /// The last purge by hand, if it is recent enough to be recorded.
     nonisolated func lastPurge(of id: DocumentID, in name: CollectionName, database: String) -> WhereaboutsStatement? {
         let lines = (try? AuditLog.last(.max, dataFolder: settings.data.value)) ?? []
         let names = [name.isDefault ? database : "\(database).\(name)", "\(database).\(name)"]
@@ -116,7 +116,7 @@ extension Agent {
         return (.object(JSONObject(members)), standing.pull.namesDocument)
     }
 
-    /// That the sync function of its database has not put a document that is here into channels; nil where it has, or there is none.
+    /// That the sync function of its database has not put an existing document into channels; nil if it has, or there is none.
     private nonisolated func unrouted(_ id: DocumentID, _ collection: Collection, _ database: Database) async throws -> PeerStanding? {
         guard listeners.contains(where: { $0.settings.sync != nil && $0.serves(database.name) }) else { return nil }
         return try await database.read { transaction -> PeerStanding? in
@@ -132,7 +132,7 @@ extension Agent {
         let words = ListenerWhereabouts(listener: listener, collection: name, database: database)
         let isServed = listener.serves(database)
         var condition = words.condition
-        // Another one serves it, and nothing has to be done here.
+        // Another listener serves it, so nothing needs to be done about this one.
         if !isServed, listeners.contains(where: { $0.serves(database) }) { condition?.remedy = nil }
         let peers = try await listener.standings(of: id, in: name, database: database)
         func isOfDocument(_ key: RefusedByPeers.Key) -> Bool { key.database == database && key.collection == name && key.id == id }
@@ -143,7 +143,7 @@ extension Agent {
         return JSONOutput.object([
             "name": .string(listener.settings.name.value), "activity": .string(listener.binding.condition.word),
             "condition": condition?.json ?? .null,
-            // Whoever is connected.
+            // For every peer that connects.
             "unrouted": isServed ? unrouted.map { words.statement($0).json } ?? .null : .null,
             "peers": .array(
                 peers.map { peer, standing in
@@ -155,9 +155,9 @@ extension Agent {
                                 .init(key: "correlation_id", value: JSONOutput.text(peer.correlationID)),
                             ] + statement.members))
                 }),
-            // For peers that speak in requests, and stay unknown.
+            // For anonymous peers of the request-based protocol.
             "left_out": listener.reviews.kept.failure(of: id, in: name, database: database).map { words.statement(.held($0)).json } ?? .null,
-            // Also of peers that are gone.
+            // Includes peers that have disconnected.
             "refused_by_peers": .array(
                 refusals.sorted { $0.key < $1.key }.map { key, refusal in
                     .object(JSONObject([.init(key: "peer", value: .string(key.peer))] + ListenerWhereabouts.statement(refusal).members))
@@ -166,7 +166,7 @@ extension Agent {
                 kept.sorted { $0.key < $1.key }.map { key, kept in
                     .object(JSONObject([.init(key: "peer", value: .string(key.peer))] + ListenerWhereabouts.statement(kept).members))
                 }),
-            // What a peer pushes of it, and could not be taken.
+            // What a peer pushed of it that could not be stored.
             "not_taken": pushed.map { waiting in
                 WhereaboutsStatement(
                     "waiting", "a peer pushes it, and it cannot be taken: \(waiting.error)", remedy: "mend the cause that is named; the peer offers it again"

@@ -3,11 +3,11 @@ import DocumentStore
 import Interfaces
 import Replication
 
-/// One answer to "why did this document not arrive?": a word for programs, a sentence, what to do, and the figures behind it.
+/// One answer to "why did this document not arrive?": a keyword for programs, a sentence, what to do, and the figures behind it.
 struct WhereaboutsStatement: Sendable {
     var state: String
     var text: String
-    /// Nil where nothing has to be done.
+    /// Nil if nothing needs to be done.
     var remedy: String?
     var details: [JSONObject.Member] = []
 
@@ -21,7 +21,7 @@ struct WhereaboutsStatement: Sendable {
         return copy
     }
 
-    /// With what was noted when it was kept back.
+    /// Adds what was recorded when the document was held back.
     func with(_ noted: Exclusion) -> WhereaboutsStatement {
         with([
             "rev": JSONOutput.text(noted.revision?.text), "tries": JSONOutput.number(noted.tries), "since": .string(Timestamp.format(noted.since)),

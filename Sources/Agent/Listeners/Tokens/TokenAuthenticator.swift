@@ -6,14 +6,15 @@ import Logging
 import Synchronization
 import TLS
 
-/// A token that a peer has shown, kept as long as it is connected so that it can be judged again.
+/// A token that a peer presented, kept while the peer is connected so that it can be judged again.
 struct PeerToken: Sendable {
     var text: String
-    /// Seconds since 1970 from which on it is not taken any more.
+    /// When the token stops being valid (seconds since 1970).
     var end: Int64
 }
 
-/// Judges JSON Web Tokens by the keys of a file and a secret, as they are now. It asks nobody: what an issuer revokes before its end is taken until then.
+/// Judges JSON Web Tokens by the present keys of a file and a secret. It contacts no issuer: a token that the issuer revokes early stays valid until
+/// it expires.
 final class TokenAuthenticator: Sendable {
     enum Verdict: Sendable {
         case accepted(Principal, PeerToken)
@@ -90,7 +91,7 @@ final class TokenAuthenticator: Sendable {
 
     /// Takes in a file or a secret that has changed. Broken ones are reported, and what was there before stays in force.
     ///
-    /// - Returns: whether tokens may be judged otherwise than before.
+    /// - Returns: whether tokens may be judged differently from before.
     func refresh(_ logger: Logger) -> Bool {
         floor?.note()
         var hasChanged = false
@@ -126,6 +127,6 @@ final class TokenAuthenticator: Sendable {
 }
 
 extension TokenSettings {
-    /// Those that are taken; empty: all that the keys are for.
+    /// The accepted algorithms; empty for all that the keys are meant for.
     var signatureAlgorithms: Set<SignatureAlgorithm> { Set(algorithms.map(\.value)) }
 }

@@ -2,20 +2,20 @@ import Documents
 import Encodings
 import TLS
 
-/// A key by which a listener verifies tokens, and what its file says of it.
+/// A key for verifying tokens, and what its file says about it.
 struct TokenKey: Sendable {
     enum Limits {
-        /// `jwt_keys`: keys in one file. Issuers have two or three, of which one is on its way out.
+        /// `jwt_keys`: keys in one file. Issuers have two or three, one of which is being phased out.
         static let count = 64
     }
 
-    /// `kid`; nil where the file has none, as PEM does: then it is tried for every token.
+    /// `kid`; nil if the file has none, as with PEM: then the key is tried for every token.
     var id: String?
     var key: SignatureKey
-    /// Those of the key that its file allows.
+    /// The key's algorithms that its file allows.
     var algorithms: [SignatureAlgorithm]
 
-    /// Whether it may have signed a token that names such a key and such an algorithm.
+    /// Whether this key may have signed a token that names this key id and algorithm.
     func fits(id wanted: String?, _ algorithm: SignatureAlgorithm) -> Bool {
         guard algorithms.contains(algorithm) else { return false }
         guard let id, let wanted else { return true }
@@ -24,7 +24,8 @@ struct TokenKey: Sendable {
 
     /// The keys of a file: a JSON Web Key Set (RFC 7517), one JSON Web Key, or public keys and certificates in PEM.
     ///
-    /// - Parameter algorithms: that are taken; empty: all. A file whose keys are for none of them would verify nothing.
+    /// - Parameter algorithms: the accepted algorithms; empty for all. A file without a key for any of them is an error, because it would verify
+    ///   nothing.
     static func read(_ path: String, taking algorithms: Set<SignatureAlgorithm> = []) throws(TLSFileError) -> [TokenKey] {
         let bytes = try SignatureKeyFile.read(path)
         let keys = try bytes.withBytes { raw throws(TLSFileError) in try parse(raw, path) }
@@ -34,7 +35,7 @@ struct TokenKey: Sendable {
                 .noKey, path: path, reason: "its keys are for \(names(known)), and \"algorithms\" takes \(names(algorithms)) only",
                 advice: "name one of the keys' algorithms there, or a file with keys for those that are taken")
         }
-        // Whoever reads a secret can sign with it.
+        // Anybody who can read the secret can sign with it.
         if keys.contains(where: \.key.isSecret) { _ = try SecretFile.read(path) }
         return keys
     }
@@ -99,7 +100,7 @@ private struct WebKey {
     private let type: String
     private let algorithm: SignatureAlgorithm?
 
-    /// Nil for one that is no business of ours: for encryption, or of a kind that is not used. Sets of issuers have such as well.
+    /// Nil for a key that is not relevant here: for encryption, or of an unsupported kind. Issuers' key sets contain such keys as well.
     init?(_ value: JSONValue) throws(CertificateError) {
         guard value.asObject != nil, let type = value["kty"]?.asString else { throw CertificateError("expected an object with kty") }
         if let id = value["kid"], id.asString == nil { throw CertificateError("kid is no text") }
@@ -121,7 +122,7 @@ private struct WebKey {
         }
     }
 
-    /// Nil where its kind is not used here.
+    /// Nil if this kind of key is not supported.
     func tokenKey() throws(CertificateError) -> TokenKey? {
         if type != "oct", value["d"] != nil {
             throw CertificateError("it has a private part (d), which only the issuer of tokens should have: take the private part out")

@@ -2,9 +2,9 @@ import AgentConfiguration
 import Documents
 import Interfaces
 
-/// What the claims of a token have to say, and what they say of its bearer.
+/// The claims that a token must have, and what they say about its bearer.
 struct TokenRules: Sendable {
-    /// `jwt_skew`: seconds that the issuer's clock and this one may differ.
+    /// `jwt_skew`: seconds by which the issuer's clock and this one may differ.
     static let skew: Int64 = 60
 
     let settings: TokenSettings
@@ -35,7 +35,7 @@ struct TokenRules: Sendable {
         return (principal, end)
     }
 
-    /// One for others is not to be taken, even where nobody here said who we are (RFC 7519 section 4.1.3).
+    /// A token with an audience must be refused unless it names us, even if no audience is configured here (RFC 7519 section 4.1.3).
     private func checkAudience(_ claims: JSONObject) throws(TokenProblem) {
         let found = claims["aud"]
         if settings.audience.isEmpty {
@@ -51,7 +51,7 @@ struct TokenRules: Sendable {
 
     // MARK: - Claims
 
-    /// A claim of this name; else the one at the end of a path with points.
+    /// The claim with this name; otherwise the one at the end of a dotted path.
     private func value(_ name: String, _ claims: JSONObject) -> JSONValue? {
         if let found = claims[name] { return found.isNull ? nil : found }
         var found: JSONValue? = .object(claims)
@@ -59,15 +59,15 @@ struct TokenRules: Sendable {
         return found?.isNull == true ? nil : found
     }
 
-    /// Seconds since 1970; nil where there is no such claim.
+    /// Seconds since 1970; nil if there is no such claim.
     private func instant(_ name: String, _ claims: JSONObject) throws(TokenProblem) -> Int64? {
         guard let claim = claims[name] else { return nil }
-        // Beyond the year 9999 it is no time but nonsense, such as milliseconds.
+        // A time beyond the year 9999 is an error, such as milliseconds.
         guard let seconds = claim.asDouble, (0...253_402_300_799).contains(seconds) else { throw Self.problem("its \(name) is no number of seconds since 1970") }
         return Int64(seconds)
     }
 
-    /// Nil where the settings do not ask for it; none where they do and the token does not say it.
+    /// Nil if the settings do not ask for the claim; empty if they do and the token lacks it.
     private func names(_ claim: Located<String>?, _ claims: JSONObject) throws(TokenProblem) -> [String]? {
         guard let claim else { return nil }
         switch value(claim.value, claims) {

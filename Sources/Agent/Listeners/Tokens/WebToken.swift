@@ -2,10 +2,10 @@ import Documents
 import Encodings
 import TLS
 
-/// Why a token is not taken. What it says of itself counts for nothing until its signature is right.
+/// Why a token is refused. Its contents must not be trusted until the signature has been verified.
 struct TokenProblem: Error, Sendable, Equatable, CustomStringConvertible {
     var reason: String
-    /// One of the keys has signed it.
+    /// Whether one of the keys has signed it.
     var isSigned: Bool
 
     init(_ reason: String, isSigned: Bool = false) { (self.reason, self.isSigned) = (reason, isSigned) }
@@ -13,17 +13,17 @@ struct TokenProblem: Error, Sendable, Equatable, CustomStringConvertible {
     var description: String { reason }
 }
 
-/// A JSON Web Token (RFC 7519) whose signature is right: three parts in base64url with points between them.
+/// A JSON Web Token (RFC 7519) with a valid signature: three parts in base64url, separated by dots.
 struct WebToken: Sendable {
     enum Limits {
-        /// `jwt_bytes`: of a whole token. Those of large issuers, with many groups, have 2 to 4 KiB.
+        /// `jwt_bytes`: size of a whole token. Those of large issuers, with many groups, have 2 to 4 KiB.
         static let bytes = 8 << 10
     }
 
     let claims: JSONObject
 
     /// - Parameters:
-    ///   - algorithms: that are taken; empty: all that the keys are for.
+    ///   - algorithms: the accepted algorithms; empty for all that the keys are meant for.
     init(verifying text: String, by keys: [TokenKey], algorithms: Set<SignatureAlgorithm>) throws(TokenProblem) {
         guard text.utf8.count <= Limits.bytes else { throw TokenProblem("it has \(text.utf8.count) bytes, more than jwt_bytes = \(Limits.bytes)") }
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
@@ -46,12 +46,12 @@ struct WebToken: Sendable {
         do throws(TokenProblem) { claims = try Self.object(parts[1], "the claims") } catch { throw TokenProblem(error.reason, isSigned: true) }
     }
 
-    /// What it asks to be verified by; the key decides whether that is so.
+    /// The algorithm that the token names; whether it is allowed depends on the key.
     private static func algorithm(_ header: JSONObject) throws(TokenProblem) -> SignatureAlgorithm {
-        // Extensions that have to be understood, of which none is.
+        // Critical extensions that a recipient must understand; none are supported.
         guard header["crit"] == nil else { throw TokenProblem("its header has crit, and none of what can stand there is known here") }
         if let type = header["typ"] {
-            // Others of the same issuer are for other ends, such as logout+jwt.
+            // The same issuer's other tokens have other purposes, such as logout+jwt.
             guard let type = type.asString?.lowercased(), ["jwt", "at+jwt", "application/jwt", "application/at+jwt"].contains(type) else {
                 throw TokenProblem("its typ is \(shown(type.asString ?? "no text")); expected JWT or at+jwt")
             }
@@ -69,6 +69,6 @@ struct WebToken: Sendable {
         return object
     }
 
-    /// What a stranger wrote, for a line of the log.
+    /// A stranger's text, made safe for a log line.
     static func shown(_ text: String) -> String { JSONString.quoted(String(String.UnicodeScalarView(text.unicodeScalars.prefix(100)))) }
 }
