@@ -1,7 +1,7 @@
 import Agent
 import ArgumentParser
 
-/// The one executable: an agent, and the commands that talk to it or to its data.
+/// The single executable: the agent, and the commands that talk to it or to its data.
 @main
 struct Nightjar: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

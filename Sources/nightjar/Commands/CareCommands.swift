@@ -154,9 +154,9 @@ struct RestoreCommand: AsyncParsableCommand {
     }
 }
 
-/// The blobs that a backup is without, of what is told of it.
+/// The blobs that are missing from a backup, from its report.
 private struct DamagedBlobs {
-    /// `damaged_blobs_named`: those that are named; all further ones are a number.
+    /// `damaged_blobs_named`: how many are named; the rest are only counted.
     private static let shown = 20
 
     private let blobs: [JSONValue]
@@ -167,7 +167,7 @@ private struct DamagedBlobs {
         count = Int64(blobs.count) + (report["more_damaged_blobs"]?.asInt64 ?? 0)
     }
 
-    /// On standard error.
+    /// Prints them on standard error.
     func tell() {
         for blob in blobs.prefix(Self.shown) {
             Output.errorLine("nightjar: blob \(TextTable.printable("\(blob["digest"]?.asString ?? "?"): \(blob["problem"]?.asString ?? "?")"))")
@@ -176,8 +176,8 @@ private struct DamagedBlobs {
         if more > 0 { Output.errorLine("nightjar: and \(Plural.count(more, "blob")) more") }
     }
 
-    /// - Parameter sentence: with how many there are.
-    /// - Throws: where there are any, after naming them.
+    /// - Parameter sentence: makes the message from the number of blobs.
+    /// - Throws: if there are any, after naming them.
     func check(_ sentence: (_ blobs: String) -> String) throws {
         guard count > 0 else { return }
         tell()
@@ -185,21 +185,21 @@ private struct DamagedBlobs {
     }
 }
 
-/// A backup that was read whole.
+/// A backup that has been read completely.
 enum VerifiedBackup {
     static func facts(_ folder: String) throws -> BackupFacts {
-        // Written last: without it there is nothing to restore.
+        // This file is written last: without it the backup is incomplete.
         if access("\(folder)/backup.json", F_OK) != 0, [ENOENT, ENOTDIR].contains(errno) {
             throw AgentError(.failed, "\(folder) is no backup, or one that was not finished: \(folder)/backup.json is not there. Name a folder that nightjar backup made")
         }
         do { return try BackupRestoring.verify(folder) } catch StoreError.corrupt(let path, let detail) {
-            // What mends a database at work is no advice here.
+            // The advice for a live database does not apply here.
             throw AgentError(.failed, "this backup is not whole: \(path) is damaged (\(detail)); use another one, or make it anew")
         }
     }
 }
 
-/// Paths for an agent whose current folder is another.
+/// Absolute paths, because the agent's working directory is different.
 enum AbsoluteFolder {
     static func make(_ path: String) -> String {
         if path.hasPrefix("/") { return path }
@@ -210,7 +210,7 @@ enum AbsoluteFolder {
 }
 
 extension DatabaseFolders {
-    /// Names that a configuration could have.
+    /// Names that are possible in a configuration.
     static func check(_ name: String) throws {
         let isRight = !name.isEmpty && name.utf8.count <= 239 && name.utf8.allSatisfy { byte in
             (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
@@ -221,6 +221,6 @@ extension DatabaseFolders {
         }
     }
 
-    /// What the folder of a database is called that another one takes the place of.
+    /// The new name for the folder of a database that is being replaced.
     static func asideName(_ folder: String) -> String { "\(folder).before-\(Environment.system.time.wallSeconds())" }
 }

@@ -44,7 +44,7 @@ struct CheckCommand: AsyncParsableCommand {
         if !problems.isEmpty { throw ExitCode(Failure.configuration) }
     }
 
-    /// What is looked at where no file was named.
+    /// Says which file is checked if none was named.
     private func about(_ settings: AgentSettings) {
         guard settings.file == nil else { return }
         Output.line(

@@ -9,7 +9,7 @@ struct ConfigCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "schema", abstract: "Prints the JSON Schema of nightjar.yaml, for editors.")
 
-        // It prints nothing but JSON.
+        // The output is always JSON.
         @Flag(help: .hidden) var json = false
 
         func run() { Output.line(ConfigurationSchema.json()) }

@@ -167,7 +167,7 @@ struct ConflictsCommand: AsyncParsableCommand {
         if !(1...most).contains(count) { throw ValidationError("\(option) is 1 to \(most), not \(count)") }
     }
 
-    /// Runs with the conflicts of what is named, and releases the locks of folders.
+    /// Runs with the conflicts in the given scope, and releases folder locks afterwards.
     static func with(
         _ location: LocationOptions, _ db: String?, _ work: (ConflictSource, ConflictSource.Scope, AgentSettings) async throws -> Void
     ) async throws {

@@ -2,7 +2,7 @@ import Agent
 import ArgumentParser
 import Documents
 
-/// `nightjar conflicts resolve`: a person decides.
+/// `nightjar conflicts resolve`: a person decides a conflict.
 struct ConflictsResolveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resolve", abstract: "Decides a conflict that waits, by hand.",
@@ -64,7 +64,7 @@ struct ConflictsResolveCommand: AsyncParsableCommand {
         return .document(bytes)
     }
 
-    /// The conflict of the document that waits.
+    /// The pending conflict of the document.
     private func pending(_ source: ConflictSource, _ scope: ConflictSource.Scope) async throws -> JSONValue {
         let rows = try await source.find(id, scope, limit: 1).rows.filter { $0["state"]?.asString == "pending" }
         guard let row = rows.first else {
@@ -89,7 +89,7 @@ struct ConflictsResolveCommand: AsyncParsableCommand {
         TextTable.printable("\(row["database"]?.asString ?? "").\(row["collection"]?.asString ?? "")")
     }
 
-    /// The present ends of the two branches.
+    /// The current leaf revisions of the two branches.
     private static func sides(_ row: JSONValue) -> (RevisionID, RevisionID)? {
         pair("\(row["local"]?["rev"]?.asString ?? ""),\(row["remote"]?["rev"]?.asString ?? "")")
     }

@@ -13,7 +13,7 @@ struct DocCommand: AsyncParsableCommand {
             """,
         subcommands: [Get.self, Put.self, Remove.self, PurgeCommand.self, List.self, Unrouted.self, DocWhyCommand.self])
 
-    /// `max_input`: bytes of a document on standard input; the store's own limit is lower and says more.
+    /// `max_input`: bytes of a document on standard input; the store's own limit is lower and its error more precise.
     static let maximumInput = 64 << 20
 
     struct Get: AsyncParsableCommand {
@@ -67,11 +67,11 @@ struct DocCommand: AsyncParsableCommand {
             }
         }
 
-        /// The argument; nil for standard input.
+        /// The document given as an argument; nil for standard input.
         private func given() throws -> [UInt8]? {
             guard let document, document != "-" else { return nil }
             let isText = document.utf8.contains { [UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: "\"")].contains($0) }
-            // Somebody takes it for the name of a file.
+            // The argument looks like the name of a file.
             let isThere = !isText && access(document, F_OK) == 0
             if isThere || !isText && (document.hasSuffix(".json") || document.utf8.contains(UInt8(ascii: "/"))) {
                 let way = "a file's content is given on standard input: nightjar doc put \(db) \(id) < \(isThere ? document : "FILE")"
@@ -83,7 +83,7 @@ struct DocCommand: AsyncParsableCommand {
         }
     }
 
-    /// A document comes as it was saved, perhaps with the end of a line.
+    /// The document as it was saved, with a trailing newline if it has none.
     private static func asLine(_ json: [UInt8]) -> [UInt8] {
         let ends = [UInt8(ascii: "\n"), UInt8(ascii: "\r")]
         return json.prefix(1 + (json.lastIndex { !ends.contains($0) } ?? -1)) + [UInt8(ascii: "\n")]

@@ -40,7 +40,8 @@ struct ExportCommand: AsyncParsableCommand {
                 let places = names.isEmpty ? [place] : try names.map { try place.place(of: $0) }
                 let folder = blobs.map { BlobFolder($0) }
                 let wanted = try folder?.wanted()
-                // Of another collection than the default one each line says so: an import of the database would put it there.
+                // For a collection other than the default one, each line names it, because an import would otherwise store the line in the default
+                // collection.
                 let namesCollection = try !names.isEmpty || !DocumentAccess.parse(db).collection.isDefault
                 let output = try OutputFile(file)
                 let progress = Progress()
@@ -104,7 +105,7 @@ struct ExportCommand: AsyncParsableCommand {
     }
 }
 
-/// What an export has counted, piece by piece.
+/// The counts of an export, updated with each piece.
 private final class ExportCounts: Sendable {
     struct Numbers: Sendable {
         var documents = 0
@@ -117,13 +118,13 @@ private final class ExportCounts: Sendable {
 
     var now: Numbers { numbers.withLock { $0 } }
 
-    /// - Returns: how many documents it is now.
+    /// - Returns: the number of documents so far.
     func add(_ piece: ByteBuffer) -> Int {
         let lines = DocumentLines.count(piece)
         return numbers.withLock { numbers in
             numbers.documents += lines
             numbers.bytes += piece.readableBytes
-            // By what every reference has; a text that quotes one has it as well.
+            // Every blob reference contains this; so may a text that quotes one.
             numbers.mayNameBlobs = numbers.mayNameBlobs || piece.withUnsafeReadableBytes { $0.holds("\"blob\"") }
             return numbers.documents
         }

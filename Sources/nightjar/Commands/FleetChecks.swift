@@ -3,10 +3,10 @@ import AgentConfiguration
 import Environment
 import PluginHost
 
-/// What is to be published is looked at as a gateway would, whatever the gateway's own configuration: there it would be refused far from who can
-/// mend it.
+/// Checks documents before publishing as a gateway would, independently of any gateway's configuration: gateways would refuse them far away from
+/// anybody who can fix them.
 enum FleetChecks {
-    /// - Throws: ``AgentError`` with all that would be refused.
+    /// - Throws: ``AgentError`` listing everything that would be refused.
     static func run(_ contents: [(item: FleetItem, content: FleetDocument.Content)], proof: any PluginProof = NoPluginProof()) async throws {
         var problems: [String] = []
         for (item, content) in contents {

@@ -35,7 +35,7 @@ struct FleetCommand: AsyncParsableCommand {
         }
     }
 
-    /// Where the fleet's documents are, and whose count.
+    /// Where the fleet's documents are, and which keys are trusted.
     struct FleetLocation: ParsableArguments, Sendable {
         @OptionGroup var location: LocationOptions
         @Option(help: "The database with the collection nightjar.fleet (default: fleet.database of the configuration, or main).") var db: String?
@@ -54,13 +54,13 @@ struct FleetCommand: AsyncParsableCommand {
             return configured
         }
 
-        /// Those of the options and of the configuration.
+        /// The keys from the options and from the configuration.
         func trusted() throws -> [VerifyingKey] {
             try FleetCommand.keys(keys) + (try location.fleet()?.keys ?? []).compactMap { VerifyingKey($0.value) }
         }
     }
 
-    /// For whom something is signed, and with what.
+    /// The scope of a signed document, and the key that signs it.
     struct Signing: ParsableArguments {
         @Option(help: ArgumentHelp("File of the signing key.", valueName: "file")) var key: String
         @Option(name: .customLong("for-id"), help: ArgumentHelp("Only the gateway of this id; several are possible.", valueName: "id")) var ids: [String] = []
@@ -82,7 +82,7 @@ struct FleetCommand: AsyncParsableCommand {
         }
     }
 
-    /// What is signed.
+    /// The files to be signed.
     struct Files: ParsableArguments {
         @Argument(help: "Plugins as NAME.lua, with tests in NAME.test.lua beside one; fragments of a configuration as NAME.yaml.") var files: [String]
 
@@ -98,7 +98,7 @@ struct FleetCommand: AsyncParsableCommand {
                 if base.hasSuffix(".yaml") {
                     let name = String(base.dropLast(5))
                     let text = try FleetCommand.content(file)
-                    // Gateways have the last word, but none takes what is no configuration.
+                    // Gateways decide in the end, but none accepts text that is not a configuration.
                     if let problems = ConfigurationFragment(name: name, version: 1, text: text).problem { throw problems }
                     return (FleetItem(.config, name), .config(text))
                 }
@@ -153,7 +153,7 @@ struct FleetCommand: AsyncParsableCommand {
                 if !leavesOutChecks { try await FleetChecks.run(contents) }
                 if !leavesOutChecks, !leavesOutTests {
                     try await FleetTests.run(files.files)
-                    // Alone, as a gateway runs them: without what else is in that folder.
+                    // Separately, as a gateway runs them: without the other contents of that folder.
                     try await FleetChecks.run(contents, proof: ProofByTests())
                 }
                 try await FleetCommand.publish(fleet, signing, json, word: "published") { _ in contents }

@@ -24,7 +24,7 @@ extension FleetCommand {
                     for id in published.ids {
                         guard let name = GatewayStatus.name(id) else { continue }
                         let status = GatewayStatus(name: name, told: try JSONValue(parsing: try await place.get(id)))
-                        // The hub has the database of the fleet, and is none of its gateways.
+                        // The hub has the fleet's database, but is not one of its gateways.
                         if name == own, status.takesNothing { continue }
                         statuses.append(status)
                     }
@@ -44,39 +44,39 @@ extension FleetCommand {
     }
 }
 
-/// What one gateway says of itself.
+/// What one gateway reports about itself.
 private struct GatewayStatus {
     struct Row {
-        /// Nil of what has no version of its own.
+        /// Nil for something without a version of its own.
         var item: FleetItem?
-        /// Of another document that it refuses.
+        /// The id of some other document that it refuses.
         var id = "-"
         var running: Int64 = 0
         var published: Int64 = 0
         var refusal: String?
-        /// The older version of a plugin that serves there by an operator's word.
+        /// The older version of a plugin that serves there because an operator rolled it back.
         var rolledBackTo: String?
         var state: String
     }
 
-    /// That of the document's id.
+    /// The name in the document's id.
     var name: String
-    /// As it was written, by whoever may write there.
+    /// The status as it was written, by anybody with permission to write there.
     var told: JSONValue
 
     static func name(_ id: String) -> String? { id.hasPrefix("status:") ? String(id.dropFirst(7)) : nil }
 
-    /// The name that the gateway gives itself, where it is another one.
+    /// The name that the gateway gives itself, if it is a different one.
     private var otherName: String? {
         let claimed = told["id"]?.asString ?? ""
         return claimed.utf8.elementsEqual(name.utf8) ? nil : claimed
     }
     private var labels: [String] { told["labels"]?.asArray?.compactMap(\.asString) ?? [] }
 
-    /// An agent that does not say it takes plugins only.
+    /// An agent that does not report this accepts only plugins.
     private var accepted: Set<String> { told["accepts"]?.asArray.map { Set($0.compactMap(\.asString)) } ?? [FleetItem.Kind.plugin.rawValue] }
 
-    /// It accepts nothing by its configuration, and has nothing of the time before.
+    /// Its configuration accepts nothing, and nothing is left from before.
     var takesNothing: Bool { accepted.isEmpty && running(.plugin).isEmpty && running(.config).isEmpty && told["refused"]?.asArray?.isEmpty != false }
 
     private struct Running {
@@ -123,7 +123,7 @@ private struct GatewayStatus {
             }
             return Row(item: item, running: has, published: newest, refusal: reason, rolledBackTo: older, state: state)
         }
-        // Of other keys, or more than there is room for.
+        // Documents signed by other keys, or beyond the limit.
         for (id, reason) in refused.sorted(by: { $0.key < $1.key }) { rows.append(Row(item: nil, id: id, refusal: reason, state: "refuses it: \(reason)")) }
         return rows
     }

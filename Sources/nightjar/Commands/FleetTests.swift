@@ -2,9 +2,9 @@ import Agent
 import Environment
 import PluginHost
 
-/// The tests beside plugins that are to be published: a gateway would run them too, and refuse what fails, far from who can mend it.
+/// Runs the tests of plugins before publishing: gateways run them too, and would refuse what fails, far away from anybody who can fix it.
 enum FleetTests {
-    /// - Throws: ``AgentError`` with what fails.
+    /// - Throws: ``AgentError`` naming what fails.
     static func run(_ files: [String]) async throws {
         var failures: [String] = []
         for file in files where file.hasSuffix(".lua") {

@@ -67,9 +67,10 @@ struct IdentityCommand: AsyncParsableCommand {
                 "nightjar: have every peer pin both, [ \(present.pin), \(made.leaf.pin) ]; the agent announces the new one. Then: nightjar identity switch \(label)")
         }
 
-        /// Peers that reach this machine by a name go on to find it in a renewed certificate, and what has pinned the key finds that.
+        /// Keeps the names of the replaced certificate, so that peers that reach this machine by name find the name in the renewed one; and the kind
+        /// of key, so that the key itself is kept and peers' pins remain valid.
         ///
-        /// - Returns: what became of the names.
+        /// - Returns: a message about the names.
         private func keep(_ store: KeyStore, _ label: IdentityLabel, _ request: inout IdentityRequest) -> String? {
             let old: Identity
             do { old = try store.load(label) } catch {
@@ -159,7 +160,7 @@ struct IdentityCommand: AsyncParsableCommand {
         func run() async throws {
             try await Failure.reporting {
                 let label = try IdentityLabel(label)
-                // A configuration that is wrong names nothing for certain.
+                // If the configuration is invalid, it is uncertain what it uses.
                 let users = force ? [] : (try? location.settings())?.users(ofIdentity: label.text) ?? []
                 guard users.isEmpty else {
                     throw AgentError(.conflict, "the identity \(label) is that of \(users.joined(separator: ", ")), and peers may have pinned its key: name another there first, or give --force")
@@ -179,17 +180,17 @@ struct IdentityCommand: AsyncParsableCommand {
 extension IdentityRequest.KeyKind: ExpressibleByArgument {}
 
 extension LocationOptions {
-    /// The key store of the data folder, whether or not an agent runs.
+    /// The key store of the data folder, whether or not an agent is running.
     func keyStore() throws -> KeyStore { KeyStore(dataFolder: try place().data.value, time: Environment.system.time) }
 }
 
 extension AgentSettings {
-    /// Where the configuration names an identity of the key store.
+    /// Where the configuration refers to an identity in the key store.
     fileprivate func users(ofIdentity label: String) -> [String] {
         func isIt(_ identity: IdentityReference?) -> Bool {
             if case .label(let named)? = identity { named.value.utf8.elementsEqual(label.utf8) } else { false }
         }
-        // A listener that names none has the one that the agent made.
+        // A listener that names no identity uses the one that the agent made.
         func isItsOwn(_ listener: ListenerSettings) -> Bool {
             listener.identity == nil && listener.usesTLS && label.utf8.elementsEqual(IdentityLabel.anonymous.text.utf8)
         }

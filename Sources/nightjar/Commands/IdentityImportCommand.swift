@@ -32,7 +32,7 @@ struct IdentityImportCommand: AsyncParsableCommand {
         }
     }
 
-    /// Asks for a passphrase only when it is needed.
+    /// Asks for a passphrase only if one is needed.
     private func readIdentity() throws -> Identity {
         let source = try IdentityFile(certificate: file, key: key)
         guard !passphrase.isGiven else { return try source.identity(passphrase: try passphrase.read("Passphrase: ")) }
@@ -59,7 +59,7 @@ struct IdentityExportCommand: AsyncParsableCommand {
     @Flag(help: "Leave the private key unencrypted (PEM only).") var noPassphrase = false
     @Flag(help: "Replace the file.") var replace = false
 
-    // It prints nothing but PEM.
+    // The output is always PEM.
     @Flag(help: .hidden) var json = false
 
     private var wanted: Format {

@@ -31,7 +31,7 @@ struct IdentitySwitchCommand: AsyncParsableCommand {
         }
     }
 
-    /// What to do where there is no such key.
+    /// The advice if there is no such key.
     private func missing(_ error: any Error, _ label: IdentityLabel) -> AgentError? {
         guard let error = error as? TLSFileError, error.kind == .missing else { return nil }
         let remedy = back ? "\(label) was not switched" : "make it with nightjar identity create \(label) --next, and have the peers pin it"

@@ -34,7 +34,7 @@ struct ImportCommand: AsyncParsableCommand {
     func run() async throws {
         try await Failure.reporting {
             let input = try InputFile(file)
-            // A pipe brings something else each time, whatever it is called.
+            // A pipe has different contents each time, whatever its name.
             let source = input.size == nil ? nil : file.flatMap { $0 == "-" ? nil : $0.split(separator: "/").last.map(String.init) }
             defer { input.close() }
             if let blobs, access(blobs, X_OK) != 0 { throw AgentError(.failed, "\(blobs): \(String(cString: strerror(errno)))") }
@@ -76,7 +76,7 @@ struct ImportCommand: AsyncParsableCommand {
         }
     }
 
-    /// Some lines at a time, each time the blobs first: what is stored and named by nobody is collected after a while.
+    /// Imports some lines at a time, each time the blobs first, because stored blobs that no document refers to are collected after a while.
     private static func importLines(
         source: String?, _ folder: BlobFolder, _ place: DocumentPlace, _ next: @Sendable () throws -> ByteBuffer?
     ) async throws -> DocumentAccess.ImportCounts {
@@ -87,7 +87,7 @@ struct ImportCommand: AsyncParsableCommand {
             if let piece = try next() { splitter.append(piece.readableBytesView) } else { isEnd = true }
             while let batch = splitter.take(500, isEnd: isEnd) {
                 try await folder.store(batch, in: place)
-                // One that is too long stands between others.
+                // A line that is too long separates the others.
                 for part in batch.split(maxSplits: .max, omittingEmptySubsequences: false, whereSeparator: { $0 == .tooLong }).enumerated() {
                     if part.offset > 0 { counts.failLongLine() }
                     guard !part.element.isEmpty else { continue }

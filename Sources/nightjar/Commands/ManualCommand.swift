@@ -27,7 +27,7 @@ struct ManualCommand: AsyncParsableCommand {
 }
 
 extension Folders {
-    /// For everybody, unlike folders of data.
+    /// Readable for all users, unlike data folders.
     fileprivate static func makeReadable(_ path: String) throws {
         if mkdir(path, 0o755) != 0, errno != EEXIST { throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))") }
     }

@@ -42,14 +42,14 @@ struct PinCommand: AsyncParsableCommand {
         }
     }
 
-    /// What the server presents, whatever it is worth: it is looked at, and nothing is said to it that is not for everybody.
+    /// The certificate that the server presents, without verifying it: the connection only serves to read it, and nothing confidential is sent.
     private static func certificate(of place: EndpointURL) async throws -> Certificate {
         let shown = Shown()
         var client = HTTPClient(.tcp(host: place.host, port: place.port), group: MultiThreadedEventLoopGroup.singleton)
         client.secureLayer = .tls(
             client: CurrentContext(try TLSContext(client: TLSClientOptions(serverAuthentication: ServerAuthentication(unsafelySkipsVerification: true)))))
         client.onSecured = { peer in shown.leaf.withLock { $0 = peer.certificates.first } }
-        // What it answers, or whether it does, is of no interest once it has shown its certificate.
+        // Once it has presented its certificate, the answer does not matter.
         do { _ = try await client.request("GET", "/", timeout: .seconds(15), maximumBody: 1 << 20) } catch {
             guard shown.leaf.withLock({ $0 }) != nil else { throw error }
         }

@@ -20,7 +20,7 @@ struct PipeCommand: AsyncParsableCommand {
             let path = try socketPath()
             let descriptor = try LocalSocket.connect(path)
             defer { close(descriptor) }
-            // Both ways in one thread: this process does nothing else.
+            // Both directions in one thread: this process does nothing else.
             try Relay(socket: descriptor, path: path).run()
         }
     }
@@ -57,12 +57,12 @@ private struct Relay {
                 throw AgentError(.failed, "poll: \(String(cString: strerror(errno)))")
             }
             if ready[0].revents != 0, !copy(from: socket, to: 1) { return }
-            // What the agent still has to say then is for nobody.
+            // Nobody is left to receive what the agent still has to say.
             if ready[1].revents != 0, !copy(from: 0, to: socket) { return }
         }
     }
 
-    /// False at the end.
+    /// Returns false at the end.
     private func copy(from source: CInt, to sink: CInt) -> Bool {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = read(source, &buffer, buffer.count)

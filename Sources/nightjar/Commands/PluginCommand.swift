@@ -24,7 +24,7 @@ struct PluginCommand: AsyncParsableCommand {
 
         func run() async throws {
             try await Failure.reporting {
-                // A folder that is named is meant.
+                // A folder named explicitly takes precedence.
                 if location.plugins == nil,
                     let agent = try AgentClient.find(try location.place(), group: MultiThreadedEventLoopGroup.singleton)
                 {

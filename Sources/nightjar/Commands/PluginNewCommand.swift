@@ -9,7 +9,7 @@ struct PluginNewCommand: AsyncParsableCommand {
         commandName: "new", abstract: "Writes a commented starting point for a plugin, with a test that passes.",
         discussion: "Nothing that is there is overwritten. The folder is made if it does not exist.")
 
-    /// A hook, or the word that people have for what it makes.
+    /// A hook, or a common word for what it does.
     struct Kind: ExpressibleByArgument {
         static let words: KeyValuePairs<String, LuaHook> = [
             "filter": .pushFilter, "resolver": .resolve, "authenticator": .authenticatePassword,
@@ -44,7 +44,7 @@ struct PluginNewCommand: AsyncParsableCommand {
         }
     }
 
-    /// Never over a file that has come meanwhile.
+    /// Never overwrites a file that appeared meanwhile.
     private func write(_ text: String, to path: String) throws {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
         guard file >= 0 else { throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))") }

@@ -61,14 +61,14 @@ struct PluginRunCommand: AsyncParsableCommand {
         }
     }
 
-    /// Reports are kept until the last call.
+    /// The reports are kept in memory until the last call.
     static let maximumTimes = 1_000_000
-    /// `max_input`: more than any document may have.
+    /// `max_input`: more than the largest document.
     static let maximumInput = 64 << 20
 
     func run() async throws {
         try await Failure.reporting {
-            // What a plugin does depends on little of the configuration: a password that only the agent's environment has need not be here.
+            // Little of the configuration affects a plugin: a password that only the agent's environment contains may be missing here.
             let (found, problems) = location.examine()
             guard let settings = found else { throw problems ?? ConfigurationProblems([]) }
             for problem in problems?.problems ?? [] { Output.errorLine("warning: \(problem)") }
@@ -96,7 +96,7 @@ struct PluginRunCommand: AsyncParsableCommand {
             do {
                 reports = try await PluginRunner.run(request)
             } catch let error as PluginError where json {
-                // What cannot be called at all is a failed call, for those who read JSON.
+                // In JSON, a plugin that cannot be called at all counts as a failed call.
                 Output.json([
                     "result": .null, "error": ["kind": "plugin_load", "message": .string(error.description)], "log": [], "time_ms": 0,
                     "memory_bytes": 0,
@@ -154,7 +154,7 @@ struct PluginRunCommand: AsyncParsableCommand {
                 + "\(StatusText.decimal(milliseconds, 1)) ms, the slowest \(StatusText.decimal(slowest, 3)) ms")
     }
 
-    /// Each result once, when it first comes; of many calls how often it came and how long they took.
+    /// Prints each distinct result when it first occurs; for many calls, also how often it occurred and how long they took.
     private func showSummary(_ reports: [PluginRunner.Report]) {
         guard reports.count > 1 else { return reports.forEach(show) }
         var counts: [String: Int] = [:]

@@ -22,7 +22,7 @@ struct PluginSignCommand: AsyncParsableCommand {
             let settings = try location.read()
             let folder = try PluginCommand.folder(settings)
             let signer = try PrivateKey.readPEM(try SecretFile.read(key), path: key)
-            // All or none: a mistake in the last name leaves nothing half done.
+            // All or nothing: an error in the last name must not leave some of them signed.
             let signed = try names.map { name in
                 let (message, file) = try PluginSeal.unsigned(name, in: folder, limits: PluginHostLimits(settings.pluginLimits))
                 return (file: file, bytes: try PluginSignature.make(of: message, with: signer))

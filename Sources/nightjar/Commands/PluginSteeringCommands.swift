@@ -73,7 +73,7 @@ struct PluginRetryCommand: AsyncParsableCommand {
     }
 }
 
-/// What happened to one plugin, as a line.
+/// What happened to one plugin, as one line.
 private enum Verdict {
     static func show(_ verdict: JSONValue) {
         let outcome = (verdict["outcome"]?.asString ?? "").split(separator: "_").joined(separator: " ")

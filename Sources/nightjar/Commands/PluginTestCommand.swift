@@ -89,7 +89,7 @@ struct PluginTestCommand: AsyncParsableCommand {
     }
 }
 
-/// Results as continuous-integration servers read them: Ant's `<testsuites>`, of which all of them understand this much.
+/// Results for continuous-integration servers: the subset of Ant's `<testsuites>` format that all of them understand.
 enum JUnit {
     static func text(_ suites: [PluginTests.Suite]) -> String {
         var text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
@@ -123,7 +123,7 @@ enum JUnit {
             + "time=\"\(StatusText.decimal(milliseconds / 1_000, 6))\""
     }
 
-    /// Control characters cannot be written in XML 1.0 at all.
+    /// XML 1.0 cannot represent control characters at all.
     private static func escaped(_ text: String) -> String {
         var out = ""
         for scalar in text.unicodeScalars {

@@ -112,7 +112,7 @@ struct ReplicateCommand: AsyncParsableCommand {
         return replication
     }
 
-    /// An error names configuration keys; here these are options.
+    /// Replaces the configuration keys in an error by this command's options.
     private static func withOptions(_ text: String) -> String {
         text.with("pinned_server_certificate:", replacedBy: "--pinned")
             .with("set accept_only_self_signed_server_certificate", replacedBy: "use --self-signed")

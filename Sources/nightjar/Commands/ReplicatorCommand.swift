@@ -38,7 +38,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
         case retryRefused = "retry-refused"
         case orphaned
 
-        /// The last two are what `refused` was called before.
+        /// The last two are former names of `refused`.
         init?(argument: String) {
             switch argument {
             case "rejected": self = .refused
@@ -113,12 +113,12 @@ struct ReplicatorCommand: AsyncParsableCommand {
         }
     }
 
-    /// How long a stop lasts.
+    /// Until when a stopped replicator stays stopped.
     private var until: String {
         keep ? "; it stays stopped until nightjar replicator \(name) start" : "; it starts again with the agent, unless it is stopped with --keep"
     }
 
-    /// What waited, and when it is tried again: empty where nothing did.
+    /// What was waiting, and when it is tried again; empty if nothing was.
     private static func backlog(_ answer: JSONValue) -> String {
         guard let count = answer["documents"]?.asInt64, count > 0 else { return "" }
         let kinds = [

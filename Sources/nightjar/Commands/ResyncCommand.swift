@@ -19,7 +19,7 @@ struct ResyncCommand: AsyncParsableCommand {
             the agent is restarted meanwhile, give the command again: health says so (channels_outdated).
             """)
 
-    /// `resync_poll`: milliseconds between two looks at how far it has come.
+    /// `resync_poll`: milliseconds between two checks of the progress.
     private static let pollMilliseconds: UInt64 = 200
 
     @OptionGroup var location: LocationOptions

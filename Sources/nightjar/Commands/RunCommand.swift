@@ -17,7 +17,7 @@ struct RunCommand: AsyncParsableCommand {
 
     func run() async throws {
         let environment = Environment.system
-        // Before anything else: a signal that comes while it starts is not lost.
+        // Before anything else, so that a signal during startup is not lost.
         let signals: ProcessSignals
         do { signals = try ProcessSignals(time: environment.time) } catch { throw Failure.exit(for: error) }
         System.boundAllocator()

@@ -25,14 +25,14 @@ struct UserCommand: AsyncParsableCommand {
 
         func validate() throws {
             if let problem = UserLines.problem(ofName: name) { throw ValidationError(problem) }
-            // It would work, and nobody would find out why another spelling does not.
+            // It would work, but nobody would understand why the name without the blank does not.
             if name.hasPrefix(" ") || name.hasSuffix(" ") { throw ValidationError("a user's name does not begin or end with a blank") }
         }
 
         func run() async throws {
             try await Failure.reporting {
                 let file = try users.find()
-                // Before anybody types a password for nothing; and again when it is written.
+                // Checked here so that nobody types a password in vain, and again when the file is written.
                 var trial = try file.read(isThere: false)
                 try trial.add(name, hash: "", isReadOnly: readOnly)
                 let hash = try PasswordHash.make(password: PasswordPrompt.choose())
@@ -74,7 +74,7 @@ struct UserCommand: AsyncParsableCommand {
                 if json {
                     Output.json(.array(found.map { user in
                         JSONOutput.object([
-                            // Nobody can log in by a line that is wrong.
+                            // Nobody can log in with an invalid line.
                             "name": .string(user.name), "read_only": user.problem == nil ? .bool(user.isReadOnly) : .null, "line": .int(Int64(user.line)),
                             "problem": JSONOutput.text(user.problem),
                         ])

@@ -1,17 +1,17 @@
 import Environment
 import Glibc
 
-/// The environment of a running agent: what `${NAME}` and `${credential:NAME}` of its configuration mean. A supervisor gives it another one
-/// than a shell has.
+/// The environment of a running agent: the values of `${NAME}` and `${credential:NAME}` in its configuration. A supervisor's environment
+/// differs from a shell's.
 enum AgentEnvironment {
-    /// - Returns: nil where no agent holds the data folder, or this user may not look.
+    /// - Returns: nil if no agent holds the data folder, or this user may not read its environment.
     static func of(data: String) -> [String: String]? {
         guard let pid = owner(of: "\(data)/agent.lock"), let file = fopen("/proc/\(pid)/environ", "r") else { return nil }
         defer { fclose(file) }
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 64 << 10)
         while case let count = fread(&piece, 1, piece.count, file), count > 0 { bytes += piece[..<count] }
-        // A process without a variable has none that could be told from one that nobody may see.
+        // An empty environment cannot be distinguished from one that this user may not read.
         guard !bytes.isEmpty else { return nil }
         var variables: [String: String] = [:]
         for entry in bytes.split(separator: 0) {
@@ -21,7 +21,7 @@ enum AgentEnvironment {
         return variables
     }
 
-    /// The process that holds the lock; one that has ended left only its number.
+    /// The process that holds the lock; after a process has ended only its number remains in the file.
     private static func owner(of path: String) -> pid_t? {
         guard let descriptor = try? RegularFile.open(path, O_RDONLY) else { return nil }
         defer { close(descriptor) }

@@ -7,20 +7,20 @@ import Environment
 import Glibc
 import NIOPosix
 
-/// All that `nightjar doctor` looks at, in its order.
+/// Everything that `nightjar doctor` examines, in order.
 struct Diagnosis: Sendable {
     let location: ConfigurationOptions
     var tellsPeers = true
     var readsStore = true
 
-    /// - Parameter each: called with each finding as it comes.
+    /// - Parameter each: called with each finding as it becomes available.
     func findings(_ each: (Finding) -> Void) async -> [Finding] {
         var all: [Finding] = []
         func add(_ some: [Finding]) {
             for finding in some { each(finding) }
             all += some
         }
-        // Where an agent runs, its variables and credentials count, and not those of the shell that this is typed into.
+        // For a running agent, its own variables and credentials count, not those of this shell.
         let environment = (try? location.place()).flatMap { AgentEnvironment.of(data: $0.data.value) }
         let (settings, found) = location.examine(environment: environment)
         add(await Doctor.configuration(settings, found, .system))
@@ -37,15 +37,15 @@ struct Diagnosis: Sendable {
         let doctor = Doctor(settings: settings, environment: .system, group: group, isRunning: agent != nil)
         add(await doctor.examine(peers: tellsPeers))
         if let agent { add(await counts(agent, settings)) }
-        // Where an agent runs that does not answer, it has them.
+        // If an agent is running but does not answer, it holds the databases.
         let isFree = agent == nil && all.allSatisfy { $0.area != "agent" || $0.verdict == .skipped }
         for database in settings.databases where readsStore || isFree { add(await store(database, settings, agent)) }
         return all
     }
 
-    /// How much of their quotas the databases of a running agent hold, and where tombstones pile up.
+    /// How much of their quotas a running agent's databases use, and where tombstones pile up.
     private func counts(_ agent: AgentClient, _ settings: AgentSettings) async -> [Finding] {
-        // What keeps it from answering was told.
+        // Why it does not answer has been reported already.
         guard let databases = try? await agent.request("GET", "/api/status")["databases"]?.asArray else { return [] }
         return databases.flatMap { database -> [Finding] in
             let name = database["name"]?.asString ?? ""
@@ -59,10 +59,10 @@ struct Diagnosis: Sendable {
         }
     }
 
-    /// So many tombstones are worth a word, where there are more of them than documents.
+    /// This many tombstones are worth mentioning, if there are more of them than documents.
     private static let manyTombstones = 1_000
 
-    /// Tombstones stay for ever unless somebody says otherwise, and each is of a peer's feed when it begins anew.
+    /// Tombstones are kept forever by default, and are included whenever a peer's feed starts from the beginning.
     private static func tombstones(_ count: Int, documents: Int, _ wanted: DatabaseSettings?) -> [Finding] {
         guard let wanted, wanted.tombstoneAge == nil, count >= manyTombstones, count > documents else { return [] }
         return [
@@ -108,7 +108,7 @@ struct Diagnosis: Sendable {
         let name = wanted.name.value
         do {
             let report: JSONValue
-            // Of a running agent it is in what needs attention.
+            // For a running agent, the list of what needs attention includes it.
             var clocks: [Finding] = []
             var quotas: [Finding] = []
             var tombstones: [Finding] = []
@@ -131,7 +131,7 @@ struct Diagnosis: Sendable {
                     let text = "database \(name): documents have versions of this machine up to \(Timestamp.format(ahead.through)): the clock was ahead"
                     clocks.append(Finding("time", .warning, text, mend: "nightjar explain versions_ahead"))
                 }
-                // A start opens it, and reads no more than that.
+                // Starting the agent opens the database, and reads no more than that.
                 guard readsStore else { return [Finding("store", .ok, "database \(name) opens")] + tombstones + quotas + clocks + Self.restoring(name, settings) }
                 report = DatabaseCare.report(try await database.integrity())
             }
@@ -146,7 +146,7 @@ struct Diagnosis: Sendable {
         }
     }
 
-    /// A restore that did not come as far as to touch the database that is there.
+    /// An interrupted restore that had not touched the existing database yet.
     private static func restoring(_ name: String, _ settings: AgentSettings) -> [Finding] {
         let folder = "\(settings.data.value)/\(name)\(DatabaseFolders.suffix)"
         guard access(DatabaseFolders.restoring(folder), F_OK) == 0 else { return [] }

@@ -10,12 +10,12 @@ import NIOCore
 import PluginHost
 import TLS
 
-/// `nightjar doctor`: looks at everything that an agent needs, one thing after the other, with or without a running agent.
+/// `nightjar doctor`: examines everything that an agent needs, one thing after the other, whether or not an agent is running.
 struct Doctor: Sendable {
     let settings: AgentSettings
     let environment: Environment
     let group: any EventLoopGroup
-    /// A running agent holds the data folder.
+    /// Whether a running agent holds the data folder.
     let isRunning: Bool
 
     init(settings: AgentSettings, environment: Environment, group: any EventLoopGroup, isRunning: Bool) {
@@ -25,7 +25,7 @@ struct Doctor: Sendable {
         self.isRunning = isRunning
     }
 
-    /// The configuration and the plugins, as `check` looks at them. Without settings there is nothing else to look at.
+    /// The configuration and the plugins, as `check` examines them. Without settings nothing else can be examined.
     static func configuration(
         _ settings: AgentSettings?, _ found: ConfigurationProblems?, _ environment: Environment
     ) async -> [Finding] {
@@ -33,7 +33,7 @@ struct Doctor: Sendable {
             return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "mend it in the file, then nightjar check") }
         }
         let report: ConfigurationCheck.Report
-        // What only the agent's user can read looks wrong to others, and nightjar check as the same user says no more.
+        // Files that only the agent's user can read look broken to others, and nightjar check reports no more when run as that user.
         let other = settings.knowsDataFolder ? AgentUser.adviceToOthers(data: settings.data.value) : nil
         do { report = try await ConfigurationCheck.run(settings, environment, found: found) } catch {
             return [Finding("configuration", .wrong, "\(error)", mend: other ?? "nightjar check")]
@@ -57,9 +57,9 @@ struct Doctor: Sendable {
         return findings
     }
 
-    /// Everything else but the store and the agent, which only the command can reach.
+    /// Everything except the store and the agent, which only the command can reach.
     ///
-    /// - Parameter peers: names are looked up and connections made.
+    /// - Parameter peers: whether to resolve names and make connections.
     func examine(peers: Bool = true) async -> [Finding] {
         var findings = clock() + disk()
         findings += certificates()
@@ -163,7 +163,7 @@ struct Doctor: Sendable {
         return findings
     }
 
-    /// Authorities that are not valid today; what else is wrong with their files is the configuration's.
+    /// Authorities that are not valid today; other errors in their files are reported with the configuration.
     private func judge(roots: [Located<String>], _ name: String) -> [Finding] {
         roots.flatMap { TLSFileCheck.roots($0.value, now: environment.time.wallSeconds()) }.filter(\.isOfDates).map {
             Finding(
@@ -180,7 +180,7 @@ struct Doctor: Sendable {
         }
     }
 
-    /// Of a certificate whose time has not come.
+    /// The advice for a certificate that is not valid yet.
     private static let mendEarly = "is this machine's clock right? If it is, wait until then, or have the certificate issued anew: peers refuse it until then"
 
     static func judge(_ certificate: Certificate, _ what: String, _ now: Int64) -> Finding {

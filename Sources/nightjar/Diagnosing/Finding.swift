@@ -5,10 +5,10 @@ import Documents
 struct Finding: Sendable {
     enum Verdict: String, Sendable {
         case ok
-        /// Worth a look; nothing is broken.
+        /// Worth a look, but nothing is broken.
         case warning
         case wrong
-        /// Not tried, and the text says why.
+        /// Not examined; the text says why.
         case skipped
     }
 
@@ -16,7 +16,7 @@ struct Finding: Sendable {
     var area: String
     var verdict: Verdict
     var text: String
-    /// What to do; empty where nothing is to be done.
+    /// What to do; empty if nothing needs to be done.
     var mend: String
 
     init(_ area: String, _ verdict: Verdict, _ text: String, mend: String = "") {

@@ -11,7 +11,7 @@ import Replication
 import Synchronization
 import Transport
 
-/// What `nightjar doctor` finds out about the target of a replicator, by a connection of its own.
+/// What `nightjar doctor` finds out about a replicator's target with a separate connection.
 extension Doctor {
     func peer(_ replicator: ReplicatorSettings) async -> [Finding] {
         let target = replicator.target.value
@@ -38,13 +38,13 @@ extension Doctor {
         return findings
     }
 
-    /// Connects and logs in as the replicator would, and leaves again.
+    /// Connects and logs in as the replicator would, and disconnects.
     private func connection(_ replicator: ReplicatorSettings, _ name: String) async -> [Finding] {
         let target = replicator.target.value
         let silent = Logger(label: "nightjar.doctor") { _ in SwiftLogNoOpLogHandler() }
         do {
             let security = try ReplicatorBuilding.security(replicator, dataFolder: settings.data.value, environment: environment, logger: silent)
-            // A session would stay there for a day.
+            // A session would remain at the server for a day.
             let connector = try ReplicatorBuilding.networkConnector(replicator, security, group: group, environment, silent, mayOpenSessions: false)
             let transport = try await connector.connect()
             transport.close(code: 1000, reason: "nightjar doctor")
@@ -55,7 +55,7 @@ extension Doctor {
             }
             return findings
         } catch let error as ReplicationError where error.domain == .http && error.code == 401 && replicator.authenticator?.plugin != nil {
-            // Plugins are the agent's to ask.
+            // Only the agent calls plugins.
             return [Finding("peer", .ok, "\(name): \(target) answers; the plugin was not asked for the token or session that it wants to see")]
         } catch let error as ReplicationError {
             return [Finding("peer", .wrong, "\(name): \(error.cause)", mend: error.remedy ?? "nightjar explain \(error.domain.rawValue)/\(error.code)")]
@@ -64,7 +64,7 @@ extension Doctor {
         }
     }
 
-    /// The command is not run: it may cost something, and it is the agent's own connection.
+    /// Does not run the command: it may be expensive, and the connection is the agent's.
     private func program(_ target: ReplicatorTarget, _ name: String) -> Finding {
         let program = target.arguments.first ?? ""
         let folders = program.contains("/") ? [""] : (getenv("PATH").map { String(cString: $0) } ?? "").split(separator: ":").map { "\($0)/" }

@@ -5,11 +5,11 @@ import HTTPServer
 import NIOCore
 import Transport
 
-/// What a start would stumble over outside of the configuration: it is told before somebody tries.
+/// Obstacles to a start outside of the configuration, reported before anybody tries to start.
 extension Doctor {
     // MARK: - The data folder
 
-    /// Why the agent could not make its data folder; nil where it could.
+    /// Why the agent could not create its data folder; nil if it could.
     static func obstacle(toMaking data: String) -> Finding? {
         var parent = data
         var facts = stat()
@@ -30,7 +30,7 @@ extension Doctor {
         return nil
     }
 
-    /// Without its socket an agent does not run.
+    /// An agent cannot run without its socket.
     static func obstacle(toSocketIn data: String) -> Finding? {
         let path = AdminServer.socketPath(data: data)
         guard path.utf8.count > AdminServer.maximumSocketPath else { return nil }
@@ -39,7 +39,7 @@ extension Doctor {
             mend: "use a shorter data folder")
     }
 
-    /// The agent's own files there, without which it does not run.
+    /// The agent's own files in the data folder, without which it cannot run.
     func ownFiles(in data: String) -> [Finding] {
         var findings: [Finding] = []
         let lock = "\(data)/agent.lock"
@@ -55,7 +55,7 @@ extension Doctor {
 
     // MARK: - Ports
 
-    /// Whether the ports are free, where no agent has them.
+    /// Whether the ports are free, if no agent has bound them.
     func ports(looksUpNames: Bool) async -> [Finding] {
         guard !isRunning else { return [] }
         var findings: [Finding] = []
@@ -66,9 +66,9 @@ extension Doctor {
         return findings
     }
 
-    /// - Parameter interface: where it is bound; nil for everywhere.
+    /// - Parameter interface: where it is bound; nil for all interfaces.
     private func port(_ port: Int, at interface: String?, _ name: String, looksUpNames: Bool) async -> [Finding] {
-        // It may be a host's name.
+        // The interface may be given as a host name.
         guard looksUpNames || interface.map(Self.isAddress) ?? true else { return [] }
         let addresses: [HTTPListener.Address]
         do { addresses = try await ListenAddresses.resolve(interface: interface, port: port) } catch {
@@ -89,7 +89,7 @@ extension Doctor {
 
     private static func isAddress(_ text: String) -> Bool { (try? SocketAddress(ipAddress: text, port: 0)) != nil || text == "localhost" }
 
-    /// The system's reason against it; nil where it is free.
+    /// The system's error; nil if the address is free.
     private static func obstacle(toBinding address: SocketAddress) -> Int32? {
         let descriptor = Glibc.socket(address.protocol == .inet6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }

@@ -6,7 +6,7 @@ import Environment
 import Glibc
 import NIOPosix
 
-/// What `nightjar support-bundle` puts together. Whatever goes in is searched for the configuration's secrets once more.
+/// What `nightjar support-bundle` collects. Everything that goes in is searched for the configuration's secrets once more.
 struct SupportBundle: Sendable {
     struct Entry: Sendable {
         var name: String
@@ -36,7 +36,7 @@ struct SupportBundle: Sendable {
                 bundle.secrets = try RedactedConfiguration.read(path: path)
                 bundle.add("configuration.yaml", bundle.secrets.text)
             } catch {
-                // What it says where it cannot be read may be a secret: only the places are told.
+                // The unreadable part may contain a secret: only positions are reported.
                 bundle.add("configuration.txt", error.problems.map { "\($0.file):\($0.line):\($0.column): cannot be read as YAML" }.joined(separator: "\n") + "\n")
             }
         }
@@ -49,7 +49,7 @@ struct SupportBundle: Sendable {
             bundle.add("files.txt", files(settings.data.value))
             if let agent = try? AgentClient.find(settings, group: MultiThreadedEventLoopGroup.singleton) { await bundle.add(agent) }
         }
-        // A configuration that cannot be read has secrets that nobody knows here; what doctor says of it could quote one.
+        // The secrets in an unreadable configuration are unknown here, and doctor's report could quote one.
         if bundle.entries.first?.name != "configuration.txt" {
             let findings = await Diagnosis(location: location, tellsPeers: tellsPeers, readsStore: false).findings { _ in }
             bundle.add("doctor.json", JSONValue.array(findings.map(\.json)))
@@ -72,7 +72,7 @@ struct SupportBundle: Sendable {
         } catch { add("plugins.json", "\(error)\n") }
     }
 
-    /// Lines that `log: { bodies: true }` wrote hold documents, also after it was switched off.
+    /// Lines written with `log: { bodies: true }` contain documents, even after it was switched off.
     private static func withoutBodies(_ log: JSONValue) -> JSONValue {
         .array((log.asArray ?? []).compactMap { line -> JSONValue? in
             guard var fields = line.asObject else { return nil }
@@ -98,7 +98,7 @@ struct SupportBundle: Sendable {
         ])
     }
 
-    /// Names and sizes, two levels deep: what fills the disk.
+    /// Names and sizes, two levels deep: shows what fills the disk.
     private static func files(_ data: String) -> String {
         var text = ""
         func list(_ folder: String, _ shown: String, _ depth: Int) {
@@ -111,7 +111,7 @@ struct SupportBundle: Sendable {
                 }
                 if name != ".", name != ".." { names.append(name) }
             }
-            // Blobs: how many is enough.
+            // For blobs, the number is enough.
             if names.count > 200 {
                 text += "\(shown): \(Plural.count(names.count, "file"))\n"
                 return
@@ -128,7 +128,7 @@ struct SupportBundle: Sendable {
     }
 }
 
-/// A small file of the system.
+/// A small system file.
 private enum InputText {
     static func read(_ path: String) throws -> String {
         guard let file = fopen(path, "r") else { throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))") }

@@ -1,4 +1,4 @@
-/// An archive in the form of POSIX (ustar), which every tar reads.
+/// An archive in the POSIX format (ustar), which every tar can read.
 struct TarArchive {
     private static let block = 512
     private var bytes: [UInt8] = []
@@ -25,7 +25,7 @@ struct TarArchive {
         put("0", at: 156, width: 1)
         put("ustar", at: 257, width: 5)
         put("00", at: 263, width: 2)
-        // The sum is made with blanks in its own place.
+        // The checksum is computed with blanks in its own field.
         put(octal(header.reduce(0) { $0 + Int64($1) }, 6), at: 148, width: 6)
         header[154] = 0
         bytes += header + contents

@@ -1,5 +1,5 @@
 extension Explanation {
-    /// The word in `error` of answers over HTTP, on the admin port and the listeners.
+    /// The word in `error` of HTTP answers, on the admin port and the listeners.
     static let ofAnswers = [
         Explanation("bad_request", "400: the request makes no sense; reason says what is wrong.", "Correct the request."),
         Explanation("configuration", "400: the configuration is wrong.", "reason has file, line and column: nightjar check."),

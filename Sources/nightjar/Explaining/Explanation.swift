@@ -13,7 +13,7 @@ struct Explanation: Sendable, Equatable {
         self.mend = mend
     }
 
-    /// Where it is met, for the list of all.
+    /// Where the code occurs, for the list of all codes.
     enum Group: String, CaseIterable, Sendable {
         case attention = "What needs attention"
         case status = "Words of status"
@@ -41,28 +41,28 @@ struct Explanation: Sendable, Equatable {
     static let all = Group.allCases.flatMap(\.explanations)
 }
 
-/// Finds what a person means, who has a code from a log, a status or a mail.
+/// Finds what a person means who has seen a code in a log, a status or a mail.
 enum ExplanationSearch {
-    /// What fits, the best first; empty where nothing does.
+    /// Matching codes, the best match first; empty if there are none.
     ///
-    /// - Parameter text: a code as the agent writes it, with a space or nothing between domain and number (`HTTP 401`), a number alone, or
-    ///   the number that applications of this field show (`11006`).
+    /// - Parameter text: a code as the agent writes it, with a space or nothing between domain and number (`HTTP 401`), a number alone, or the
+    ///   number that applications based on Couchbase Lite show (`11006`).
     static func find(_ text: String) -> [Explanation] {
         let wanted = normal(text)
         if let exact = Explanation.all.first(where: { $0.code == wanted }) { return [exact] }
         let (domain, number) = split(wanted)
         guard let number else { return [] }
         if let domain { return [ofNumber(domain, number)].compactMap { $0 } }
-        // 5000 and more is the network's or TLS', 10000 and more HTTP's status or WebSocket's close code.
+        // From 5000 on they are network or TLS errors, from 10000 on HTTP statuses or WebSocket close codes.
         let shown = [("network", number - 5_000), ("tls", number - 5_000), ("http", number - 10_000), ("websocket", number - 10_000)]
             .compactMap { domain, number in number > 0 ? exact("\(domain)/\(number)") : nil }
         if !shown.isEmpty { return shown }
         return Explanation.all.filter { $0.code.hasSuffix("/\(number)") }
     }
 
-    /// What was found for words that may be several codes, some of them written apart, and the words that are none.
+    /// What was found for words that may form several codes, some of them split into words, and the words that are not codes.
     ///
-    /// - Parameter words: `http 401 documents_held` is two codes: as many words as make one belong together.
+    /// - Parameter words: `http 401 documents_held` is two codes: words are grouped into the longest codes possible.
     static func findAll(_ words: [String]) -> (found: [Explanation], unknown: [String]) {
         let whole = find(words.joined(separator: " "))
         if !whole.isEmpty { return (whole, []) }
@@ -79,14 +79,14 @@ enum ExplanationSearch {
                 rest = rest.dropFirst()
             }
         }
-        // Nothing is known of any: it was one code, mistyped.
+        // Nothing matches: treat the words as one code, mistyped.
         return found.isEmpty ? ([], [words.joined(separator: " ")]) : (found, unknown)
     }
 
-    /// Words of the longest code, written apart.
+    /// Number of words in the longest code.
     private static let longestCode = Explanation.all.map { $0.code.split { $0 == "_" || $0 == "/" }.count }.max() ?? 1
 
-    /// Codes that look like it, for a hint.
+    /// Codes that look similar, for a hint.
     static func similar(_ text: String) -> [String] {
         let words = Set(normal(text).split { !$0.isLetter && !$0.isNumber }.filter { $0.count > 2 }.map(String.init))
         let scored = Explanation.all.map { entry in
@@ -95,7 +95,7 @@ enum ExplanationSearch {
         return scored.filter { $0.1 > 0 }.sorted { $0.1 > $1.1 }.prefix(5).map(\.0)
     }
 
-    /// `HTTP 401:` and `http-401` are `http/401`.
+    /// Normalises `HTTP 401:` and `http-401` to `http/401`.
     private static func normal(_ text: String) -> String {
         var clean = ""
         for scalar in text.lowercased().unicodeScalars {
@@ -106,7 +106,7 @@ enum ExplanationSearch {
             }
         }
         while clean.hasSuffix("_") || clean.hasSuffix("/") { clean.removeLast() }
-        // Words that were written apart: documents held.
+        // The words of a code, written separately: documents held.
         let joined = clean.with("/", replacedBy: "_")
         return Explanation.all.contains { $0.code == joined } ? joined : clean
     }
@@ -122,7 +122,7 @@ enum ExplanationSearch {
 
     private static func exact(_ code: String) -> Explanation? { Explanation.all.first { $0.code == code } }
 
-    /// Peers answer with numbers that nobody foresaw; of those the class is known.
+    /// For unexpected numbers from peers, an explanation of their class.
     private static func ofNumber(_ domain: String, _ number: Int) -> Explanation? {
         if let known = exact("\(domain)/\(number)") { return known }
         switch (domain, number) {

@@ -1,5 +1,5 @@
 extension Explanation {
-    /// Bounds that errors and log lines name.
+    /// Limits that errors and log lines name.
     static let ofLimits = [
         Explanation(
             "limits.memory", "What is held in memory for all peers together has reached limits: { memory } (64 MiB).",

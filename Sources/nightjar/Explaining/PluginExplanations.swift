@@ -20,7 +20,7 @@ extension Explanation {
 }
 
 extension Explanation {
-    /// What the commands end with.
+    /// Exit statuses of the commands.
     static let ofExits = [
         Explanation("exit/0", "All is well.", "Nothing."),
         Explanation(

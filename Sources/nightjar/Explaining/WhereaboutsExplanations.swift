@@ -1,5 +1,5 @@
 extension Explanation {
-    /// What `nightjar doc why` says of a document; `waiting`, and what a connection does, are words of status too.
+    /// The statements of `nightjar doc why`; `waiting` and the states of a connection also occur in status.
     static let ofWhereabouts = [
         Explanation("here", "The document is in this database.", "Nothing."),
         Explanation(

@@ -12,7 +12,7 @@ struct InputFile: Sendable {
 
     static let pieceBytes = 128 << 10
 
-    /// What a shell calls standard input: read as it is, since opened by that name a pipe of `mkfifo` would be another one.
+    /// Other names for standard input. It is used directly, because opening one of these names would open a named pipe (`mkfifo`) a second time.
     private static let standardNames: Set<String> = ["/dev/stdin", "/dev/fd/0"]
 
     /// - Parameter path: nil or "-" for standard input.
@@ -28,7 +28,7 @@ struct InputFile: Sendable {
         size = fstat(descriptor, &facts) == 0 && facts.st_mode & S_IFMT == S_IFREG ? Int(facts.st_size) : nil
     }
 
-    /// A file that nobody has named: nothing else than a regular one will do.
+    /// A file that the user did not name: it must be a regular file.
     ///
     /// - Throws: ``FileError``.
     init(regular path: String) throws {
@@ -38,10 +38,10 @@ struct InputFile: Sendable {
         size = fstat(descriptor, &facts) == 0 ? Int(facts.st_size) : nil
     }
 
-    /// Regular files, pipes of a shell such as `<(…)`, terminals and /dev/null.
+    /// Opens regular files, pipes from a shell such as `<(…)`, terminals and /dev/null.
     private static func open(_ path: String) throws -> Int32 {
         var facts = stat()
-        // Without waiting: a pipe that nobody writes would be waited for, for good.
+        // Non-blocking: opening a pipe without a writer would block forever.
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else {
             let number = errno
@@ -66,7 +66,7 @@ struct InputFile: Sendable {
             let advice = mode & S_IFMT == S_IFDIR ? "" : "; what it brings is read from standard input: give - and < \(path)"
             throw AgentError(.failed, "\(path) is \(FileKind.words(mode)), and a file is expected\(advice)")
         }
-        // From here on what is to come is waited for.
+        // Reads may block from here on.
         _ = fcntl(descriptor, F_SETFL, O_RDONLY)
         return descriptor
     }
@@ -89,7 +89,7 @@ struct InputFile: Sendable {
 
     /// Everything, for documents.
     ///
-    /// - Parameter limit: `max_input`: bytes; an error above.
+    /// - Parameter limit: `max_input` in bytes; more is an error.
     func all(limit: Int) throws -> [UInt8] {
         var bytes: [UInt8] = []
         while let piece = try next() {

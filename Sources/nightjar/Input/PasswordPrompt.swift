@@ -3,7 +3,7 @@ import Glibc
 
 /// Asks for passwords on the terminal without showing them.
 enum PasswordPrompt {
-    /// - Throws: ``AgentError`` where there is no terminal, or at Control-C.
+    /// - Throws: ``AgentError`` if there is no terminal, or on Control-C.
     static func ask(_ question: String) throws -> String {
         let terminal = open("/dev/tty", O_RDWR | O_CLOEXEC)
         guard terminal >= 0 else { throw AgentError(.failed, "there is no terminal to ask for a password on") }
@@ -13,7 +13,7 @@ enum PasswordPrompt {
         var quiet = before
         // Without ISIG, so that Control-C cannot end the program while the terminal's echo is off.
         quiet.c_lflag &= ~tcflag_t(ECHO | ICANON | ISIG)
-        // Drops what was typed before the question: it may have been shown.
+        // Discards what was typed before the question, because it may have been echoed.
         tcsetattr(terminal, TCSAFLUSH, &quiet)
         defer {
             tcsetattr(terminal, TCSAFLUSH, &before)
@@ -31,7 +31,7 @@ enum PasswordPrompt {
             case 0x03, 0x1A, 0x1C: throw AgentError(.failed, "interrupted")
             case 0x04: if typed.isEmpty { throw AgentError(.failed, "no password was typed") }
             case 0x08, 0x7F:
-                // One character, which may be several bytes.
+                // One character, which may consist of several bytes.
                 while let last = typed.popLast(), last & 0xC0 == 0x80 {}
             case 0x15: typed = []
             default: typed.append(byte)
@@ -39,7 +39,7 @@ enum PasswordPrompt {
         }
     }
 
-    /// A password that is chosen now: asked for twice on the terminal, in a pipe the first line of standard input.
+    /// Reads a new password: asks twice on a terminal, or takes the first line of a pipe.
     static func choose() throws -> String {
         guard isatty(0) == 1 else { return try readLine() }
         let password = try ask("Password: ")

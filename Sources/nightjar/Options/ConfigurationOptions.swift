@@ -19,33 +19,33 @@ struct ConfigurationOptions: ParsableArguments, Sendable {
         return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: plugins))
     }
 
-    /// What can be read of it, and what is wrong with it. With the fleet's fragments, if nothing is.
+    /// The readable part of the configuration, and what is wrong with it. Includes the fleet's fragments if nothing is wrong.
     ///
-    /// - Parameter environment: what `${NAME}` looks up; nil: that of this command.
+    /// - Parameter environment: used to expand `${NAME}`; nil for this command's own.
     func examine(environment: [String: String]? = nil) -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
         guard let config else { return (AgentSettings.embeddedDefault(data: data, plugins: plugins), nil) }
         let (settings, problems) = AgentSettings.examine(path: config, overrides: .init(data: data, plugins: plugins), environment: environment)
         guard problems == nil, let settings else { return (settings, problems) }
-        // What cannot be read of the fleet is named by whoever looks at its plugins.
+        // Unreadable fleet documents are reported when their plugins are examined.
         return ((try? FleetStore.withFleet(settings)) ?? settings, nil)
     }
 
-    /// As much of it as finds a running agent.
+    /// Just enough of the configuration to find a running agent.
     func place() throws -> AgentSettings {
         guard let config else { return try read() }
         return try AgentSettings.place(config, .init(data: data, plugins: plugins))
     }
 
-    /// Reads it, or prints what is wrong and ends with exit status 78.
+    /// Reads it, or prints what is wrong and exits with status 78.
     func load() throws -> AgentSettings {
         do { return try read() } catch { throw Failure.exit(for: error) }
     }
 }
 
 extension AgentSettings {
-    /// As much of a configuration as finds a running agent.
+    /// Just enough of a configuration to find a running agent.
     ///
-    /// - Throws: what is wrong with it, and how to do without it: the agent may run all the same.
+    /// - Throws: what is wrong with it, and how to do without it, because the agent may be running anyway.
     static func place(_ config: String, _ overrides: Overrides) throws -> AgentSettings {
         do throws(ConfigurationProblems) { return try location(path: config, overrides: overrides) } catch {
             var problems = error

@@ -3,7 +3,7 @@ import AgentConfiguration
 import ArgumentParser
 import NIOPosix
 
-/// Where an agent is, or the data folder of one that does not run.
+/// Where an agent is, or the data folder of one that is not running.
 struct LocationOptions: ParsableArguments, Sendable {
     @Option(name: .long, help: ArgumentHelp("The agent's configuration file.", valueName: "file"))
     var config: String?
@@ -13,25 +13,25 @@ struct LocationOptions: ParsableArguments, Sendable {
         help: ArgumentHelp("The agent's data folder (default: the configuration's, or ./nightjar-data).", valueName: "folder"))
     var data: String?
 
-    /// The whole configuration, which has to be right.
+    /// The whole configuration, which must be valid.
     func settings() throws -> AgentSettings {
         guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
         return try AgentSettings.load(path: config, overrides: .init(data: data, plugins: nil))
     }
 
-    /// The same, but only as much of it as finds the agent and its data folder.
+    /// The same, but just enough of it to find the agent and its data folder.
     func place() throws -> AgentSettings {
         guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
         return try AgentSettings.place(config, .init(data: data, plugins: nil))
     }
 
-    /// What the configuration says of a fleet; nil without one.
+    /// The fleet settings in the configuration; nil if there are none.
     func fleet() throws -> FleetSettings? {
         guard let config else { return nil }
         return try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil)).fleet
     }
 
-    /// The name of this agent in its fleet; nil where it is not known.
+    /// This agent's name in its fleet; nil if unknown.
     func fleetID() throws -> String? {
         guard let config else { return nil }
         let settings = try AgentSettings.fleet(path: config, overrides: .init(data: data, plugins: nil))
@@ -41,13 +41,13 @@ struct LocationOptions: ParsableArguments, Sendable {
     /// The running agent.
     func agent() throws -> AgentClient { try AgentClient.require(try place(), group: MultiThreadedEventLoopGroup.singleton) }
 
-    /// Runs with the documents of a collection, and releases a folder's lock.
+    /// Runs with the documents of a collection, and releases a folder's lock afterwards.
     func withDocuments<T>(
         of name: String, absence: DocumentPlace.Absence = .fails, _ work: (DocumentPlace) async throws -> T
     ) async throws -> T {
         let group = MultiThreadedEventLoopGroup.singleton
         let found = try place()
-        // On a folder the collections and resolvers of the configuration count, an agent has them itself.
+        // For a folder, the configuration's collections and resolvers are needed; an agent has them itself.
         let settings = try AgentClient.find(found, group: group) == nil ? try settings() : found
         if case .creates = absence, let config, try AgentClient.find(found, group: group) == nil { try Self.check(name, config, settings) }
         let place = try await DocumentPlace.find(name, settings: settings, group: group, absence: absence)
@@ -55,7 +55,7 @@ struct LocationOptions: ParsableArguments, Sendable {
         return try await work(place)
     }
 
-    /// No agent would open a database that its configuration does not name: a slip of the fingers makes none.
+    /// An agent would not open a database that its configuration does not name, so a typing error must not create one.
     private static func check(_ name: String, _ config: String, _ settings: AgentSettings) throws {
         let database = try DocumentAccess.parse(name).database
         guard settings.database(named: database) == nil, !DatabaseFolders.exists("\(settings.data.value)/\(database).nightjar") else { return }

@@ -9,7 +9,7 @@ enum ParametersText {
         do { return try JSONValue(parsing: text) } catch { throw AgentError(.invalid, "--params is not JSON: \(error)") }
     }
 
-    /// A plugin's parameters; `.missing` where the option is not given.
+    /// A plugin's parameters; `.missing` if the option is not given.
     static func value(_ text: String?) throws -> LuaValue {
         try text.map { LuaValue(try json($0)) } ?? .missing
     }

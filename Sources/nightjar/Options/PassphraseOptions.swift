@@ -15,12 +15,12 @@ struct PassphraseOptions: ParsableArguments, Sendable {
         if passphraseFile != nil, passphraseEnv != nil { throw ValidationError("give --passphrase-file or --passphrase-env, not both") }
     }
 
-    /// Whether one was named, so that no question is needed.
+    /// Whether a source was named, so that no question is needed.
     var isGiven: Bool { passphraseFile != nil || passphraseEnv != nil }
 
-    /// The one that was named; else asks on the terminal.
+    /// Reads the passphrase from the named source; otherwise asks on the terminal.
     ///
-    /// - Parameter twice: for a passphrase that is chosen now.
+    /// - Parameter twice: for a new passphrase.
     func read(_ question: String, twice: Bool = false) throws -> SecretBytes {
         if let passphraseFile { return try check(Self.line(of: passphraseFile)) }
         if let passphraseEnv {

@@ -4,7 +4,7 @@ import ArgumentParser
 import Documents
 import Replication
 
-/// What a database of CouchDB's protocol is asked to leave out, as `selector` and `source_filter` of a configuration.
+/// What a CouchDB source is asked to leave out, like `selector` and `source_filter` in a configuration.
 struct SourceChoiceOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("Pull only documents that match this selector of CouchDB, which the other side evaluates (http: and https:).", valueName: "json"))
     var selector: String?
@@ -13,7 +13,7 @@ struct SourceChoiceOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("Parameters of --source-filter: an object of names with single values, or lists of them.", valueName: "json"))
     var sourceParams: String?
 
-    /// - Parameter others: options that choose documents, as they are written.
+    /// - Parameter others: further options that select documents, as the user typed them.
     /// - Throws: `ValidationError`.
     func check(source: String, isBoth: Bool, target: String, others: [String]) throws {
         if sourceParams != nil, sourceFilter == nil { throw ValidationError("--source-params needs --source-filter") }
@@ -34,7 +34,7 @@ struct SourceChoiceOptions: ParsableArguments, Sendable {
         return place.hasPrefix("http://") || place.hasPrefix("https://")
     }
 
-    /// - Throws: ``AgentError`` where the JSON is not what it has to be.
+    /// - Throws: ``AgentError`` if the JSON is not valid for the option.
     func filter() throws -> SourceFilter? {
         if let selector {
             let json = try Self.json(selector, "--selector")

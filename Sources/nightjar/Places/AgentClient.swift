@@ -8,21 +8,21 @@ import NIOCore
 import Replication
 import Transport
 
-/// A running agent, as the commands reach it: the admin API on the local socket in its data folder.
+/// The commands' connection to a running agent: the admin API on the local socket in its data folder.
 struct AgentClient: Sendable {
     let socket: String
     private let client: HTTPClient
 
-    /// The agent of a configuration or of a data folder; nil when none runs there.
+    /// The agent of a configuration or of a data folder; nil if none is running there.
     ///
-    /// - Throws: ``AgentError`` when there is a socket that this user may not use.
+    /// - Throws: ``AgentError`` if there is a socket that this user may not use.
     static func find(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient? {
         try presence(settings, group: group).client
     }
 
     /// The agent of a configuration or of a data folder.
     ///
-    /// - Throws: ``AgentError`` that names the place where it was expected.
+    /// - Throws: ``AgentError`` naming the place where it was expected.
     static func require(_ settings: AgentSettings, group: any EventLoopGroup) throws(AgentError) -> AgentClient {
         let (client, why) = try presence(settings, group: group)
         if let client { return client }
@@ -53,10 +53,10 @@ struct AgentClient: Sendable {
 
     // MARK: - Requests
 
-    /// Sends a request and gives the JSON of the answer.
+    /// Sends a request and returns the answer's JSON.
     ///
-    /// - Parameter path: components percent-encoded.
-    /// - Throws: ``AgentError`` with the agent's own words when it refuses.
+    /// - Parameter path: its components are percent-encoded.
+    /// - Throws: ``AgentError`` with the agent's own message if it refuses.
     func request(
         _ method: String, _ path: String, body: [UInt8]? = nil, timeout: TimeAmount? = .seconds(60)
     ) async throws -> JSONValue {
@@ -64,7 +64,7 @@ struct AgentClient: Sendable {
         do { return try JSONValue(stored: answer) } catch { throw unexpected("\(error)") }
     }
 
-    /// Sends a request and gives the answer's body.
+    /// Sends a request and returns the answer's body.
     func bytes(
         _ method: String, _ path: String, body: [UInt8]? = nil, timeout: TimeAmount? = .seconds(60)
     ) async throws -> [UInt8] {
@@ -77,12 +77,12 @@ struct AgentClient: Sendable {
         return bytes
     }
 
-    /// The body of a GET, also where its status says that the agent is not well.
+    /// The body of a GET, even if its status says that the agent is unhealthy.
     func everyStatus(_ path: String) async throws -> [UInt8] {
         Array(try await reaching { try await client.request("GET", path, timeout: .seconds(60)) }.body.readableBytesView)
     }
 
-    /// Sends a request and passes the answer's body on as it comes.
+    /// Sends a request and passes the answer's body on as it arrives.
     func receive(_ path: String, _ write: @Sendable (ByteBuffer) async throws -> Void) async throws {
         try await reaching {
             try await client.stream("GET", path) { head, body in
@@ -96,10 +96,9 @@ struct AgentClient: Sendable {
         }
     }
 
-    /// Sends a request and gives the rows of the array that is the answer as they come, each as JSON. However many there are, none is left
-    /// out.
+    /// Sends a request whose answer is an array, and passes each row on as JSON when it arrives. However many rows there are, all are included.
     func rows(_ path: String, _ each: @escaping @Sendable ([UInt8]) throws -> Void) async throws {
-        // The array comes with one element a line.
+        // The array arrives with one element per line.
         let lines = LineReader()
         try await receive(path) { piece in
             try lines.append(piece) { line in
@@ -109,9 +108,9 @@ struct AgentClient: Sendable {
         }
     }
 
-    /// Sends a body piece by piece, at the agent's pace, until `next` gives nil.
+    /// Sends a body piece by piece, at the agent's pace, until `next` returns nil.
     ///
-    /// - Parameter broken: what to tell where the connection breaks before the answer, behind why it did.
+    /// - Parameter broken: added to the error if the connection breaks before the answer.
     func send(_ path: String, broken: String? = nil, _ next: @escaping @Sendable () async throws -> ByteBuffer?) async throws -> JSONValue {
         let response = try await reaching(broken: broken) {
             try await client.request(
@@ -127,7 +126,8 @@ struct AgentClient: Sendable {
 
     // MARK: - Errors
 
-    /// `agent_answer`: seconds for which a sign of life is waited. A request may take longer, as a backup does; an agent that lives answers at once.
+    /// `agent_answer`: seconds to wait for a sign of life. A request such as a backup may take longer, but a live agent answers a status check at
+    /// once.
     private static let answerSeconds: Int64 = 5
 
     private func reaching<T>(broken: String? = nil, _ work: () async throws -> T) async throws -> T {
@@ -140,7 +140,7 @@ struct AgentClient: Sendable {
                     + "machine is overloaded. Look at its process (systemctl status nightjar, ps -o pid,stat,time,args -C nightjar; T is stopped: kill -CONT PID) "
                     + "and at the end of its log; if it stays, restart it")
         } catch is ReplicationError {
-            // The request itself says it better.
+            // The request's own error is more precise.
         }
         do { return try await work() } catch let error as ReplicationError {
             if let broken { throw AgentError(.failed, "the agent on \(socket) is gone, or closed the connection (\(error.message)): \(broken)") }
@@ -164,9 +164,9 @@ struct AgentClient: Sendable {
     private func unexpected(_ why: String) -> AgentError { AgentError(.failed, "the answer of the agent on \(socket) is not JSON: \(why)") }
 }
 
-/// Unix domain sockets, as far as looking for an agent needs them.
+/// Just enough of Unix domain sockets to find an agent.
 enum LocalSocket {
-    /// Nil when a process accepts connections on the socket, else the system's error number.
+    /// Nil if a process accepts connections on the socket, otherwise the system's error number.
     static func connectError(_ path: String) -> Int32? {
         switch open(path) {
         case .success(let descriptor):
@@ -178,7 +178,7 @@ enum LocalSocket {
 
     /// The descriptor of a connection.
     ///
-    /// - Throws: ``AgentError`` that says why there is none.
+    /// - Throws: ``AgentError`` that says why the connection failed.
     static func connect(_ path: String) throws(AgentError) -> Int32 {
         switch open(path) {
         case .success(let descriptor): return descriptor

@@ -5,14 +5,14 @@ import Glibc
 import NIOCore
 import Synchronization
 
-/// Blobs as files of a folder, each named by the 40 hexadecimal digits of its digest, as in a backup and in a database's own folder.
+/// Blobs as files in a folder, each named by the 40 hexadecimal digits of its digest, as in a backup and in a database's own folder.
 final class BlobFolder: Sendable {
-    /// `blob_problems`: blobs that are named of those that could not be had.
+    /// `blob_problems`: how many of the blobs that could not be copied are named.
     private static let shown = 20
-    /// Of so many digests it is remembered that they were dealt with.
+    /// How many digests are remembered as handled.
     private static let remembered = 10_000
 
-    /// What could not be had, and the first ones in words.
+    /// How many could not be copied, and descriptions of the first ones.
     struct Problems: Sendable {
         var count = 0
         var words: [String] = []
@@ -36,7 +36,7 @@ final class BlobFolder: Sendable {
     private func file(_ digest: BlobDigest) -> String { "\(path)/\(digest.hex)" }
     private func has(_ digest: BlobDigest) -> Bool { access(file(digest), F_OK) == 0 }
 
-    /// Whether this is the first time, as far as that is remembered.
+    /// Whether the digest has not been handled before, as far as that is remembered.
     private func isNew(_ digest: BlobDigest) -> Bool {
         state.withLock { state in
             if state.seen.count >= Self.remembered { state.seen = [] }
@@ -51,24 +51,24 @@ final class BlobFolder: Sendable {
         }
     }
 
-    /// The blobs that a line's document names; none of one that is no document.
+    /// The blobs that a line's document refers to; none if it is not a document.
     static func digests(in line: [UInt8]) -> [BlobDigest] {
         guard line.withUnsafeBytes({ $0.holds("\"digest\"") }) else { return [] }
         return ((try? BlobReferences.find(in: line)) ?? []).map(\.digest)
     }
 
-    /// Tells of what could not be had, on standard error.
+    /// Reports problems on standard error.
     ///
-    /// - Throws: where there is anything.
+    /// - Throws: if there were any.
     func check(_ what: String) throws {
         let problems = problems
         for words in problems.words { Output.errorLine("nightjar: \(TextTable.printable(words))") }
         guard problems.count == 0 else { throw AgentError(.failed, "\(Plural.count(problems.count, "blob")) \(what)") }
     }
 
-    // MARK: - Out of a database
+    // MARK: - From a database
 
-    /// The blobs that are to be written: a list on the disk, since there may be more of them than fit into memory.
+    /// The blobs to be written: a list on disk, since it may not fit into memory.
     final class Wanted: Sendable {
         private let folder: BlobFolder
         private let list: String
@@ -81,7 +81,7 @@ final class BlobFolder: Sendable {
             output = try OutputFile(list)
         }
 
-        /// Notes what documents name that come in pieces of lines.
+        /// Records the blobs to which documents refer; the documents arrive in pieces of lines.
         func add(_ piece: ByteBuffer) throws {
             var found = ByteBuffer()
             try lines.append(piece) { line in
@@ -92,7 +92,7 @@ final class BlobFolder: Sendable {
             if found.readableBytes > 0 { try output.write(found) }
         }
 
-        /// Writes them, each file complete once it is there.
+        /// Writes the blobs; each file appears when it is complete.
         func write(from place: DocumentPlace, _ written: @escaping @Sendable (Int) -> Void) async throws {
             try output.finish()
             defer { unlink(list) }
@@ -119,7 +119,7 @@ final class BlobFolder: Sendable {
         }
     }
 
-    /// Makes the folder.
+    /// Creates the folder.
     func wanted() throws -> Wanted {
         if mkdir(path, 0o755) != 0, errno != EEXIST { throw AgentError(.failed, "\(path): \(String(cString: strerror(errno)))") }
         return try Wanted(self)
@@ -129,14 +129,14 @@ final class BlobFolder: Sendable {
         let output = try OutputFile(file(digest))
         let isOutputWell = Atomic(true)
         do {
-            // The place ends with an error where the bytes are not those of the digest.
+            // The place ends with an error if the bytes do not match the digest.
             try await place.blob(digest.text) { piece in
                 isOutputWell.store(false, ordering: .relaxed)
                 try output.write(piece)
                 isOutputWell.store(true, ordering: .relaxed)
             }
         } catch let error as AgentError where isOutputWell.load(ordering: .relaxed) {
-            // The others are not concerned.
+            // The other blobs are not affected.
             output.abandon()
             return note(digest, error.kind == .notFound ? "is named by a document, and not in the database" : "\(error)")
         } catch {
@@ -149,7 +149,7 @@ final class BlobFolder: Sendable {
 
     // MARK: - Into a database
 
-    /// Stores the blobs that documents name, unless the place has them; their bytes have to be those of their names.
+    /// Stores the blobs that documents refer to, unless the place has them; the bytes must match the file names.
     func store(_ lines: [ImportedLine], in place: DocumentPlace) async throws {
         for case .text(let line) in lines {
             for digest in Self.digests(in: line) where isNew(digest) { try await store(digest, in: place) }
@@ -158,7 +158,7 @@ final class BlobFolder: Sendable {
 
     private func store(_ digest: BlobDigest, in place: DocumentPlace) async throws {
         let known = try await place.blobFacts(digest.text)
-        // One that no document names yet may be collected before these do; stored again, it stays.
+        // A blob that no document refers to yet may be collected before these documents are stored; storing it again prevents that.
         guard known?["referenced"]?.asBool != true else { return }
         let input: InputFile
         do { input = try InputFile(regular: file(digest)) } catch {

@@ -3,15 +3,15 @@ import Documents
 import Encodings
 import NIOCore
 
-// The blobs of a database, which are those of all its collections.
+// The blobs of a database, shared by all its collections.
 extension DocumentPlace {
     private static func path(_ name: String, _ digest: String? = nil) -> String {
         "/api/databases/\(PercentEncoding.encode(name))/blobs" + (digest.map { "/\(PercentEncoding.encode($0))" } ?? "")
     }
 
-    /// Stores a blob; gives `{"digest", "length"}`.
+    /// Stores a blob; returns `{"digest", "length"}`.
     ///
-    /// - Parameter expected: the digest that its bytes have to have; with another one nothing is stored.
+    /// - Parameter expected: the digest that the bytes must have; otherwise nothing is stored.
     func putBlob(expecting expected: String? = nil, _ next: @escaping @Sendable () throws -> ByteBuffer?) async throws -> JSONValue {
         switch self {
         case .agent(let client, let name):
@@ -20,7 +20,7 @@ extension DocumentPlace {
         }
     }
 
-    /// `{"digest", "length", "referenced"}` of a blob; nil where there is none.
+    /// `{"digest", "length", "referenced"}` of a blob; nil if there is none.
     func blobFacts(_ digest: String) async throws -> JSONValue? {
         do {
             switch self {

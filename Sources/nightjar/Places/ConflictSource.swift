@@ -6,12 +6,12 @@ import Encodings
 import NIOCore
 import Synchronization
 
-/// Where the commands find conflicts: at a running agent, or in database folders that none holds.
+/// Where the commands find conflicts: at a running agent, or in database folders that no agent holds.
 enum ConflictSource: Sendable {
     case agent(AgentClient, databases: [String])
     case folders([Database])
 
-    /// What is asked for: one database, or one collection of it, or everything.
+    /// The scope of a request: one database, one of its collections, or everything.
     struct Scope: Sendable {
         var database: String?
         var collection: CollectionName?
@@ -24,11 +24,11 @@ enum ConflictSource: Sendable {
             if text.utf8.contains(UInt8(ascii: ".")) { self.collection = collection }
         }
 
-        /// As it is written.
+        /// The form in which the user writes it.
         func name(of database: String) -> String { collection.map { "\(database).\($0)" } ?? database }
     }
 
-    /// Looks for a running agent first, then for the folders `DATA/DB.nightjar`.
+    /// Looks for a running agent first, then for folders `DATA/DB.nightjar`.
     static func find(_ scope: Scope, settings: AgentSettings, group: any EventLoopGroup) async throws -> ConflictSource {
         func chosen(_ names: [String], _ place: String) throws(AgentError) -> [String] {
             guard let wanted = scope.database else { return names }
@@ -76,15 +76,15 @@ enum ConflictSource: Sendable {
         }
     }
 
-    /// Pending conflicts first, then the decided ones, the newest first.
+    /// Pending conflicts first, then the decided ones, newest first.
     ///
-    /// - Parameter limit: of each state and database.
+    /// - Parameter limit: for each state and database.
     func list(_ scope: Scope, pendingOnly: Bool, limit: Int) async throws -> Rows {
         let found = Mutex(Rows(limit: limit))
         @Sendable func add(_ row: JSONValue, _ database: String) {
             found.withLock { $0.add(row, kind: "\(row["state"]?.asString ?? "") \(database)") }
         }
-        // One more than wanted tells whether there are more.
+        // One row more than requested shows whether there are more.
         switch self {
         case .agent(let client, let databases):
             for database in databases {
@@ -103,13 +103,13 @@ enum ConflictSource: Sendable {
         return found.withLock { $0 }
     }
 
-    /// The conflict with a number, and those of the document with this id, with all bodies.
+    /// The conflict with this number, or those of the document with this id, with all bodies.
     ///
-    /// - Parameter limit: so many decided ones of the document in each database.
+    /// - Parameter limit: how many decided conflicts of the document, in each database.
     func find(_ text: String, _ scope: Scope, limit: Int) async throws -> Rows {
         let found = Mutex(Rows(limit: limit))
         @Sendable func add(_ row: JSONValue, _ database: String) {
-            // The one with this number is wanted in any case.
+            // The conflict with this number is always included.
             let isNumbered = row["number"]?.asInt64.map { "\($0)" == text } ?? true
             found.withLock { $0.add(row, kind: isNumbered ? "\(row.text)" : database) }
         }
@@ -128,7 +128,7 @@ enum ConflictSource: Sendable {
         return found.withLock { $0 }
     }
 
-    /// Ends a conflict that waits as a person decided.
+    /// Ends a pending conflict with a person's decision.
     func decide(_ id: String, _ scope: Scope, _ decision: DecisionByHand, _ settings: AgentSettings) async throws -> JSONValue {
         switch self {
         case .agent(let client, _):
@@ -140,9 +140,9 @@ enum ConflictSource: Sendable {
         }
     }
 
-    /// Decided conflicts with all bodies, the newest first, a page at a time.
+    /// Decided conflicts with all bodies, newest first, one page at a time.
     ///
-    /// - Parameter last: of each database; nil for all.
+    /// - Parameter last: how many for each database; nil for all.
     func replay(_ scope: Scope, last: Int?, _ each: ([JSONValue]) async throws -> Void) async throws {
         switch self {
         case .agent(let client, let databases):

@@ -1,14 +1,14 @@
 import Agent
 import Glibc
 
-/// Database folders, `NAME.nightjar`, as they lie on the disk.
+/// Database folders, `NAME.nightjar`, on disk.
 enum DatabaseFolders {
     static let suffix = ".nightjar"
 
-    /// Whether there is a database in the folder.
+    /// Whether the folder contains a database.
     static func exists(_ folder: String) -> Bool { access("\(folder)/db.sqlite3", F_OK) == 0 }
 
-    /// Whether there is one, or was, or a restore was to make one.
+    /// Whether it contains a database, or used to, or a restore was about to create one.
     static func isExpected(_ folder: String) -> Bool { exists(folder) || access("\(folder).known", F_OK) == 0 || access(restoring(folder), F_OK) == 0 }
 
     /// Where a restore prepares the database.
@@ -28,7 +28,7 @@ enum DatabaseFolders {
         return names.sorted()
     }
 
-    /// The name of a database whose folder is given; nil when it is not named as one.
+    /// The name of the database in a folder; nil if the folder is not named like one.
     static func name(of folder: String) -> String? {
         var path = Substring(folder)
         while path.count > 1, path.last == "/" { path.removeLast() }

@@ -7,23 +7,23 @@ import Glibc
 import NIOCore
 import Synchronization
 
-/// Where the commands find the documents of a collection: at a running agent, or in a folder that none holds.
+/// Where the commands find the documents of a collection: at a running agent, or in a folder that no agent holds.
 enum DocumentPlace: Sendable {
     /// The name is `DB` or `DB.SCOPE.COLLECTION`.
     case agent(AgentClient, name: String)
     case folder(DocumentAccess)
 
-    /// What a command does when the database or the collection does not exist.
+    /// What a command does if the database or the collection does not exist.
     enum Absence: Sendable {
         case fails
-        /// Makes it and reports that. A running agent's databases are made by its configuration only.
+        /// Creates it and reports that. A running agent's databases are created only by its configuration.
         case creates(report: @Sendable (String) -> Void)
     }
 
     /// Looks for a running agent first, then for the folder `DATA/DB.nightjar`.
     ///
     /// - Parameter name: `DB`, `DB.COLLECTION` or `DB.SCOPE.COLLECTION`.
-    /// - Throws: ``AgentError`` that lists what there is.
+    /// - Throws: ``AgentError`` that lists what exists.
     static func find(
         _ name: String, settings: AgentSettings, group: any EventLoopGroup, absence: Absence = .fails
     ) async throws -> DocumentPlace {
@@ -38,7 +38,7 @@ enum DocumentPlace: Sendable {
         return .folder(try open(database, collection, settings, absence))
     }
 
-    /// Before anything is read or sent, so that a wrong name is reported at once.
+    /// Called before anything is read or sent, so that a wrong name is reported at once.
     private static func check(_ database: String, _ collection: CollectionName, at client: AgentClient) async throws {
         let databases = try await client.request("GET", "/api/status")["databases"]?.asArray ?? []
         guard let found = databases.first(where: { $0["name"]?.asString.map { $0.utf8.elementsEqual(database.utf8) } ?? false }) else {
@@ -70,7 +70,7 @@ enum DocumentPlace: Sendable {
         let database = try Database.open(folder: folder, name: name, options: wanted.map { DatabaseOptions($0) } ?? DatabaseOptions())
         if case .creates(let report) = absence {
             if !exists { report("created database \(folder)") }
-            // As the agent would, at its start.
+            // As the agent would at its start.
             for configured in wanted?.collections ?? [] { _ = try database.createCollection(CollectionName(configured.value)) }
         } else if database.collection(collection) == nil {
             let names = database.collections.map(\.name.description)
@@ -80,7 +80,7 @@ enum DocumentPlace: Sendable {
         return try complete(database, collection, settings, absence)
     }
 
-    /// With what decides and judges there, as an agent would have it.
+    /// Adds the resolver and validation that an agent would use.
     private static func complete(
         _ database: Database, _ collection: CollectionName, _ settings: AgentSettings, _ absence: Absence
     ) throws -> DocumentAccess {
@@ -139,7 +139,7 @@ enum DocumentPlace: Sendable {
 
     /// The document's JSON.
     ///
-    /// - Throws: ``AgentError`` of the kind notFound when there is none, or it is deleted.
+    /// - Throws: ``AgentError`` of kind notFound if there is none, or it is deleted.
     func get(_ id: String, withVersion: Bool = false) async throws -> [UInt8] {
         switch self {
         case .agent(let client, let name):
@@ -154,7 +154,7 @@ enum DocumentPlace: Sendable {
 
     /// Saves a document; `_rev` in it names the revision that it follows.
     ///
-    /// - Parameter onConflict: what happens where the document is at another one; nil: what the database's configuration says.
+    /// - Parameter onConflict: what happens if the document is at another revision; nil for what the database's configuration says.
     func put(_ id: String, _ json: [UInt8], onConflict: String? = nil) async throws -> Saved {
         switch self {
         case .agent(let client, let name):
@@ -168,7 +168,7 @@ enum DocumentPlace: Sendable {
 
     /// Deletes a document.
     ///
-    /// - Parameter revision: must be the newest one; nil for whatever that is.
+    /// - Parameter revision: must be the current one; nil for whichever that is.
     func remove(_ id: String, revision: String?) async throws -> Saved {
         switch self {
         case .agent(let client, let name):
@@ -193,7 +193,7 @@ enum DocumentPlace: Sendable {
         return Saved(id: id, revision: revision)
     }
 
-    /// Without an id it is the list of all.
+    /// Without an id, the path of the list of all documents.
     private static func path(_ name: String, _ id: String? = nil) -> String {
         "/api/databases/\(PercentEncoding.encode(name))/documents" + (id.map { "/\(PercentEncoding.encode($0))" } ?? "")
     }
@@ -221,7 +221,7 @@ enum DocumentPlace: Sendable {
         }
     }
 
-    /// The documents that changed last, oldest change first, tombstones included.
+    /// The most recently changed documents, oldest change first, including tombstones.
     func last(_ count: Int) async throws -> [[UInt8]] {
         switch self {
         case .agent(let client, let name):
@@ -234,7 +234,7 @@ enum DocumentPlace: Sendable {
         }
     }
 
-    /// Documents that the sync function could not put into channels: `{"id", "rev", "plugin", "version", "error"}` each.
+    /// Documents that the sync function could not put into channels: each as `{"id", "rev", "plugin", "version", "error"}`.
     func unrouted(_ each: @escaping @Sendable (JSONValue) throws -> Void) async throws {
         switch self {
         case .agent(let client, let name):
@@ -243,11 +243,11 @@ enum DocumentPlace: Sendable {
         }
     }
 
-    /// Every document as a line of JSON, in pieces of whole or broken lines.
+    /// Every document as a line of JSON, in pieces that may split lines.
     ///
     /// - Parameters:
-    ///   - namesCollection: each line says of which collection it is.
-    ///   - unreadable: told of each part that cannot be read; all others are written.
+    ///   - namesCollection: whether each line names its collection.
+    ///   - unreadable: called for each part that cannot be read; all others are exported.
     func export(
         includesDeleted: Bool, namesCollection: Bool = false, _ write: @escaping @Sendable (ByteBuffer) throws -> Void, unreadable: @escaping @Sendable (String) -> Void
     ) async throws {
@@ -264,7 +264,7 @@ enum DocumentPlace: Sendable {
                     }
                 }
             } catch {
-                // An export that is not whole has no other end than its last line.
+                // An incomplete export is recognised only by its last line.
                 guard isEnd.load(ordering: .relaxed) else { throw error }
             }
         case .folder(let access):
@@ -280,8 +280,8 @@ enum DocumentPlace: Sendable {
     ///
     /// - Parameters:
     ///   - source: the file's name; see ``DocumentAccess/ImportCounts/init(source:after:)``.
-    ///   - lines: of the same import that were stored before.
-    ///   - withoutBlobs: also those that name blobs which are not there.
+    ///   - lines: the number of lines of the same import that were stored earlier.
+    ///   - withoutBlobs: whether to store documents whose blobs are missing.
     ///   - next: the next bytes, nil at the end.
     func importLines(
         source: String?, after lines: Int = 0, withoutBlobs: Bool = false, _ next: @escaping @Sendable () throws -> ByteBuffer?

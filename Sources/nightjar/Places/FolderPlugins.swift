@@ -4,7 +4,7 @@ import DocumentStore
 import Logging
 import PluginHost
 
-/// The plugins for a database that no agent runs, loaded when they are needed first.
+/// The plugins for a database that no agent has open, loaded when they are first needed.
 actor FolderPlugins {
     private let settings: AgentSettings
     private let database: Database

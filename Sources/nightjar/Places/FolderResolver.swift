@@ -5,8 +5,7 @@ import Interfaces
 import Replication
 import Synchronization
 
-/// The resolver of a database that no agent runs, loaded when the first conflict asks for it: commands on a folder decide as
-/// the agent would.
+/// The resolver for a database that no agent has open, loaded at the first conflict: commands on a folder decide as the agent would.
 actor FolderResolver: ConflictResolver {
     nonisolated let pluginName: String
     private nonisolated let loaded = Mutex("")
@@ -23,7 +22,7 @@ actor FolderResolver: ConflictResolver {
         plugins = FolderPlugins(settings, database)
     }
 
-    /// Decides for saves to a collection of the database; nil where its configuration names no resolver.
+    /// Decides saves to a collection of the database; nil if its configuration names no resolver.
     static func saves(_ settings: AgentSettings, _ database: Database, _ collection: Collection) -> SaveDecider? {
         settings.database(named: database.name)?.conflictResolver.map { saves(by: $0, settings, database, collection) }
     }

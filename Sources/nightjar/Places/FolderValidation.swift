@@ -3,7 +3,7 @@ import AgentConfiguration
 import DocumentStore
 import Interfaces
 
-/// The `validate` of a database that no agent runs: commands on a folder refuse what the agent would.
+/// The `validate` plugin for a database that no agent has open: commands on a folder refuse what the agent would.
 actor FolderValidation: SyncFunction {
     nonisolated let pluginName: String
     nonisolated let version = ""
@@ -20,7 +20,7 @@ actor FolderValidation: SyncFunction {
         usedBy = "database \(database.name) validate"
     }
 
-    /// Nil where the database's configuration names none.
+    /// Nil if the database's configuration names none.
     static func of(_ settings: AgentSettings, _ database: Database, _ collection: Collection) -> LocalValidation? {
         guard let reference = settings.database(named: database.name)?.validate else { return nil }
         return LocalValidation(database, collection, FolderValidation(reference, settings, database))

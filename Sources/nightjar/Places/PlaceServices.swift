@@ -6,12 +6,12 @@ import Interfaces
 import PluginHost
 import Replication
 
-/// What `nightjar.get` sees in a trial run that names a database: its documents, at a running agent or in a folder.
+/// What `nightjar.get` returns in a trial run that names a database: its documents, from a running agent or a folder.
 struct PlaceServices: PluginServices {
     private let place: DocumentPlace
     private let collections: [CollectionName]
 
-    /// - Parameter place: to be closed after the last call only.
+    /// - Parameter place: must not be closed before the last call.
     init(_ place: DocumentPlace) async throws {
         self.place = place
         switch place {
@@ -59,7 +59,7 @@ struct PlaceServices: PluginServices {
         }
     }
 
-    /// Waits on the plugin's own thread, which no task runs on. A request has a timeout.
+    /// Blocks the plugin's own thread, on which no task runs. A request has a timeout.
     private static func wait<T: Sendable>(_ work: @escaping @Sendable () async throws -> T) -> Result<T, any Error> {
         let answer = Answer<T>()
         Task {
@@ -68,7 +68,7 @@ struct PlaceServices: PluginServices {
         return answer.take()
     }
 
-    /// Unchecked: `result` is written before the semaphore is posted and read after it.
+    /// Unchecked: `result` is written before the semaphore is signalled and read after it.
     private final class Answer<T: Sendable>: @unchecked Sendable {
         private let given = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
         private var result: Result<T, any Error> = .failure(PluginServiceRefusal("no answer"))

@@ -3,16 +3,16 @@ import Documents
 import Synchronization
 import TLS
 
-/// What the collection of a fleet holds of which a gateway would believe the signature. Anybody who may write there can name any version, so
-/// that ids alone say nothing.
+/// The documents in a fleet's collection whose signature a gateway would trust. Anybody with write permission can claim any version, so ids alone
+/// mean nothing.
 struct PublishedVersions {
     private(set) var entries: [FleetDocument] = []
-    /// Rightly signed by keys that do not count here.
+    /// Validly signed, but by keys that are not trusted here.
     private(set) var others: [FleetDocument] = []
-    /// Of every document, believed or not.
+    /// Of every document, trusted or not.
     private(set) var ids: [String] = []
 
-    /// - Parameter keys: whose signatures count; nil for anybody's that is right.
+    /// - Parameter keys: the trusted keys; nil to accept any valid signature.
     init(_ place: DocumentPlace, trusting keys: [VerifyingKey]?) async throws {
         let found = Mutex<[String]>([])
         try await place.list(includesDeleted: false) { line in
@@ -25,17 +25,17 @@ struct PublishedVersions {
         }
     }
 
-    /// As it was signed.
+    /// The body as it was signed.
     static func body(_ bytes: [UInt8]) throws -> [UInt8] {
         guard case .object(var object) = try JSONValue(parsing: bytes) else { return bytes }
         for key in ["_id", "_rev"] { object[key] = nil }
         return JSONValue.object(object).serialize()
     }
 
-    /// Whatever it is for; nil where none is believed.
+    /// For any scope; nil if there is no trusted version.
     func highest(_ item: FleetItem) -> Int64? { entries.filter { $0.item == item }.map(\.version).max() }
 
-    /// The one after it. An id that somebody has taken for a document that nobody believes is passed over.
+    /// The following version. Skips ids that are taken by documents that nobody trusts.
     func next(_ item: FleetItem) -> Int64 {
         var version = (highest(item) ?? 0) + 1
         let taken = Set(ids)
@@ -43,7 +43,7 @@ struct PublishedVersions {
         return version
     }
 
-    /// Why ``next(_:)`` passed over versions; nil where it did not.
+    /// Why ``next(_:)`` skipped versions; nil if it did not.
     func passedOver(_ item: FleetItem, below version: Int64) -> String? {
         let first = (highest(item) ?? 0) + 1
         guard first < version else { return nil }

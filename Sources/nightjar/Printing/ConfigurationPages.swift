@@ -1,7 +1,7 @@
 import AgentConfiguration
 import Encodings
 
-/// The configuration's reference as pages: for people who read the repository, and for man(5).
+/// The configuration reference as pages: for people who read the repository, and for man(5).
 enum ConfigurationPages {
     /// In Markdown: a table for each mapping.
     static func markdown() -> String {
@@ -26,7 +26,7 @@ enum ConfigurationPages {
         return text
     }
 
-    /// nightjar.yaml(5) in the language of man(7).
+    /// nightjar.yaml(5) in man(7) format.
     static func manualPage(version: String) -> String {
         let sections = ConfigurationReference.sections()
         var text = ".TH NIGHTJAR.YAML 5 \"\" \"nightjar \(version)\"\n.SH NAME\nnightjar.yaml \\- configuration of nightjar\n.SH DESCRIPTION\n"
@@ -82,7 +82,7 @@ enum ConfigurationPages {
         sections.first { $0.name == name }?.paths.first ?? name
     }
 
-    /// As the sites that show Markdown make it of a heading: small letters, digits, hyphens and underscores.
+    /// The anchor that Markdown sites derive from a heading: lower-case letters, digits, hyphens and underscores.
     private static func anchor(_ heading: String) -> String {
         String(heading.lowercased().filter { $0.isLetter || $0.isNumber || $0 == "_" || $0 == "-" })
     }

@@ -2,9 +2,9 @@ import Agent
 import Documents
 import Encodings
 
-/// Conflicts, as `GET /api/conflicts` gives them, for people.
+/// Conflicts in the form of `GET /api/conflicts`, for people.
 enum ConflictText {
-    /// Differences shown of one pair of documents.
+    /// The most differences shown for a pair of documents.
     static let maximumLines = 40
 
     // MARK: - List
@@ -38,7 +38,7 @@ enum ConflictText {
         return place?["name"]?.asString.map { "\(string(place?["kind"])) \(TextTable.printable($0))" } ?? string(place?["kind"])
     }
 
-    /// Of branches that belong to nobody, such as those that came by CouchDB's API, nobody noted who brought them.
+    /// For branches without an owner, such as those that came through the CouchDB API, no origin is recorded.
     private static func origin(_ row: JSONValue) -> String {
         row["place"]?["kind"]?.asString == "unknown" ? "between branches that no replicator and no pushing peer is noted for" : "from \(place(row))"
     }
@@ -49,7 +49,7 @@ enum ConflictText {
 
     // MARK: - Show
 
-    /// One conflict with its bodies and what they differ in.
+    /// One conflict with its bodies and their differences.
     static func show(_ row: JSONValue) -> String {
         let isPending = row["state"]?.asString == "pending"
         var text = isPending ? "pending conflict" : "conflict \(string(row["number"]))"
@@ -136,10 +136,10 @@ enum ConflictText {
 
     static func isOmitted(_ side: JSONValue) -> Bool { side["omitted"].map { !$0.isNull } ?? false }
 
-    /// The body is there, or it is known that there is none.
+    /// Either the body is present, or it is known that there is none.
     static func isKnown(_ side: JSONValue) -> Bool { side["deleted"]?.asBool == true || side["body"].map { !$0.isNull } ?? false }
 
-    /// A literal nil would be JSON's null.
+    /// A plain `nil` literal here would mean JSON null.
     static func document(_ side: JSONValue) -> JSONValue? { side["body"].flatMap { $0.isNull ? JSONValue?.none : $0 } }
 
     private static func string(_ value: JSONValue?) -> String {

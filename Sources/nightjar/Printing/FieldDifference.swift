@@ -6,16 +6,16 @@ import Encodings
 struct FieldDifference: Sendable, Equatable {
     /// `address.city`, `tags[2]`; empty for the whole document.
     var field: String
-    /// Nil where the field is absent.
+    /// Nil if the field is absent.
     var before: JSONValue?
     var after: JSONValue?
 
-    /// `max_differences`: found at most; who has more has another document.
+    /// `max_differences`: the most that are looked for; with more, the documents have little in common.
     static let maximum = 1_000
     /// Characters of a value that are shown.
     static let maximumShown = 200
 
-    /// Field by field, in the order of the first document, then of the second.
+    /// Differences field by field, in the order of the first document, then of the second.
     ///
     /// - Parameters: nil for a document that is deleted or absent.
     static func between(_ before: JSONValue?, _ after: JSONValue?) -> [FieldDifference] {
@@ -32,7 +32,7 @@ struct FieldDifference: Sendable, Equatable {
             for member in new.members where old[member.key] == nil { compare(path(field, member.key), JSONValue?.none, member.value, &found) }
         case (.array(let old)?, .array(let new)?):
             for index in 0..<max(old.count, new.count) {
-                // A literal nil would be JSON's null.
+                // A plain `nil` literal here would mean JSON null.
                 let before = index < old.count ? old[index] : JSONValue?.none
                 compare("\(field)[\(index)]", before, index < new.count ? new[index] : JSONValue?.none, &found)
             }
@@ -47,7 +47,7 @@ struct FieldDifference: Sendable, Equatable {
         return field.isEmpty ? name : "\(field).\(name)"
     }
 
-    /// What happened on the way from one to the other: `price: from 1 to 2`.
+    /// As a change from one to the other: `price: from 1 to 2`.
     var asChange: String {
         switch (before, after) {
         case (let before?, let after?): "\(name): from \(Self.shown(before)) to \(Self.shown(after))"
@@ -57,7 +57,7 @@ struct FieldDifference: Sendable, Equatable {
         }
     }
 
-    /// What another decision would have made: `price: 2 instead of 1`.
+    /// As the result of a different decision: `price: 2 instead of 1`.
     var asAlternative: String {
         switch (before, after) {
         case (let before?, let after?): "\(name): \(Self.shown(after)) instead of \(Self.shown(before))"
@@ -67,7 +67,7 @@ struct FieldDifference: Sendable, Equatable {
         }
     }
 
-    /// `{"field", "before", "after"}`, without the one that is absent.
+    /// `{"field", "before", "after"}`, omitting the one that is absent.
     var json: JSONValue {
         var object = JSONObject([.init(key: "field", value: .string(field))])
         if let before { object["before"] = before }

@@ -2,7 +2,7 @@ import Agent
 import Documents
 import TLS
 
-/// Identities of the key store as commands print them.
+/// Identities in the key store, as commands print them.
 enum IdentityText {
     /// `nightjar identity list --json` and `show --json`.
     static func json(_ label: IdentityLabel, _ identity: Identity, now: Int64) -> JSONValue {
@@ -21,7 +21,7 @@ enum IdentityText {
         ])
     }
 
-    /// An entry of the list, also one that cannot be read.
+    /// An entry of the list, including one that cannot be read.
     static func json(_ entry: KeyStore.Entry, now: Int64) -> JSONValue {
         switch entry.identity {
         case .success(let identity): json(entry.label, identity, now: now)
@@ -29,7 +29,7 @@ enum IdentityText {
         }
     }
 
-    /// The identities that can be read, a line each; empty if there are none.
+    /// The readable identities, one line each; empty if there are none.
     static func table(_ entries: [KeyStore.Entry]) -> String {
         var table = TextTable(["LABEL", "SUBJECT", "EXPIRES", "KEY", "SHA-256"])
         for entry in entries {

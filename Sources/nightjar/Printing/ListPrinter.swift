@@ -2,7 +2,7 @@ import Agent
 import Documents
 import Synchronization
 
-/// Prints a long list as it comes, in pieces of some size.
+/// Prints a long list as it arrives, in chunks.
 final class ListPrinter: Sendable {
     private struct State {
         var bytes: [UInt8] = []

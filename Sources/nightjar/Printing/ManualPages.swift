@@ -1,9 +1,9 @@
 import Agent
 import ArgumentParser
 
-/// Manual pages in the language of man(7), from what every command prints as its help.
+/// Manual pages in man(7) format, generated from the help text of every command.
 enum ManualPages {
-    /// Name and text of each page: the program's, then one for every command below it, with its own commands in it.
+    /// The name and text of each page: the program's, then one for each top-level command, which includes its subcommands.
     static func all(_ root: any ParsableCommand.Type, version: String) -> [(name: String, text: String)] {
         let program = root._commandName
         var pages = [("\(program).1", page(Page(root, in: root, []), version))]
@@ -22,13 +22,13 @@ enum ManualPages {
         var command: any ParsableCommand.Type
         var root: any ParsableCommand.Type
         var path: [String]
-        /// What stands after the command's own words.
+        /// What follows the command's own words.
         var usage: Substring = ""
         var options: [(spelling: String, words: String)] = []
 
         init(_ command: any ParsableCommand.Type, in root: any ParsableCommand.Type, _ path: [String]) {
             (self.command, self.root, self.path) = (command, root, path + [command._commandName])
-            // So wide that no text is broken.
+            // Wide enough that no text is wrapped.
             let help = root.helpMessage(for: command, columns: 100_000)
             var isOptions = false
             for line in help.split(separator: "\n", omittingEmptySubsequences: false) {
@@ -41,7 +41,7 @@ enum ManualPages {
             options.removeAll { $0.spelling == "-h, --help" }
         }
 
-        /// `  --name <value>     words`, or the words on a line of their own where the name is long.
+        /// Parses `  --name <value>     words`, or the words on a separate line if the name is long.
         private mutating func take(_ line: Substring) {
             let text = line.drop { $0 == " " }
             if line.count - text.count > 2 {
@@ -91,7 +91,7 @@ enum ManualPages {
             + page.options.map { ".TP\n\(spelled($0.spelling[...]))\n\($0.words.isEmpty ? "\\&" : escaped($0.words))\n" }.joined()
     }
 
-    /// `\fB--config\fR \fIFILE\fR` of `--config <file>`.
+    /// Turns `--config <file>` into `\fB--config\fR \fIFILE\fR`.
     private static func spelled(_ text: Substring) -> String {
         var result = ""
         var rest = text
@@ -111,7 +111,7 @@ enum ManualPages {
         return result
     }
 
-    /// Whatever the terminal of whoever reads it can show.
+    /// Pure ASCII, so that it does not depend on the reader's terminal; other characters become escapes.
     private static func ascii(_ text: String) -> String {
         text.unicodeScalars.reduce(into: "") { text, scalar in
             if scalar.isASCII { text.unicodeScalars.append(scalar) } else if scalar == "…" { text += "..." } else {

@@ -19,20 +19,21 @@ enum Output {
 
     static func write(_ descriptor: Int32, _ bytes: [UInt8]) { try? bytes.withUnsafeBytes { try writeAll(descriptor, $0) } }
 
-    /// - Throws: ``AgentError``, also when the reader of a pipe is gone.
+    /// - Throws: ``AgentError``, also if the reader of a pipe has gone.
     static func writeAll(_ descriptor: Int32, _ buffer: UnsafeRawBufferPointer) throws {
         var rest = buffer[...]
         while !rest.isEmpty {
             let count = Glibc.write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
             if count < 0, errno == EINTR { continue }
             if count < 0, errno == EAGAIN {
-                // A pipe or terminal that another program has set to non-blocking.
+                // Another program has made the pipe or terminal non-blocking.
                 var wanted = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 poll(&wanted, 1, -1)
                 continue
             }
             if count < 0, errno == EPIPE, descriptor == 1 {
-                // The reader has enough, as with `export main | head`. The event loops have turned the signal off.
+                // The reader has stopped reading, as in `export main | head`. The event loops ignore SIGPIPE, so its
+                // default is restored here.
                 signal(SIGPIPE, SIG_DFL)
                 raise(SIGPIPE)
             }
@@ -47,10 +48,10 @@ enum Failure {
     /// A wrong configuration.
     static let configuration: Int32 = 78
     static let failed: Int32 = 1
-    /// `doc why` was asked about an id that nothing knows.
+    /// `doc why` was asked about an id that is unknown everywhere.
     static let unknownDocument: Int32 = 3
 
-    /// Runs a command; an error is printed on standard error and becomes an exit status.
+    /// Runs a command; an error is printed on standard error and determines the exit status.
     static func reporting(_ work: () async throws -> Void) async throws {
         do { try await work() } catch { throw exit(for: error) }
     }

@@ -3,7 +3,7 @@ import Environment
 import Glibc
 import NIOCore
 
-/// A file or standard output, written in pieces. A file appears under its name when it is complete.
+/// A file or standard output, written in pieces. A file appears under its name once it is complete.
 struct OutputFile: Sendable {
     let descriptor: Int32
     private let path: String?
@@ -32,7 +32,7 @@ struct OutputFile: Sendable {
 
     private static func open(_ path: String, _ mode: mode_t) throws -> Int32 {
         guard mode & S_IFMT != S_IFDIR else { throw AgentError(.failed, "\(path) is a folder; name a file in it") }
-        // Without waiting: a pipe that nobody reads would be waited for, for good.
+        // Non-blocking: opening a pipe without a reader would block forever.
         let descriptor = Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else {
             let number = errno
@@ -40,7 +40,7 @@ struct OutputFile: Sendable {
             throw AgentError(
                 .failed, isUnread ? "\(path) is a pipe that nobody reads: start its reader first, or name a file" : "\(path): \(String(cString: strerror(number)))")
         }
-        // From here on the reader is waited for.
+        // Writes may block from here on.
         _ = fcntl(descriptor, F_SETFL, O_WRONLY)
         return descriptor
     }
@@ -49,9 +49,9 @@ struct OutputFile: Sendable {
         try buffer.withUnsafeReadableBytes { try Output.writeAll(descriptor, $0) }
     }
 
-    /// Puts a complete file in its place, for good.
+    /// Moves a complete file durably into place.
     ///
-    /// - Parameter syncsFolder: false for one of many, after the last of which somebody calls ``sync(folder:)``.
+    /// - Parameter syncsFolder: false for one of many files, after the last of which ``sync(folder:)`` is called.
     func finish(syncsFolder: Bool = true) throws {
         guard let path else { return }
         guard let temporary else {
@@ -62,15 +62,15 @@ struct OutputFile: Sendable {
         if syncsFolder { try Self.sync(folder: DurableFile.parent(of: path)) }
     }
 
-    /// Makes the files that were put in a folder stay there.
+    /// Makes the files that were moved into a folder durable.
     static func sync(folder: String) throws {
         do throws(FileError) { try DurableFile.syncFolder(folder) } catch {
-            // One that may be written and not read cannot be synced: what was put there is complete, and all that can be done.
+            // A folder that may be written but not read cannot be synced: the files are complete, and no more can be done.
             guard error.number == EACCES else { throw AgentError(.failed, "\(error)") }
         }
     }
 
-    /// Leaves nothing behind.
+    /// Removes the unfinished file.
     func abandon() {
         if let temporary { unlink(temporary) }
     }

@@ -2,7 +2,7 @@ import Agent
 import Glibc
 import Synchronization
 
-/// A line on standard error that changes in place; nothing where that is no terminal.
+/// A line on standard error that is updated in place; nothing if that is not a terminal.
 final class Progress: Sendable {
     private struct State {
         var lastShown = ContinuousClock.now - .seconds(1)

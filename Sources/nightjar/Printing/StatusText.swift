@@ -24,7 +24,7 @@ enum StatusText {
         return text + attention(rows(status, "attention"))
     }
 
-    /// At the end, where the eye is: first what makes the agent unhealthy.
+    /// At the end, where the reader looks; what makes the agent unhealthy comes first.
     private static func attention(_ entries: [JSONValue]) -> String {
         if entries.isEmpty { return "\nnothing needs attention\n" }
         return entries.reduce("\n") { text, entry in
@@ -54,7 +54,7 @@ enum StatusText {
         return section(table, "no databases") + databases.map(resync).joined()
     }
 
-    /// While one is under way.
+    /// Shown while one is running.
     private static func resync(_ database: JSONValue) -> String {
         guard let resync = database["resync"], resync["state"]?.asString == "running" else { return "" }
         return "\(string(database["name"])): \(resync["dry_run"]?.asBool == true ? "resync --dry-run" : "resync") under way: "
@@ -62,13 +62,13 @@ enum StatusText {
             + "\(string(resync["refused"])) refused, \(string(resync["failed"])) failed\n"
     }
 
-    /// What a database takes on its disk, `+` behind it while its blobs are still counted.
+    /// The space that a database takes on disk, followed by `+` while its blobs are still being counted.
     private static func size(_ database: JSONValue) -> String {
         guard let blobs = database["blob_bytes"]?.asInt64 else { return bytes(database["size_bytes"]) + "+" }
         return bytes(JSONOutput.number((database["size_bytes"]?.asInt64 ?? 0) + blobs))
     }
 
-    /// How much of its quota a database holds.
+    /// How much of its quota a database uses.
     private static func quota(_ database: JSONValue) -> String {
         guard database["quota_bytes"]?.asInt64 != nil else { return "-" }
         return "\(bytes(database["held_bytes"])) of \(bytes(database["quota_bytes"]))"
@@ -108,7 +108,7 @@ enum StatusText {
         return section(table, "no listeners") + notes + (peers.isEmpty ? "" : "\n\(peers.text)")
     }
 
-    /// How much of the line may be taken, where that is bounded.
+    /// The bandwidth limit, if there is one.
     private static func bandwidth(_ key: String, _ what: String, of owner: JSONValue) -> String {
         let ways = [("send", "sent"), ("receive", "received")].compactMap { way, word in
             owner[key]?[way]?.asInt64.map { "\(bytes(JSONOutput.number($0))) \(word)" }
@@ -123,7 +123,7 @@ enum StatusText {
 
     /// Also for `replicator list`.
     ///
-    /// - Parameter tellsAttention: what needs attention is not told elsewhere.
+    /// - Parameter tellsAttention: whether to include what needs attention, because it is not shown elsewhere.
     static func replicators(_ replicators: [JSONValue], tellsAttention: Bool = true) -> String {
         var table = TextTable(
             [
@@ -203,7 +203,7 @@ enum StatusText {
             ])
             if let fleet = plugin["fleet"], !fleet.isNull { notes += "\(name): is version \(string(fleet["version"])) of the fleet's\n" }
             if let refused = plugin["refused"], !refused.isNull {
-                // What was not even read as a plugin has no version.
+                // A file that could not even be parsed as a plugin has no version.
                 let version = refused["version"]?.asString ?? ""
                 notes += "\(name): \(version.isEmpty ? "what is in the folder" : "version \(TextTable.printable(version))") is refused: \(string(refused["error"]))\n"
             }
@@ -238,18 +238,19 @@ enum StatusText {
 
     /// `http/401: the words (needs action)`.
     ///
-    /// - Parameter isTriedAgain: by itself, as a continuous replicator does with every error: then none is called permanent.
+    /// - Parameter isTriedAgain: whether it is retried automatically, as a continuous replicator does with every error: then none is called
+    ///   permanent.
     static func error(_ error: JSONValue, isTriedAgain: Bool) -> String {
         let word = string(error["kind"])
         let kind = isTriedAgain && word == "permanent" ? "does not pass by itself" : word.with("_", replacedBy: " ")
         let remedy = error["remedy"]?.asString.map { "; \(TextTable.printable($0))" } ?? ""
         var message = string(error["message"])
-        // It may end with the remedy.
+        // The message may end with the remedy.
         if !remedy.isEmpty, message.hasSuffix(remedy) { message = String(message.dropLast(remedy.count)) }
         return "\(string(error["domain"]))/\(string(error["code"])): \(message) (\(kind))\(remedy)"
     }
 
-    /// Without what all of Couchbase Lite's have: `CBMobile_3`, as `ctx.protocol` says it; `CouchDB`.
+    /// Without the prefix common to all of Couchbase Lite's: `CBMobile_3`, as in `ctx.protocol`; `CouchDB`.
     private static func protocolName(_ owner: JSONValue) -> String {
         owner["protocol"]?.asString.map { TextTable.printable(Subprotocol(rawValue: $0)?.name ?? $0) } ?? "-"
     }
@@ -271,7 +272,7 @@ enum StatusText {
         return names.isEmpty ? "-" : TextTable.printable(names.joined(separator: ", "))
     }
 
-    /// Each place once: a feed over HTTP that names a filter uses it as long as it lasts, and so does each other one.
+    /// Each place once: every HTTP feed that names a filter adds a use for as long as it lasts.
     private static func places(_ value: JSONValue?) -> String {
         let names = value?.asArray?.compactMap(\.asString) ?? []
         let counts = Dictionary(names.map { ($0, 1) }, uniquingKeysWith: +).sorted { $0.key < $1.key }
@@ -295,7 +296,7 @@ enum StatusText {
         return "\(decimal(Double(bytes) / 1_073_741_824, 1)) GiB"
     }
 
-    /// A number with a fixed count of decimals.
+    /// A number with a fixed number of decimals.
     static func decimal(_ value: Double, _ places: Int) -> String {
         var scale = 1.0
         for _ in 0..<places { scale *= 10 }

@@ -17,7 +17,7 @@ struct TextTable: Sendable {
 
     var isEmpty: Bool { rows.isEmpty }
 
-    /// Lines with two spaces between columns.
+    /// Lines, with two spaces between columns.
     var text: String {
         let all = [header] + rows
         let widths = header.indices.map { column in all.map { Self.width($0[column]) }.max() ?? 0 }
@@ -32,7 +32,8 @@ struct TextTable: Sendable {
         }.joined()
     }
 
-    /// Text of peers and plugins on one line, harmless on a terminal: what cannot be printed is shown as it is written in a program.
+    /// Text from peers and plugins, made safe for a terminal and kept on one line: unprintable characters are escaped as in source
+    /// code.
     static func printable(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isControl) else { return text }
         var clean = ""

@@ -4,19 +4,19 @@ import Documents
 import LuaRuntime
 import PluginHost
 
-/// The parameters that a configuration gives a plugin, for whoever tries it out.
+/// The parameters that a configuration gives a plugin, for trying the plugin out.
 struct ConfiguredParameters: Sendable {
     var params: LuaValue
-    /// `replicator hub push_filter`.
+    /// For example `replicator hub push_filter`.
     var usedBy: String
-    /// Places that give it other ones.
+    /// Places that give it different parameters.
     var others: [String]
 
-    /// The parameters of the first place that uses the plugin for a hook; nil where none does.
+    /// The parameters at the first place that uses the plugin for a hook; nil if there is none.
     ///
-    /// - Parameter database: places of that database come first.
+    /// - Parameter database: places for this database come first.
     static func of(_ plugin: String, hook: LuaHook, in settings: AgentSettings, database: String? = nil) -> ConfiguredParameters? {
-        // Which of these an authenticator is asked by, or an observer is told by, makes no difference to its parameters.
+        // Which of these hooks an authenticator or observer has makes no difference to its parameters.
         let same: [LuaHook] = [[.authenticatePassword, .authenticateCertificate], [.token, .getSession], [.onStatus, .onDocuments]].first { $0.contains(hook) } ?? [hook]
         let uses = ConfigurationCheck.uses(settings, []).filter { reference, wanted, _ in
             reference.plugin.value.utf8.elementsEqual(plugin.utf8) && same.contains(wanted)
@@ -37,7 +37,7 @@ struct ConfiguredParameters: Sendable {
         }
     }
 
-    /// What is told of them.
+    /// A sentence that says which parameters are used.
     var sentence: String {
         let shown = params == .missing ? "none" : params.json.text
         let rest = others.isEmpty ? "" : "; \(others.joined(separator: ", ")) gives it others: --params chooses"

@@ -8,16 +8,16 @@ import PluginHost
 import Replication
 import Synchronization
 
-/// Runs a candidate resolver over conflicts of the history, in the real sandbox, and shows where it would have decided
-/// otherwise. No data is touched: the candidate reads and writes nothing.
+/// Runs a candidate resolver over conflicts from the history, in the real sandbox, and shows where it would have decided differently. No data is
+/// affected: the candidate can neither read nor write any.
 struct Rehearsal: Sendable {
-    /// What the candidate made of one conflict.
+    /// The candidate's result for one conflict.
     struct Outcome: Sendable {
         enum Kind: Sendable {
             case same
             case differs([FieldDifference])
             case failed(PolicyFailure)
-            /// Not everything that it needs was kept.
+            /// Not everything that it needs was recorded.
             case skipped(String)
         }
         var conflict: JSONValue
@@ -34,7 +34,7 @@ struct Rehearsal: Sendable {
     var version: String { resolver.version }
 
     /// - Parameter file: `NAME.lua`, or `NAME/init.lua`.
-    /// - Throws: ``AgentError`` for a file that is no plugin's, `PluginError` for one that does not load or is no resolver.
+    /// - Throws: ``AgentError`` for a file that is not a plugin, `PluginError` for one that does not load or is not a resolver.
     init(file: String, params: LuaValue, settings: AgentSettings) async throws {
         let (folder, name) = try Self.parts(of: file)
         host = try PluginHost(
@@ -63,7 +63,7 @@ struct Rehearsal: Sendable {
         return (folder.isEmpty ? "." : folder, name)
     }
 
-    /// - Parameter conflict: a decided one with its bodies, as ``ConflictSource`` gives it.
+    /// - Parameter conflict: a decided conflict with its bodies, as ``ConflictSource`` returns it.
     func run(_ conflict: JSONValue) async throws -> Outcome {
         func outcome(_ kind: Outcome.Kind, _ decision: String? = nil) -> Outcome {
             Outcome(conflict: conflict, decision: decision, kind: kind)
@@ -119,9 +119,9 @@ struct Rehearsal: Sendable {
     }
 }
 
-/// What a candidate may ask for: no document, and a state of its own that begins empty and is forgotten.
+/// What a candidate may use: no documents, and its own state, which starts empty and is discarded.
 private final class RehearsalServices: PluginServices {
-    /// `max_rehearsal_states`: keys kept; the limits of `nightjar.state` hold for each value.
+    /// `max_rehearsal_states`: keys that are kept; the limits of `nightjar.state` apply to each value.
     private static let maximumKeys = 10_000
     private let states = Mutex([String: LuaValue]())
 
@@ -165,7 +165,7 @@ extension Rehearsal.Outcome {
         ])
     }
 
-    /// Nil where there is nothing to report.
+    /// Nil if there is nothing to report.
     var text: String? {
         let title = "conflict \(conflict["number"]?.text ?? "-") of \(TextTable.printable(conflict["id"]?.asString ?? "-"))"
         switch kind {

@@ -5,13 +5,13 @@ import Environment
 import Glibc
 import LuaRuntime
 
-/// A rehearsal of a resolver that arrives as text, for the dashboard: it lies in a folder of the data folder as long as it runs.
+/// A rehearsal of a resolver that arrives as text, for the dashboard: while it runs, the text is in a subfolder of the data folder.
 enum RehearsalOfText {
-    /// `max_rehearsed`: conflicts of each database, the newest.
+    /// `max_rehearsed`: how many conflicts of each database, newest first.
     private static let maximumConflicts = 200
 
     /// - Parameter source: the candidate, a plugin with `resolve`.
-    /// - Returns: what it made of each conflict, as `nightjar conflicts replay --json` prints it.
+    /// - Returns: its result for each conflict, as `nightjar conflicts replay --json` prints it.
     @Sendable static func run(_ source: [UInt8], _ accesses: [ConflictAccess], _ settings: AgentSettings) async throws -> JSONValue {
         let folder = try Folder(in: settings.data.value, source)
         let rehearsal = try await Rehearsal(file: folder.file, params: .missing, settings: settings)
@@ -37,7 +37,7 @@ enum RehearsalOfText {
         }
     }
 
-    /// A folder with the candidate in it, gone with the last reference.
+    /// A folder that contains the candidate, removed with the last reference.
     private final class Folder: Sendable {
         let path: String
         var file: String { "\(path)/candidate.lua" }

@@ -28,7 +28,7 @@ struct DirectReplication: Sendable {
             let scheme = text.utf8.firstIndex(of: UInt8(ascii: ":")).map { text[..<$0].lowercased() }
             switch scheme {
             case "ws", "wss", "http", "https":
-                // Before a folder is made for what cannot be reached.
+                // Checked before a folder is created for a target that cannot be reached.
                 do { _ = try EndpointURL(text) } catch let error as ReplicationError {
                     throw AgentError(
                         .invalid, error.message.with("the authenticator", replacedBy: "--user and --password (or NIGHTJAR_PASSWORD)"))
@@ -62,7 +62,7 @@ struct DirectReplication: Sendable {
         var pushFilter: String?
         var pullFilter: String?
         var resolver: String?
-        /// With one plugin its parameters, with several an object of them by plugin name.
+        /// For a single plugin, its parameters; for several, an object of them by plugin name.
         var params: JSONValue?
 
         init() {}
@@ -79,7 +79,7 @@ struct DirectReplication: Sendable {
 
     var source: Place
     var target: Place
-    /// Both ways; else from source to target only.
+    /// Both ways; otherwise only from source to target.
     var isBoth = false
     var isContinuous = false
     var resets = false
@@ -88,12 +88,12 @@ struct DirectReplication: Sendable {
     var collections: [CollectionName] = []
     var documentIDs: [DocumentID]?
     var channels: [String]?
-    /// What a database of CouchDB's protocol is asked to leave out.
+    /// What a CouchDB source is asked to leave out.
     var sourceFilter: SourceFilter?
-    /// What the remote is known by while its address changes; nil: its address.
+    /// A stable id for a remote whose address changes; nil to use the address.
     var remoteID: String?
     var credentials: BasicCredentials?
-    /// How a remote behind TLS is believed.
+    /// How a remote's TLS certificate is verified.
     var server = ServerAuthentication()
     /// See ``RetryMachine/Settings``.
     var maximumAttempts = 0
@@ -104,19 +104,19 @@ struct DirectReplication: Sendable {
         self.target = target
     }
 
-    /// How it went.
+    /// The result.
     struct Outcome: Sendable {
         var status: ReplicatorStatus
-        /// The replicator in the shape of `GET /api/status`.
+        /// The replicator in the form of `GET /api/status`.
         var json: JSONValue
         var held: Int
         var conflictsPending: Int
-        /// The first errors of single documents.
+        /// The first errors for single documents.
         var documentErrors: [String]
-        /// A signal ended it.
+        /// Whether a signal ended it.
         var wasInterrupted: Bool
 
-        /// Why the replication did not do all that was asked, in words; nil when it did.
+        /// Why the replication did not do everything it was asked to, in words; nil if it did.
         var problem: String? {
             if let error = status.error { return "the replication failed: \(error)" }
             if status.counts.failed > 0 {
@@ -132,15 +132,15 @@ struct DirectReplication: Sendable {
         }
     }
 
-    /// How many errors of single documents an outcome names.
+    /// How many errors for single documents an outcome names.
     static let errorsKept = 5
 
     // MARK: - Run
 
-    /// Runs until everything is replicated, an error ends it, or SIGINT or SIGTERM does; those are the end of a continuous one.
+    /// Runs until everything is replicated, an error ends it, or it receives SIGINT or SIGTERM, which is how a continuous replication ends.
     ///
     /// - Parameters:
-    ///   - isVerbose: logs on standard error.
+    ///   - isVerbose: whether to log on standard error.
     ///   - progress: called a few times a second.
     func run(
         group: any EventLoopGroup, isVerbose: Bool, progress: @escaping @Sendable (ReplicatorStatus) -> Void
@@ -187,7 +187,7 @@ struct DirectReplication: Sendable {
         return outcome
     }
 
-    /// The stream of a command, a socket or a device.
+    /// The byte stream to a command, socket or device.
     private func endpoint(_ text: String, group: any EventLoopGroup, logger: Logger) throws -> any TransportConnector {
         let target: ReplicatorTarget
         do { target = try ReplicatorTarget(parsing: text) } catch { throw AgentError(.invalid, "\(text): \(error)") }
@@ -216,7 +216,7 @@ struct DirectReplication: Sendable {
             try Folders.make(path)
         }
         var options = DatabaseOptions()
-        // The agent, whose configuration says how long its history is, trims it at its next start.
+        // The agent, whose configuration limits the history's length, trims it at its next start.
         options.conflictHistory = .max
         options.deltaBases?.maxBytes = .max
         return try Database.open(folder: path, name: name, options: options)
@@ -318,7 +318,7 @@ extension DirectReplication.Place {
     }
 }
 
-/// Reaches a database of this process: both sides of the protocol run here, joined in memory.
+/// Connects to a database in this process: both sides of the protocol run here, joined in memory.
 private struct FolderConnector: TransportConnector {
     let database: Database
     let group: any EventLoopGroup

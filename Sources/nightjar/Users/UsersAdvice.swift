@@ -2,9 +2,9 @@ import Agent
 import AgentConfiguration
 import Encodings
 
-/// What is hardly meant in the files of users that listeners have: a file without users lets nobody in, and a line that is wrong keeps one out.
+/// Likely mistakes in listeners' users files: a file without users lets nobody in, and an invalid line locks one user out.
 enum UsersAdvice {
-    /// Lines that are named of each file.
+    /// How many lines are named per file.
     private static let shown = 10
 
     static func lines(_ settings: AgentSettings) -> [String] {
@@ -13,7 +13,7 @@ enum UsersAdvice {
         for listener in settings.listeners {
             guard let path = UsersFileOptions.file(of: listener, settings), seen.insert(path).inserted,
                 let users = try? UsersFile(path, dataFolder: settings.data.value).read(isThere: true).users
-            else { continue } // a file that cannot be read is a problem, which is told as one
+            else { continue } // an unreadable file is reported as a problem elsewhere
             let place = "listener \"\(listener.name.value)\": \(path)"
             if users.isEmpty { advice.append("\(place) has no user, so that nobody can log in: nightjar user add NAME") }
             let wrong = users.filter { $0.problem != nil }

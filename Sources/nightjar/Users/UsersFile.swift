@@ -4,16 +4,16 @@ import Environment
 import Glibc
 import PluginHost
 
-/// The file of users of a listener, changed in one step: whoever reads it, or a power cut, finds the old one or the new one.
+/// A listener's users file, replaced atomically: a reader, or a power cut, gets either the old file or the new one.
 struct UsersFile {
-    /// As written.
+    /// As the user wrote it.
     let path: String
-    /// Where links lead: a link stays one.
+    /// The target of symbolic links: the links themselves are kept.
     private let place: String
-    /// The user that an agent of this configuration runs as, where that can be told.
+    /// The user that the agent with this configuration runs as, if known.
     private let agentUser: uid_t?
 
-    /// - Parameter dataFolder: the agent's; whoever it belongs to has to be able to read the file.
+    /// - Parameter dataFolder: the agent's; its owner must be able to read the file.
     init(_ path: String, dataFolder: String) {
         self.path = path
         if let resolved = realpath(path, nil) {
@@ -26,7 +26,7 @@ struct UsersFile {
         agentUser = stat(dataFolder, &facts) == 0 ? facts.st_uid : nil
     }
 
-    /// - Parameter isThere: throws where there is no file; else that is one without users.
+    /// - Parameter isThere: whether a missing file is an error; otherwise it counts as empty.
     func read(isThere: Bool) throws -> UserLines {
         let limit = PluginHostLimits().parameterFileBytes
         let file = open(place, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
@@ -50,10 +50,10 @@ struct UsersFile {
         }
     }
 
-    /// Reads it, changes it and puts it back, while no other command does.
+    /// Reads, changes and replaces the file, while no other command does.
     func change(isThere: Bool, _ body: (inout UserLines) throws -> Void) throws {
         let folder = DurableFile.parent(of: place)
-        // The folder, not the file: that is another one after each change.
+        // Locks the folder instead of the file, because each change replaces the file.
         let lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard lock >= 0 else { throw AgentError(.failed, "\(folder): \(String(cString: strerror(errno)))") }
         defer { close(lock) }
@@ -72,9 +72,9 @@ struct UsersFile {
         do { try written.get() } catch { throw AgentError(.failed, "cannot write \(error)") }
     }
 
-    /// To whom root gives the file, nil for nobody else: only its owner can read it, and that has to be the agent.
+    /// The user to whom root must give the file; nil for no change. Only its owner can read it, and that has to be the agent.
     ///
-    /// - Throws: where the agent would lose it.
+    /// - Throws: if the agent would lose access.
     private func owner() throws -> uid_t? {
         var facts = stat()
         let before = stat(place, &facts) == 0 ? facts.st_uid : nil

@@ -3,7 +3,7 @@ import AgentConfiguration
 import ArgumentParser
 import Glibc
 
-/// Which file of users: of the configuration's listener, or named.
+/// Which users file: that of a listener in the configuration, or one that is named.
 struct UsersFileOptions: ParsableArguments, Sendable {
     @OptionGroup var location: LocationOptions
     @Option(help: ArgumentHelp("The listener whose users they are, where several have files of their own.", valueName: "name")) var listener: String?
@@ -13,7 +13,7 @@ struct UsersFileOptions: ParsableArguments, Sendable {
         if listener != nil, file != nil { throw ValidationError("give --listener or --file, not both") }
     }
 
-    /// The plugin whose file it is.
+    /// The plugin that reads the file.
     private static let plugin = PluginReference.usersPlugin
 
     func find() throws -> UsersFile {
@@ -42,7 +42,7 @@ struct UsersFileOptions: ParsableArguments, Sendable {
         return UsersFile(first.file, dataFolder: settings.data.value)
     }
 
-    /// Where the agent looks for it: beside the configuration, else in the plugins folder.
+    /// Where the agent looks for it: next to the configuration, otherwise in the plugins folder.
     static func file(of listener: ListenerSettings, _ settings: AgentSettings) -> String? {
         guard let authenticator = listener.authenticator, authenticator.plugin.value == plugin,
             let name = authenticator.params?["file"]?.scalar?.text, !name.isEmpty
@@ -55,7 +55,7 @@ struct UsersFileOptions: ParsableArguments, Sendable {
 }
 
 extension LocationOptions {
-    /// As much of the configuration as tells of its listeners.
+    /// Just enough of the configuration to know its listeners.
     fileprivate func listeners() throws -> AgentSettings {
         guard let config else { return AgentSettings.embeddedDefault(data: data, plugins: nil) }
         return try AgentSettings.listeners(path: config, overrides: .init(data: data, plugins: nil))

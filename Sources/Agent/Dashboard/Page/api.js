@@ -1,4 +1,4 @@
-// The admin API: requests, long lists read in part, and the stream of events.
+// The admin API: requests, reading the beginning of long lists, and the event stream.
 
 const KEY = "nightjar-token";
 
@@ -43,7 +43,7 @@ export const post = async (path, body) => (await send(path, { method: "POST", bo
 export const put = async (path, body) => (await send(path, { method: "PUT", body })).json();
 export const remove = async (path) => (await send(path, { method: "DELETE" })).json();
 
-/** The first rows of a list of any length: the agent writes a row a line, and reading ends when there are enough. */
+/** The first rows of a list of any length: the agent writes one row per line, and reading stops when there are enough. */
 export async function rows(path, most) {
   const stop = new AbortController();
   const answer = await send(path, { signal: stop.signal });
@@ -78,7 +78,7 @@ async function* lines(body) {
 }
 
 /**
- * Server-sent events, with the token that EventSource could not send. Ends by itself when the stream does.
+ * Server-sent events, with the token in a header, which EventSource cannot send. Returns when the stream ends.
  * @param {(name: string, data: any) => void} handle
  */
 export async function events(path, signal, handle) {

@@ -1,4 +1,4 @@
-// The last hour as lines, from samples that the agent keeps.
+// Line charts of the last hour, from samples that the agent keeps.
 
 import { bytes, card, duration, empty, h, rate } from "./dom.js";
 
@@ -24,7 +24,7 @@ function columns(history) {
   return found;
 }
 
-/** From a counter to how much of it came a second; one that began anew, or whose peers have left, came to nothing there. */
+/** Turns a counter into a rate per second; where the counter was reset, or peers have left, the rate is 0. */
 function steps(times, values) {
   return values.slice(1).map((value, index) => Math.max(0, value - values[index]) / Math.max(1, times[index + 1] - times[index]));
 }
@@ -32,7 +32,7 @@ function steps(times, values) {
 function chart(title, figures, lines, isCounter, words) {
   const times = isCounter ? figures.at.slice(1) : figures.at;
   const end = figures.at[figures.at.length - 1];
-  // All that there is of the hour, and no less than five minutes.
+  // The whole recorded time, up to an hour, but at least five minutes.
   const span = Math.min(3600, Math.max(300, end - figures.at[0]));
   const begin = end - span;
   const series = lines.map(([name, label]) => ({ label, values: isCounter ? steps(figures.at, figures[name]) : figures[name] }));

@@ -1,4 +1,4 @@
-// Conflicts: pending and decided ones, and one of them field by field: base, here, there, and what came of it.
+// Conflicts: pending and decided ones, and a single conflict field by field: base, local, remote, and the result.
 
 import { at, get, post, rows } from "./api.js";
 import { act, ago, button, count, empty, h, milliseconds, pairs, show, table } from "./dom.js";
@@ -46,7 +46,7 @@ export function conflicts(state) {
     state.refresh();
   }
 
-  /** The text of a plugin that is there, to begin with. */
+  /** The source of the existing plugin, as a starting point. */
   const begin = (event) => act("", async () => {
     const name = event.target.value;
     if (!name) return "Write or paste a resolver";
@@ -147,7 +147,7 @@ function cell(name, side, values) {
   return h("td", { class: `value ${from}` }, text, from && h("span", { class: "hidden" }, from === "own" ? " (of the resolver's own)" : ` (from ${from})`));
 }
 
-/** Fields in a row each: `address.city`, `tags[2]`. */
+/** One row per field: `address.city`, `tags[2]`. */
 function flat(value, name = "", found = []) {
   if (found.length > 2000) return found;
   if (value !== null && typeof value === "object" && Object.keys(value).length > 0) {

@@ -1,4 +1,4 @@
-// Documents: found by the beginning of their ids, read, edited, made and deleted.
+// Documents: found by id prefix, then read, edited, created and deleted.
 
 import { at, get, put, remove, text } from "./api.js";
 import { act, ask, button, empty, h, pretty, show } from "./dom.js";
@@ -40,7 +40,7 @@ export function documents(state) {
     state.refresh();
   }
 
-  /** `#/documents/DB.SCOPE.COLLECTION/ID`; the first collection where none is named. */
+  /** `#/documents/DB.SCOPE.COLLECTION/ID`; the first collection if none is named. */
   function follow() {
     const [, wanted, id] = state.path;
     const known = names();

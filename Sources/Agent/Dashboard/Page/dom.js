@@ -1,4 +1,4 @@
-// Elements, updates that keep what the reader is at, and words for figures. Text goes in as text, never as markup.
+// Elements, updates that do not disturb the reader, and formatting of figures. Text is always inserted as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_NAMES = new Set(["svg", "g", "rect", "path", "text", "line", "circle", "polyline"]);
@@ -25,7 +25,7 @@ function add(node, children) {
   }
 }
 
-/** Makes the children of a node like new ones, and touches only what differs: focus, selection and open details stay. */
+/** Updates the children of a node to match new ones, changing only what differs: focus, selection and open details are kept. */
 export function show(parent, ...children) {
   const wanted = document.createDocumentFragment();
   add(wanted, children);
@@ -67,13 +67,13 @@ function morph(old, next) {
   for (const name of Object.keys(old.handlers ?? {})) if (!next.handlers?.[name]) old[name] = null;
   for (const [name, handler] of Object.entries(next.handlers ?? {})) old[name] = handler;
   old.handlers = next.handlers ?? {};
-  // Filled in by itself, later.
+  // Filled in later, by itself.
   if (old.hasAttribute("data-own")) return;
   if (old.nodeName === "PROGRESS") old.value = Number(next.getAttribute("value") ?? 0);
   morphChildren(old, next);
 }
 
-// Words
+// Formatting
 
 const exact = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -104,7 +104,7 @@ export function duration(seconds) {
   return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
 }
 
-/** A time of the agent, in words beside the exact one. */
+/** A time reported by the agent, in words and exactly. */
 export function ago(time) {
   if (!time) return h("span", null, "never");
   const seconds = (Date.now() - Date.parse(time)) / 1000;
@@ -121,7 +121,7 @@ export const empty = (words) => h("p", { class: "empty" }, words);
 
 export const pairs = (list, look = "") => h("dl", { class: `pairs ${look}` }, list.filter(Boolean).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 
-/** A table that scrolls by itself where it is too wide, by keyboard too. */
+/** A table that scrolls horizontally if it is too wide, also by keyboard. */
 export function table(caption, heads, lines, key) {
   return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption, "data-key": key },
     h("table", null,
@@ -138,7 +138,7 @@ export function notice(words, isProblem) {
   setTimeout(() => note.remove(), isProblem ? 12000 : 4000);
 }
 
-/** Runs what a button does, and tells how it went. */
+/** Runs a button's action, and reports the result. */
 export async function act(words, action) {
   try {
     const said = await action();
@@ -152,7 +152,7 @@ export async function act(words, action) {
 
 const dialog = () => document.getElementById("dialog");
 
-/** Shows something in front, with a way out. */
+/** Shows a dialog that can be closed. */
 export function front(title, ...rest) {
   const box = dialog();
   box.replaceChildren(h("div", { class: "head" }, h("h2", { id: "dialog-title" }, title), button("Close", () => box.close(), { class: "quiet" })),
@@ -160,7 +160,7 @@ export function front(title, ...rest) {
   if (!box.open) box.showModal();
 }
 
-/** Asks before something that cannot be taken back, or stops work. */
+/** Asks for confirmation before an action that cannot be undone, or that stops work. */
 export function ask(title, words, verb) {
   return new Promise((answer) => {
     const box = dialog();
@@ -174,7 +174,7 @@ export function ask(title, words, verb) {
   });
 }
 
-/** JSON text in lines, with every number as it is written: digits that JavaScript's numbers have not are kept. */
+/** Formats JSON text, preserving every number as written: digits beyond the precision of JavaScript's numbers are kept. */
 export function pretty(json) {
   let out = "";
   let depth = 0;

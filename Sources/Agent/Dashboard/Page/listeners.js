@@ -1,4 +1,4 @@
-// Listeners with the peers that are there: who they are, what they move, and how fast.
+// Listeners and their connected peers: who they are, what they transfer, and how fast.
 
 import { ago, bytes, card, count, duration, empty, h, pairs, plural, rate, show, table } from "./dom.js";
 
@@ -20,7 +20,7 @@ export function listeners(state) {
   };
 }
 
-/** What the rates of a peer are kept under. */
+/** The key under which a peer's rates are kept. */
 export const peerKey = (listener, peer) => `peer ${listener.name} ${peer.correlation_id ?? `${peer.address} ${peer.since}`}`;
 
 const sum = (list, name) => list.reduce((total, entry) => total + entry[name], 0);
@@ -58,7 +58,7 @@ function trouble(listener) {
 }
 
 function peerTable(state, listener) {
-  // Whoever moves something stands on top; beside that they stay where they are, oldest first.
+  // Peers that are transferring come first; otherwise the order is stable, oldest first.
   const sorted = [...listener.peers].sort((one, other) => other.active - one.active || one.since.localeCompare(other.since));
   return [
     table(`Peers of ${listener.name}`, ["User", "Address", "Database", "Activity", "Sent", "Received", "Now", "Took", "Gave", "Since"],

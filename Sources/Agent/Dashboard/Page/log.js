@@ -1,4 +1,4 @@
-// The log's last lines, as they come.
+// The most recent log lines, as they arrive.
 
 import { clock, h, plural, show } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// The frame: what is known of the agent, which section is shown, and the stream that keeps both up to date.
+// The frame: what is known about the agent, which section is shown, and the stream that keeps both up to date.
 
 import { events, get, token, whenLoginIsNeeded } from "./api.js";
 import { bytes, count, duration, empty, plural, show } from "./dom.js";
@@ -16,7 +16,7 @@ const SECONDS = 2;
 const MAX_LINES = 500;
 const HISTORY_SECONDS = 20;
 
-/** What all sections read. */
+/** State shared by all sections. */
 export const state = { agent: null, lines: [], history: null, rates: {}, changes: 0, path: [], refresh };
 
 const place = (id) => document.getElementById(id);
@@ -24,7 +24,7 @@ let stop = null;
 let view = null;
 let drawn = 0;
 
-/** Draws soon, and once for many changes. */
+/** Schedules a redraw; many changes lead to one redraw. */
 function refresh() {
   if (!drawn) drawn = requestAnimationFrame(draw);
 }
@@ -82,7 +82,7 @@ function navigate() {
   refresh();
 }
 
-// What comes in
+// Incoming events
 
 function take(agent) {
   const now = performance.now();
@@ -91,14 +91,14 @@ function take(agent) {
   for (const listener of agent.listeners) {
     for (const peer of listener.peers) rate(peerKey(listener, peer), now, peer.since, [peer.pulled_by_peer + peer.pushed_by_peer, peer.sent_bytes + peer.received_bytes]);
   }
-  // Of those that are gone.
+  // Forget replicators and peers that are gone.
   for (const key of Object.keys(state.rates)) if (state.rates[key].seen !== now) delete state.rates[key];
   state.agent = agent;
   state.changes += 1;
   refresh();
 }
 
-/** Documents and bytes a second, over the last ten. */
+/** Documents and bytes per second, averaged over the last ten seconds. */
 function rate(key, now, run, figures) {
   let kept = state.rates[key];
   if (!kept || kept.run !== run) kept = state.rates[key] = { run, points: [] };
@@ -195,7 +195,7 @@ whenLoginIsNeeded((why) => {
 place("login").onsubmit = (event) => {
   event.preventDefault();
   const given = place("token").value.trim();
-  // What cannot be a header's value cannot be the token.
+  // A token that is not valid in a header cannot be right.
   if (!/^[\x21-\x7e]+$/.test(given)) {
     place("login-problem").textContent = "This is not the token.";
     return;
@@ -210,7 +210,7 @@ place("leave").onclick = () => {
   location.reload();
 };
 
-// A page that nobody sees needs no stream.
+// A hidden page needs no stream.
 document.addEventListener("visibilitychange", () => {
   if (!place("login").hidden) return;
   stop?.abort();

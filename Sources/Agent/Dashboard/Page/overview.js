@@ -1,4 +1,4 @@
-// The first section: what needs a hand, who talks to whom, and the last hour.
+// The first section: what needs attention, the topology, and the last hour.
 
 import { ago, bytes, card, count, duration, empty, h, plural, show } from "./dom.js";
 import { charts } from "./charts.js";
@@ -18,7 +18,7 @@ export function overview(state) {
   };
 }
 
-/** Where a kind of trouble can be looked at. */
+/** The section that shows each kind of problem. */
 const WHERE = {
   documents_held: ["#/held", "Show the documents"], documents_refused: ["#/held", "Show the documents"],
   documents_unrouted: ["#/held", "Show the documents"], conflicts_pending: ["#/conflicts", "Show the conflicts"],
@@ -40,7 +40,7 @@ function attention(agent) {
       agent.plugin_folder_problems.map((problem) => h("li", { class: "attention" }, h("p", null, problem)))));
 }
 
-/** "replicator hub" leads to it. */
+/** Links a subject such as "replicator hub" to its section. */
 export function link(subject) {
   const space = subject.indexOf(" ");
   const [kind, name] = [subject.slice(0, space), subject.slice(space + 1)];
@@ -86,7 +86,7 @@ function listeners(agent) {
         peer.user ?? "guest", h("span", { class: "faint" }, ` ${peer.address}, ${peer.database}, `, `took ${count(peer.pulled_by_peer)} (${bytes(peer.sent_bytes)}), gave ${count(peer.pushed_by_peer)} (${bytes(peer.received_bytes)}), since `, ago(peer.since)))))))) : empty("There are none."));
 }
 
-// The drawing: listeners with their peers, databases, and replicators with their targets, from left to right; from top to bottom where it is narrow.
+// The diagram: listeners with their peers, databases, and replicators with their targets, from left to right; from top to bottom on narrow screens.
 
 const PEERS = 4;
 

@@ -1,4 +1,4 @@
-// Plugins: what they are asked, what it costs, what went wrong, their text, and the versions before.
+// Plugins: where they are used, what calls cost, what went wrong, their source, and earlier versions.
 
 import { at, get, post } from "./api.js";
 import { act, ago, ask, button, bytes, count, empty, front, h, milliseconds, pairs, plural, show, table } from "./dom.js";

@@ -1,4 +1,4 @@
-// Replicators with what they do now, and the documents that wait, were held or were refused.
+// Replicators with their present activity, and the documents that are pending, held or refused.
 
 import { at, post, rows } from "./api.js";
 import { act, ago, ask, button, bytes, clock, count, duration, empty, h, pairs, plural, rate, show, table } from "./dom.js";
@@ -67,7 +67,7 @@ function one(state, replicator, isChosen) {
 
 const BLOBS = 20;
 
-/** Blobs of which a part is on the other side already. */
+/** Blobs that are partly transferred. */
 function blobs(replicator) {
   const list = replicator.blobs_under_way;
   if (!list.length) return null;
@@ -113,7 +113,7 @@ function buttons(replicator, isStopped) {
 export function held(state) {
   const lists = new Map();
 
-  /** Reads a list again when the figure that tells of it has changed. */
+  /** Reloads a list when its count has changed. */
   function read(key, figure, path) {
     const now = lists.get(key);
     if (now?.figure === figure) return now;
