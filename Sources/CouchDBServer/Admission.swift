@@ -2,31 +2,31 @@ import Documents
 import HTTPServer
 import Synchronization
 
-/// Whether somebody whom the listener let in may still be there, for as long as a request is answered: the listener takes that back, or has it
-/// judged again, and nothing more is read for the client.
+/// Whether a client that the listener let in may still be served, for as long as its request is being answered: if the listener withdraws the
+/// permission, or judges the client again, nothing more is read for it meanwhile.
 package final class Admission: Sendable {
     package enum Standing: Sendable {
         case admitted
-        /// Who may come in has changed, and this one has not been judged by it yet.
+        /// Permissions have changed, and this client has not been judged by the new ones yet.
         case inDoubt
         case ended
     }
 
-    /// A request for changes that lasts: `longpoll`, `continuous` or `eventsource`.
+    /// A long-lived request for changes: `longpoll`, `continuous` or `eventsource`.
     package struct Feed: Sendable, Equatable {
         package var kind: String
         package var collection: CollectionName
     }
 
     private struct State {
-        /// The change of who may come in that this one has to be judged by, and the last by which it was.
+        /// The generation of permissions that this client must be judged by, and the last one that it was judged by.
         var asked: Int
         var judged: Int
         var isEnded = false
-        /// It ended because the listener stops.
+        /// It ended because the listener is stopping.
         var isOfStop = false
         var feed: Feed?
-        /// The answer waits for news: it hears of the end, and comes to an end itself.
+        /// The answer is waiting for changes: it notices the end by itself, and finishes.
         var isWaiting = false
         var cut: (@Sendable () -> Void)?
         var next = 0
@@ -37,8 +37,8 @@ package final class Admission: Sendable {
     private let gone: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - generation: of who may come in, when this one was let in.
-    ///   - gone: called when nobody answers the request any more.
+    ///   - generation: the generation of permissions by which this client was let in.
+    ///   - gone: called when the request is no longer being answered.
     package init(generation: Int = 0, gone: @escaping @Sendable () -> Void = {}) {
         state = Mutex(State(asked: generation, judged: generation))
         self.gone = gone
@@ -50,17 +50,17 @@ package final class Admission: Sendable {
         state.withLock { $0.isEnded ? .ended : $0.judged < $0.asked ? .inDoubt : .admitted }
     }
 
-    /// Nil for one that is about to be answered, and for one that has to go.
+    /// Nil before the answer begins, and once the client is no longer permitted.
     package var feed: Feed? { state.withLock { $0.isEnded ? nil : $0.feed } }
 
     // MARK: - The listener's side
 
-    /// It has to be judged by this change before it gets any more.
+    /// The client must be judged by this generation before it gets anything more.
     package func doubt(_ generation: Int) {
         state.withLock { $0.asked = max($0.asked, generation) }
     }
 
-    /// By this change it may stay.
+    /// The client was judged by this generation and may stay.
     package func confirm(_ generation: Int) {
         let actions = state.withLock { state in
             state.judged = max(state.judged, generation)
@@ -69,8 +69,8 @@ package final class Admission: Sendable {
         for action in actions { action() }
     }
 
-    /// - Parameter cuts: whether an answer is cut that is on its way, whose client may take its time to read it.
-    /// - Returns: false where it had ended before.
+    /// - Parameter cuts: whether to cut an answer in progress, which a slow client might take a long time to read.
+    /// - Returns: false if it had already ended.
     @discardableResult
     package func end(cuts: Bool = true) -> Bool {
         let found = state.withLock { state -> (actions: [@Sendable () -> Void], cut: (@Sendable () -> Void)?)? in
@@ -84,7 +84,7 @@ package final class Admission: Sendable {
         return true
     }
 
-    /// The listener stops: what is on its way to the client may get there.
+    /// The listener is stopping: data already on its way to the client may still arrive.
     package func listenerStops() {
         state.withLock { $0.isOfStop = !$0.isEnded }
         end(cuts: false)
@@ -92,7 +92,8 @@ package final class Admission: Sendable {
 
     // MARK: - The answer's side
 
-    /// What the client is told that may not stay. Whoever is told to log in anew while the listener stops takes a good password for a bad one.
+    /// The error for a client that may not stay. If the listener is stopping it must not be a 401: the client would think its good password
+    /// was wrong.
     package var refusal: HTTPError {
         if state.withLock({ $0.isOfStop }) { return HTTPError(503, "the listener stops; come back later", headers: ["Retry-After": "5"]) }
         return HTTPError(401, "the login is not valid any more", error: "unauthorized")
@@ -111,7 +112,7 @@ package final class Admission: Sendable {
         return standing == .admitted
     }
 
-    /// Calls the action when it was judged or has ended. The action must not block.
+    /// Calls the action when the client was judged or the admission has ended. The action must not block.
     func onChange(_ action: @escaping @Sendable () -> Void) -> Int {
         state.withLock { state in
             state.next += 1
@@ -124,20 +125,20 @@ package final class Admission: Sendable {
         state.withLock { _ = $0.actions.removeValue(forKey: number) }
     }
 
-    /// The answer lasts until its client has enough.
+    /// The answer lasts until the client disconnects.
     func becomes(_ feed: Feed) {
         state.withLock { $0.feed = feed }
     }
 
-    /// The answer waits, or goes on.
+    /// The answer starts or stops waiting for changes.
     func wait(_ isWaiting: Bool) {
         state.withLock { $0.isWaiting = isWaiting }
     }
 
-    /// The answer goes out from now on; nil: it is complete.
+    /// The answer starts being sent; nil means that it is complete.
     ///
     /// - Parameter cut: ends the connection.
-    /// - Returns: false where it must not go out.
+    /// - Returns: false if it must not be sent.
     func send(cut: (@Sendable () -> Void)?) -> Bool {
         state.withLock { state in
             state.cut = cut

@@ -2,12 +2,12 @@ import Environment
 import HTTPServer
 import Synchronization
 
-/// What a listener's answers of CouchDB's API hold of `limits.memory`: documents are read by a few requests at a time, while there
-/// is room, and what was read counts until its client has taken it.
+/// Accounts for the part of `limits.memory` that answers of a listener's CouchDB API use: a few requests at a time read documents, while there is
+/// memory for them, and what was read counts until the client has received it.
 ///
-/// When the wait for room gets long, the answer whose client has left the most unread for the longest is cut; a client that reads is done by then.
-/// What a request asks is no client's debt, however long it is held: feeds that wait for news keep it, and so do requests that wait for room. Where
-/// such questions leave none, who asks for more is told to come back.
+/// If a request waits too long for memory, the answer whose client has left the most unread for the longest is cut; a client that reads is done by
+/// then. Memory for the request itself does not count as owed by the client, however long it is held: feeds waiting for changes hold such memory, and
+/// so do requests waiting for memory. If these use up all of it, further requests get a 503 and are asked to come back.
 package final class AnswerMemory: Sendable {
     private struct Held {
         var bytes: Int
@@ -17,9 +17,9 @@ package final class AnswerMemory: Sendable {
     }
 
     private struct State {
-        /// Answers that their clients have not read.
+        /// Answers whose clients have not read everything.
         var held: [ObjectIdentifier: Held] = [:]
-        /// Answers whose requests come to something.
+        /// Answers whose requests themselves take up memory.
         var questions: Set<ObjectIdentifier> = []
     }
 
@@ -33,15 +33,15 @@ package final class AnswerMemory: Sendable {
 
     package init(_ budget: MemoryBudget, time: any TimeSource) { (self.budget, self.time) = (budget, time) }
 
-    /// What one answer holds, with what the request itself comes to; given back when nobody holds it any more.
+    /// What one answer holds, including its request; released when nobody refers to it any more.
     final class Answer: Sendable {
         private struct Parts {
             var share: MemoryBudget.Share?
-            /// What was read for the answer.
+            /// Bytes that were read for the answer.
             var page = 0
-            /// The part of that which the client can make go away.
+            /// The part of these that is released when the client reads.
             var owed = 0
-            /// What the request is, taken apart. It goes when the answer is over.
+            /// Bytes of the parsed request. Released when the answer is complete.
             var question = 0
         }
 
@@ -53,22 +53,23 @@ package final class AnswerMemory: Sendable {
 
         deinit { memory.forget(ObjectIdentifier(self)) }
 
-        /// Reads what may come to so many bytes, and says what it came to.
+        /// Reads at most the given number of bytes; `read` returns the actual number.
         ///
-        /// - Throws: ``HTTPError`` 503 that names the limit where there is no room for `couchdb_answer_wait`; `CancellationError` when the client is gone.
+        /// - Throws: ``HTTPError`` 503 naming the limit, if there is no memory within `couchdb_answer_wait`; `CancellationError` if the client has
+        ///   disconnected.
         func reading<Value: Sendable>(_ bytes: Int, _ read: () async throws -> (Value, bytes: Int)) async throws -> Value {
             let room = try await memory.begin(bytes, for: ObjectIdentifier(self), besideQuestions: true)
             defer { memory.readers.leave() }
             let (value, count) = try await read()
-            // What it was taken for is counted next: not twice, for which somebody would have to go.
+            // Released before the actual size is counted: counting both might evict somebody.
             _ = consume room
             hold(count)
             return value
         }
 
-        /// Takes the request apart into what comes to so many bytes, which are held until the answer is over.
+        /// Parses a request into values of the given size in memory, which are held until the answer is complete.
         ///
-        /// - Throws: ``HTTPError`` 413 that names `limits.memory` where it would be more than half of that; 503 as ``reading(_:_:)``.
+        /// - Throws: ``HTTPError`` 413 naming `limits.memory`, if it would take more than half of that; 503 as ``reading(_:_:)``.
         func asking<Value>(_ bytes: Int, _ read: () throws -> Value) async throws -> Value {
             guard bytes > CouchLimits.smallAnswer else { return try read() }
             guard bytes <= memory.budget.limit / 2 else {
@@ -82,7 +83,7 @@ package final class AnswerMemory: Sendable {
             return try read()
         }
 
-        /// Reads documents and matches them with a selector when the turn of this answer comes. Nothing is written to the client in it.
+        /// Reads documents and matches them with a selector when it is this answer's turn. Nothing may be written to the client meanwhile.
         func matching<Value: Sendable>(_ body: () async throws -> Value) async throws -> Value {
             await memory.matchers.enter()
             defer { memory.matchers.leave() }
@@ -90,14 +91,14 @@ package final class AnswerMemory: Sendable {
             return try await body()
         }
 
-        /// From now on so many bytes are held of the request itself.
+        /// From now on the request itself takes this many bytes.
         func holdQuestion(_ bytes: Int) { change { $0.question = bytes } }
 
-        /// From now on it holds so many bytes.
+        /// From now on the answer holds this many bytes.
         ///
-        /// - Parameter isOwed: the client can make them go away, by reading.
+        /// - Parameter isOwed: whether they are released when the client reads.
         func hold(_ bytes: Int, isOwed: Bool = true) {
-            // A document that is larger than the budget is still read, alone.
+            // A document larger than the budget is still read, alone.
             let bytes = min(bytes, memory.budget.limit / 2)
             change { ($0.page, $0.owed) = (bytes, isOwed ? bytes : 0) }
         }
@@ -107,7 +108,7 @@ package final class AnswerMemory: Sendable {
                 body(&parts)
                 let bytes = parts.page + parts.question
                 if parts.share == nil {
-                    // Not worth counting, and most answers are like this.
+                    // Most answers are this small, and not worth counting.
                     guard bytes > CouchLimits.smallAnswer else { return nil }
                     parts.share = memory.budget.share { [cut] standing in if standing == .evicted { cut() } }
                 }
@@ -118,11 +119,11 @@ package final class AnswerMemory: Sendable {
         }
     }
 
-    /// What packs an answer; nil where there is no room for it: the answer goes out as it is.
+    /// Compresses an answer; nil if there is no memory for that: the answer is then sent uncompressed.
     func packer() -> Gzip? { budget.reserveNow(Gzip.memory).flatMap { Gzip($0) } }
 
-    /// Takes documents of a request apart and stores them, which has them in memory several times over, when their turn comes. Nothing of the
-    /// request is waited for in it.
+    /// Parses and stores a request's documents, which takes several copies of them in memory, when it is this request's turn. Must not wait for more
+    /// of the request meanwhile.
     func writing<Value>(_ bytes: Int, _ body: () async throws -> Value) async throws -> Value {
         guard bytes > CouchLimits.smallWrite else { return try await body() }
         let isLarge = bytes > CouchLimits.largeWrite
@@ -131,7 +132,7 @@ package final class AnswerMemory: Sendable {
         await writers.enter()
         defer { writers.leave() }
         try Task.checkCancellation()
-        // What it is taken apart into counts beside its text, as far as that does not put off everybody else.
+        // The parsed values count in addition to the text, but only up to a bound that leaves memory for others.
         let copies = isLarge ? budget.share { _ in } : nil
         _ = copies?.hold(min(bytes, budget.limit / 8), owedByPeer: 0)
         defer { copies?.giveUp() }
@@ -140,9 +141,10 @@ package final class AnswerMemory: Sendable {
 
     func answer(cut: @escaping @Sendable () -> Void) -> Answer { Answer(self, cut: cut) }
 
-    /// - Parameter besideQuestions: what other requests hold of themselves is no reason to wait where nobody has anything to read: it would not go
+    /// - Parameter besideQuestions: do not wait for the memory of other requests themselves if no answer is being read: those would not release it
     ///   before they are answered.
-    /// - Returns: the room, which others cannot take meanwhile; nil for one that is alone and needs none, and while work waits that could need all of it.
+    /// - Returns: a reservation of the memory; nil for a request that is alone and needs none, and while other work is waiting that could need all of
+    ///   it.
     private func begin(_ bytes: Int, for answer: ObjectIdentifier, besideQuestions: Bool) async throws -> MemoryBudget.Reservation? {
         let start = time.monotonicNanoseconds()
         while true {
@@ -151,7 +153,7 @@ package final class AnswerMemory: Sendable {
                 readers.leave()
                 throw CancellationError()
             }
-            // What the answer itself holds is no reason to wait.
+            // Memory that the answer itself holds is no reason to wait.
             let isAlone = state.withLock { state in
                 state.held.keys.allSatisfy { $0 == answer } && (besideQuestions || state.questions.allSatisfy { $0 == answer })
             }
@@ -193,7 +195,7 @@ package final class AnswerMemory: Sendable {
             func age(_ held: Held) -> UInt64 { now > held.since ? now - held.since : 0 }
             let old = state.held.filter { $0.key != answer && age($0.value) > CouchLimits.answerPatience * 1_000_000 }
             let most = old.max { Double($0.value.bytes) * Double(age($0.value)) < Double($1.value.bytes) * Double(age($1.value)) }
-            // It gives its memory back when its connection is closed; meanwhile the next wait looks for another.
+            // Its memory is released when its connection is closed; until then the next wait picks a different answer.
             if let most { state.held[most.key] = nil }
             return most?.value.cut
         }

@@ -7,35 +7,35 @@ import Interfaces
 import Logging
 import Replication
 
-/// What the listener tells CouchDB's API, and decides for it.
+/// What the listener provides to the CouchDB API, and decides for it.
 package struct CouchHost: Sendable {
-    /// Somebody who may come in.
+    /// A client that may come in.
     package struct Admitted: Sendable {
         package var peer: PassiveConfiguration
-        /// Whether it may stay, for answers that take long.
+        /// Whether the client may stay, for long answers.
         package var admission: Admission
 
         package init(_ peer: PassiveConfiguration, _ admission: Admission = Admission()) { (self.peer, self.admission) = (peer, admission) }
     }
 
     package var version: String
-    /// Stable as long as the data is.
+    /// Stable for the lifetime of the data.
     package var uuid: String
     package var environment: Environment
     package var logger: Logger
-    /// Told of each query, at debug; nil: nobody is.
+    /// Logs each query at debug level; nil for no logging.
     package var queryLogger: Logger?
     package var access = PeerAccess()
     package var memory: AnswerMemory
-    /// Told of documents that were stored, and of those that are too large (413).
+    /// Called with documents that were stored, and with those that are too large (413).
     package var documents: @Sendable (_ events: [DocumentEvent], _ peer: PassiveConfiguration, _ remote: String) -> Void = { _, _, _ in }
     /// The databases that the listener serves.
     package var databases: [String]
-    /// Who sends the request, and what it may do in a database. Throws ``HTTPError`` 401, 404, 503.
+    /// Determines who sent the request, and what the sender may do in a database. Throws ``HTTPError`` 401, 404, 503.
     package var admit: @Sendable (_ request: HTTPRequest, _ database: String) async throws -> Admitted
-    /// Whether the request's sender may come in at all, whatever the database. Throws as ``admit``.
+    /// Determines whether the sender may come in at all, for whichever database. Throws as ``admit``.
     package var authenticate: @Sendable (HTTPRequest) async throws -> Principal
-    /// `_session` of the whole server.
+    /// Handles `_session` for the whole server.
     package var session: @Sendable (HTTPRequest) async throws -> HTTPResponse
     /// A plugin's push filter by its name, with the query's parameters. Throws ``HTTPError`` 404.
     package var filter: @Sendable (_ plugin: String, _ parameters: [(key: String, value: String)]) throws -> any DocumentFilter
@@ -53,18 +53,18 @@ package struct CouchHost: Sendable {
     }
 }
 
-/// One request for a database, of somebody who may come in.
+/// A request for a database, from a client that was let in.
 struct CouchCall: Sendable {
     let host: CouchHost
     let request: HTTPRequest
     let query: CouchQuery
     let peer: PassiveConfiguration
     let collection: Collection
-    /// Whether who sent the request may stay.
+    /// Whether the client may stay.
     let admission: Admission
-    /// What is in memory for the answer.
+    /// The memory held for the answer.
     let answer: AnswerMemory.Answer
-    /// What came of blobs with the request.
+    /// Blobs that were received with the request.
     let arrived = ArrivedBlobs()
 
     var database: Database { peer.database }
@@ -73,29 +73,30 @@ struct CouchCall: Sendable {
         request.headers.list("Accept-Encoding").contains { HeaderList.sameName($0, "gzip") || $0.utf8.starts(with: "gzip;q=1".utf8) }
     }
 
-    /// What an answer may be packed with; nil where the client does not take it.
+    /// For compressing the answer; nil if the client does not accept that.
     var packing: AnswerMemory? { acceptsGzip ? host.memory : nil }
 
-    /// Whether the client said that it holds what has this tag. Nothing is weaker here than it seems, so that weak tags are as good.
+    /// Whether the client said that it has the version with this tag. Tags are compared as strong even if marked weak, since ours always identify
+    /// identical contents.
     func holds(_ tag: String) -> Bool {
         request.headers.list("If-None-Match").contains { $0 == tag || $0 == "W/\(tag)" || $0 == "*" }
     }
 
-    /// Asked before anything is read for the client: the answer may have taken long so far.
+    /// Checked before anything more is read for the client, because the answer may already have taken long.
     ///
-    /// - Throws: ``HTTPError`` 401 for a client that was put off, 503 where the listener stops.
+    /// - Throws: ``HTTPError`` 401 for a client that was disconnected, 503 if the listener is stopping.
     func requireAdmission() async throws(HTTPError) {
         guard await admission.settled() else { throw admission.refusal }
     }
 
-    /// Tells the listener what became of documents: they were stored, or are too large, and the client may give them up.
+    /// Tells the listener about documents that were stored, or that are too large and that the client may give up.
     func tell(_ ids: [DocumentID], _ error: HTTPError? = nil) {
         guard !ids.isEmpty, error.map({ $0.status == 413 }) ?? true else { return }
         let failure = error.map { ReplicationError(domain: .http, code: $0.status, message: $0.reason) }
         host.documents(ids.map { DocumentEvent(id: $0, collection: collection.name, direction: .pull, error: failure) }, peer, remote)
     }
 
-    /// Writes a document, and has the listener told where it is too large.
+    /// Writes a document, and tells the listener if it is too large.
     func telling<Value>(_ id: String?, _ write: () async throws -> Value) async throws -> Value {
         do { return try await write() } catch {
             if case .document(let id)? = id.flatMap({ try? CouchID($0) }) { tell([id], HTTPError(couch: error)) }
@@ -103,7 +104,7 @@ struct CouchCall: Sendable {
         }
     }
 
-    /// Where a document, or an attachment of it, is for the client; nil where it did not say how it calls this server.
+    /// The URL of a document, or of its attachment, for the client; nil if the request did not name this server.
     func location(of id: String, attachment: String? = nil) -> String? {
         guard let host = request.headers.first("Host"), HeaderList.isSendable("Location", host) else { return nil }
         let database = request.path.utf8.split(separator: UInt8(ascii: "/")).first.map { String(Substring($0)) } ?? ""
@@ -125,12 +126,12 @@ struct CouchCall: Sendable {
 
     /// Of what is read whole, and stored. Attachments are taken piece by piece, up to the store's own limit.
     static let jsonLimit = NamedLimit("couchdb_request_bytes", CouchLimits.requestBytes)
-    /// For requests that only ask questions.
+    /// For requests that only ask for data.
     static let listLimit = NamedLimit("couchdb_list_bytes", CouchLimits.listBytes)
-    /// Of queries.
+    /// For queries.
     static let findLimit = NamedLimit("couchdb_find_bytes", CouchLimits.findBytes)
 
-    /// - Throws: ``HTTPError`` 413, before anything is read where the length is declared; 400 for what is no gzip.
+    /// - Throws: ``HTTPError`` 413, without reading anything if the declared length is too large; 400 for invalid gzip.
     func bytes(_ limit: NamedLimit = CouchCall.jsonLimit) async throws -> [UInt8] {
         var body = request.body
         body.limit = limit
@@ -140,7 +141,7 @@ struct CouchCall: Sendable {
         return bytes
     }
 
-    /// What unpacks the body; nil where it does not come packed.
+    /// Decompresses the body; nil if it is not compressed.
     ///
     /// - Throws: ``HTTPError`` 503.
     func inflater() throws(HTTPError) -> Inflater? {
@@ -149,15 +150,15 @@ struct CouchCall: Sendable {
         return inflater
     }
 
-    /// Of one attachment.
+    /// For one attachment.
     var blobLimit: NamedLimit { NamedLimit("max_blob_bytes", Int(clamping: database.blobs.maxBytes)) }
 
-    /// The body as a tree of values, whose memory the answer holds from here on: it may be sixty times as large as its text.
+    /// The parsed body, whose memory the answer holds from now on: it may take sixty times as much as the text.
     ///
     /// - Parameters:
-    ///   - isOptional: no bytes are an empty object.
-    ///   - keysMayRepeat: of equal keys the last counts, as CouchDB has it.
-    /// - Throws: ``HTTPError`` 415, 413, 400; 503 where there is no room.
+    ///   - isOptional: whether an empty body counts as an empty object.
+    ///   - keysMayRepeat: whether keys may repeat, in which case the last one counts, as in CouchDB.
+    /// - Throws: ``HTTPError`` 415, 413, 400; 503 if there is no memory.
     func jsonObject(_ limit: NamedLimit = CouchCall.listLimit, isOptional: Bool = false, keysMayRepeat: Bool = false) async throws -> JSONObject {
         let bytes = try await json(limit)
         if bytes.isEmpty, isOptional { return JSONObject() }
@@ -168,17 +169,17 @@ struct CouchCall: Sendable {
                 return object
             } catch let error as JSONError { throw CouchError.invalidJSON(error) }
         }
-        // The text is not needed any more; a feed would hold it as long as it lasts.
+        // The text is no longer needed; a feed would otherwise hold it for as long as it lasts.
         request.body.giveBack()
         return object
     }
 
-    /// Answers a client may not write, before its body is read.
+    /// Refuses a client that may not write, before its body is read.
     func requireWriting() throws(HTTPError) {
         if let why = peer.whyNothingMayBePushed { throw CouchError.forbidden(why) }
     }
 
-    /// No channels and no filter bound what the client may read: it may also have what nobody is asked about.
+    /// Neither channels nor a filter restrict what the client may read, so it may also read what no policy is asked about.
     var readsEverything: Bool { peer.channelPeer == nil && peer.pushFilter == nil }
 
     /// It may also write everything.
@@ -186,7 +187,7 @@ struct CouchCall: Sendable {
 
     /// Policies are asked about documents. What else a client writes is everybody's, and for those only whom no policy bounds.
     ///
-    /// - Parameter everyChannel: whether the channel `*` is enough where there are channels.
+    /// - Parameter everyChannel: whether access to the channel `*` is enough if there are channels.
     func requireFreedom(everyChannel: Bool = false, _ refusal: @autoclosure () -> String) async throws {
         try requireWriting()
         var isFree = peer.pullFilter == nil && peer.pushFilter == nil

@@ -1,7 +1,7 @@
 import Documents
 import HTTPServer
 
-/// The name and the password of `POST /_session`: a form, JSON, or Basic credentials.
+/// The name and password in `POST /_session`: a form, JSON, or Basic credentials.
 package enum CouchLogin {
     /// - Throws: ``HTTPError`` 400, 413, 415.
     package static func credentials(_ request: HTTPRequest) async throws -> (name: String, password: String) {

@@ -7,13 +7,13 @@ import NIOCore
 import Replication
 import Synchronization
 
-/// CouchDB's HTTP API for the databases of a listener: PouchDB, CouchDB's replicator and client libraries speak it.
+/// CouchDB's HTTP API for a listener's databases: used by PouchDB, CouchDB's replicator and client libraries.
 package struct CouchServer: Sendable {
     private let router: Router
 
     package init(_ host: CouchHost) {
         let routes = Self.serverRoutes(host) + Self.databaseRoutes(host) + Self.documentRoutes(host)
-        // It describes itself, too.
+        // The description includes itself.
         let described = routes + [Self.description { _ in .couch(200, [:]) }]
         let text = DescriptionText(described, version: host.version)
         router = Router(routes + [Self.description { _ in .json(status: 200, text.bytes) }])
@@ -34,7 +34,7 @@ package struct CouchServer: Sendable {
 
     private static func serverRoutes(_ host: CouchHost) -> [Route] {
         [
-            // Neither asks who it is: clients look here first, some with headers that are no credentials.
+            // No authentication: clients ask here first, some with headers that are not credentials.
             .get("/") { _ in
                 .couch(200, [
                     "couchdb": "Welcome", "version": .string(host.version), "uuid": .string(host.uuid), "features": [],
@@ -94,7 +94,7 @@ package struct CouchServer: Sendable {
             route("POST", "/_purge") { try await Purging.answer($0) },
             route("POST", "/_ensure_full_commit") { _ in .couch(201, ["ok": true, "instance_start_time": "0"]) },
             route("GET", "/_security") { _ in
-                // As of a database whose rights nobody has set: who may do what is decided elsewhere.
+                // The same as for a database without configured permissions: access is decided elsewhere.
                 .couch(200, ["admins": [:], "members": [:]])
             },
             route("PUT", "/_security") { _ in throw CouchError.forbidden("who may do what is in the agent's configuration") },
@@ -103,7 +103,7 @@ package struct CouchServer: Sendable {
             route("POST", "/_compact") { _ in .couch(202, ["ok": true]) },
             route("POST", "/_compact/:ddoc") { try await DesignDocuments.compact($0) },
             route("POST", "/_temp_view") { _ in throw HTTPError(410, "Temporary views are not supported in CouchDB", error: "gone") },
-            // There are no views whose indexes could be left over.
+            // There are no views, so no indexes can be left over.
             route("POST", "/_view_cleanup") { _ in .couch(202, ["ok": true]) },
         ]
         let partitioned = ["GET", "POST"].map { route($0, "/_partition/*rest") { _ in throw CouchError.badRequest("database is not partitioned") } }
@@ -169,7 +169,7 @@ package struct CouchServer: Sendable {
         return routes
     }
 
-    /// Answers somebody who may come in, for as long as that holds.
+    /// Answers a client that was let in, for as long as it may stay.
     private static func answer(_ host: CouchHost, _ request: HTTPRequest, _ body: (CouchCall) async throws -> HTTPResponse) async throws -> HTTPResponse {
         let call = try await call(host, request)
         var response: HTTPResponse
@@ -189,7 +189,7 @@ package struct CouchServer: Sendable {
         return response
     }
 
-    /// Who calls, and for which database and collection.
+    /// Determines the caller, the database and the collection.
     private static func call(_ host: CouchHost, _ request: HTTPRequest) async throws -> CouchCall {
         try await call(host, request, try request.parameters.require("db"))
     }
@@ -205,7 +205,7 @@ package struct CouchServer: Sendable {
             answer: host.memory.answer(cut: request.connection.cut))
     }
 
-    /// A database's default collection by the database's name, another as `DATABASE.SCOPE.COLLECTION`.
+    /// A database's name stands for its default collection; other collections are named `DATABASE.SCOPE.COLLECTION`.
     private static func split(_ name: String, _ databases: [String]) throws(HTTPError) -> (String, CollectionName) {
         if databases.contains(where: { $0.utf8.elementsEqual(name.utf8) }) { return (name, .default) }
         for database in databases where name.utf8.starts(with: "\(database).".utf8) {
@@ -216,7 +216,7 @@ package struct CouchServer: Sendable {
     }
 }
 
-/// The description as text, made when it is first asked for: anybody may ask, again and again.
+/// The description as text, created once on the first request, because anybody may ask repeatedly.
 private final class DescriptionText: Sendable {
     private let made = Mutex<ByteBuffer?>(nil)
     private let routes: [Route]

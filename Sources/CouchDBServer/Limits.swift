@@ -1,92 +1,93 @@
-/// Every bound of CouchDB's API, with its default and the reason for it. Bounds of documents, blobs, connections and memory are those of the
-/// rooms beneath.
+/// Every limit of the CouchDB API, with its default and the reason for it. Limits on documents, blobs, connections and memory belong to the modules
+/// below.
 enum CouchLimits {
-    /// `couchdb_request_bytes`: the JSON body of one request; HTTP 413. Drawn from `limits.memory`. Clients send batches of a hundred or
-    /// more documents with attachments in them. No more than half of what `limits.memory` is by default, so that a batch is not told to
-    /// come again later when there will never be room for it.
+    /// `couchdb_request_bytes`: the JSON body of one request; HTTP 413. Taken from `limits.memory`. Clients send batches of a hundred or more
+    /// documents with attachments. At most half of the default of `limits.memory`, so that a batch is never told to come back later although there
+    /// will never be enough memory for it.
     static let requestBytes = 32 << 20
-    /// `couchdb_batch_bytes`: of one `_bulk_docs` or document with the attachments in it, which are stored as they come; of a packed one also what it
-    /// unpacks to; HTTP 413. CouchDB's bound of a request.
+    /// `couchdb_batch_bytes`: one `_bulk_docs` request or document including its attachments, which are stored as they arrive; if compressed, also
+    /// its uncompressed size; HTTP 413. The same as CouchDB's request limit.
     static let batchBytes = Int(clamping: UInt64(4) << 30)
-    /// What such a request may have beside its attachments, where it is longer than `couchdb_request_bytes`.
+    /// The text of such a request without its attachments, if it is longer than `couchdb_request_bytes`.
     static let batchTextBytes = requestBytes / 2
-    /// What an attachment takes in memory on its way from such a request to the store: digits, and the bytes that they are.
+    /// Memory for one attachment on its way from such a request to the store: base64 digits and decoded bytes.
     static let attachmentBytes = 160 << 10
-    /// `couchdb_list_bytes`: the JSON body of a request that asks: lists of ids, keys and revisions; HTTP 413. It is read as a tree of values,
-    /// which draws on `limits.memory` and has half of it at most: some 100,000 ids.
+    /// `couchdb_list_bytes`: the JSON body of a request for data: lists of ids, keys and revisions; HTTP 413. Its parsed form is taken from
+    /// `limits.memory`, at most half of it: some 100,000 ids.
     static let listBytes = 4 << 20
-    /// `couchdb_documents`: of one `_bulk_docs`; HTTP 413. CouchDB's.
+    /// `couchdb_documents`: documents in one `_bulk_docs` request; HTTP 413. The same as in CouchDB.
     static let documents = 10_000
-    /// `couchdb_member_values`: JSON values in a document's `_attachments` and in its `_revisions`, which are read as trees of values; HTTP 413.
+    /// `couchdb_member_values`: JSON values in a document's `_attachments` and in its `_revisions`, which are parsed completely; HTTP 413.
     static let memberValues = 20_000
-    /// `couchdb_login_bytes`: a name and a password.
+    /// `couchdb_login_bytes`: a request with name and password.
     static let loginBytes = 16 << 10
-    /// Bytes of documents that are read for an answer at once.
+    /// Bytes of documents that are read at once for an answer.
     static let pageBytes = 1 << 20
-    /// Rows that are read for an answer at once.
+    /// Rows that are read at once for an answer.
     static let pageRows = 500
-    /// Bytes of a blob that are read at once: a multiple of three, so that base64 needs no padding inside.
+    /// Bytes of a blob that are read at once: a multiple of three, so that base64 needs no padding in between.
     static let pieceBytes = 96 << 10
     /// `couchdb_uuids`: ids that one request may ask for.
     static let uuids = 1000
-    /// `couchdb_part_header_bytes`: the header of one part of a multipart body.
+    /// `couchdb_part_header_bytes`: the header of one part in a multipart body.
     static let partHeaderBytes = 8 << 10
-    /// `couchdb_heartbeat`: milliseconds between two signs of life of a feed, unless the client says otherwise.
+    /// `couchdb_heartbeat`: milliseconds between two heartbeats of a feed, unless the client says otherwise.
     static let heartbeat = 60_000
     /// `couchdb_timeout`: milliseconds after which a feed without changes ends, unless the client says otherwise.
     static let timeout = 60_000
-    /// `couchdb_shortest_heartbeat`: milliseconds below which neither goes.
+    /// `couchdb_shortest_heartbeat`: the minimum for both, in milliseconds.
     static let shortest = 1000
-    /// `couchdb_readers`: requests that read documents at once. What each of them reads beyond a page is not known before.
+    /// `couchdb_readers`: requests that read documents concurrently. How much each reads beyond a page is not known in advance.
     static let readers = 2
-    /// `couchdb_matchers`: requests whose documents are matched with a selector at once. Each holds a page meanwhile, and a selector may take
-    /// long: others that only read are not to wait for it.
+    /// `couchdb_matchers`: requests that match documents with a selector concurrently. Each holds a page meanwhile, and a selector may take long;
+    /// requests that only read should not wait for it.
     static let matchers = 2
-    /// `couchdb_writers`: requests of more than ``smallWrite`` whose documents are taken apart and stored at once; of more than ``largeWrite`` one.
+    /// `couchdb_writers`: requests larger than ``smallWrite`` whose documents are parsed and stored concurrently; larger than ``largeWrite``, only
+    /// one.
     static let writers = 2
     static let smallWrite = 64 << 10
     static let largeWrite = 4 << 20
-    /// Steps of a selector after which other requests that match get their turn; a query reads what is left of its page again.
+    /// Selector steps after which other requests get a turn; a query then reads the rest of its page again.
     static let matchingTurn = 4_000_000
-    /// Steps of a selector after which other work gets the thread.
+    /// Selector steps after which the thread is yielded to other work.
     static let matchingSteps = 50_000
-    /// `couchdb_answer_wait`: milliseconds that a request waits for room in `limits.memory`; HTTP 503.
+    /// `couchdb_answer_wait`: milliseconds that a request waits for memory from `limits.memory`; HTTP 503.
     static let answerWait: UInt64 = 30_000
-    /// `couchdb_answer_patience`: milliseconds after which an answer may be cut for others that wait.
+    /// `couchdb_answer_patience`: milliseconds after which an answer may be cut for requests that wait.
     static let answerPatience: UInt64 = 5_000
-    /// Bytes of an answer that are not worth counting.
+    /// An answer with fewer bytes is not worth counting.
     static let smallAnswer = 16 << 10
-    /// Bytes of a document that go to its client at once.
+    /// Bytes of a document that are sent to its client at once.
     static let sliceBytes = 32 << 10
-    /// What a feed that waits keeps of the agent's memory.
+    /// Memory that a waiting feed occupies.
     static let feedBytes = 64 << 10
-    /// `couchdb_descending_rows`: rows of a feed that is read backwards.
+    /// `couchdb_descending_rows`: rows of a feed in descending order.
     static let descendingRows = 10_000
-    /// `couchdb_descending_bytes`: of such a feed in memory, with the documents and the trees of their revisions.
+    /// `couchdb_descending_bytes`: memory for such a feed, including documents and revision trees.
     static let descendingBytes = 8 << 20
     /// `couchdb_queries`: of one request for `_all_docs/queries`, `_design_docs/queries` or `_local_docs/queries`.
     static let queries = 100
-    /// Ids in order that are held at once, twice as many meanwhile.
+    /// Sorted ids held at once; temporarily twice as many.
     static let idsAtOnce = 10_000
     /// `couchdb_databases`: of one POST to `_dbs_info`. CouchDB's `max_db_number_for_dbs_info_req`.
     static let databases = 100
     /// `couchdb_find_bytes`: the body of a query, of an index's definition or of a list of databases. A query is read as a tree of values, which
     /// may be sixty times as large.
     static let findBytes = 256 << 10
-    /// Documents that a query asks for, unless it says otherwise. CouchDB's.
+    /// Documents that a query returns, unless it says otherwise. The same as in CouchDB.
     static let findLimit = 25
-    /// Ids of a selector that are looked up one by one; with more of them the collection is read in order.
+    /// Ids in a selector that are looked up one by one; with more, the collection is read in order.
     static let findIDs = 500
-    /// `couchdb_sort_rows`: places in order that a query without an index holds at once, twice as many meanwhile; it looks at all documents again
-    /// for the next ones.
+    /// `couchdb_sort_rows`: sorted positions that a query without an index holds at once, temporarily twice as many; for the next ones it examines
+    /// all documents again.
     static let sortRows = 10_000
-    /// `couchdb_sort_bytes`: of such places. Where they are larger, fewer are held.
+    /// `couchdb_sort_bytes`: size of these positions. If they are larger, fewer are held.
     static let sortBytes = 4 << 20
-    /// `couchdb_index_wait`: milliseconds that a request waits for the index that it makes; it is built in any case.
+    /// `couchdb_index_wait`: milliseconds that a request waits for an index it creates; it is built in any case.
     static let indexWait: UInt64 = 20_000
     /// `couchdb_index_name_bytes`: each of an index's two names.
     static let indexNameBytes = 1024
-    /// `couchdb_index_bytes`: an index's definition, its partial selector above all; HTTP 413. All of them are held as trees of values, for each write.
+    /// `couchdb_index_bytes`: an index definition, mainly its partial selector; HTTP 413. All definitions are held in parsed form, for every write.
     static let indexBytes = 8 << 10
     /// `couchdb_revisions`: revisions that one request may ask about.
     static let revisions = 100_000

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets a few in at a time, in the order in which they come.
+/// Admits a limited number at a time, in order of arrival.
 final class Turnstile: Sendable {
     private struct State {
         var inside = 0
@@ -12,7 +12,7 @@ final class Turnstile: Sendable {
 
     init(_ places: Int) { self.places = places }
 
-    /// Also where the task is cancelled: who comes in looks at that, and leaves.
+    /// Also returns if the task was cancelled: the caller checks for that, and leaves.
     func enter() async {
         await withCheckedContinuation { continuation in
             let isFree = state.withLock { state in

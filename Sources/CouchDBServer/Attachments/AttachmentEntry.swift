@@ -5,8 +5,9 @@ import Encodings
 
 /// An entry of a document's `_attachments`.
 ///
-/// The bytes of attachments are blobs, which the store and Couchbase Lite know by SHA-1. CouchDB's clients know attachments by MD5: where
-/// the bytes came from one, it is kept beside (`md5`), and shown as the digest; else the digest that is shown is the `sha1-` one.
+/// Attachments are stored as blobs, which the store and Couchbase Lite identify by SHA-1. CouchDB clients identify attachments by MD5: if
+/// the bytes came from such a client, the MD5 is stored in the entry (`md5`) and shown as the digest; otherwise the `sha1-` digest is
+/// shown.
 struct AttachmentEntry: Sendable {
     var name: String
     var members: JSONObject
@@ -15,12 +16,12 @@ struct AttachmentEntry: Sendable {
 
     var blob: BlobDigest? { members["digest"]?.asString.flatMap { try? BlobDigest($0) } }
     var contentType: String { members["content_type"]?.asString ?? "application/octet-stream" }
-    /// Bytes, as the document says. Other writers than this agent may have put anything there, also another number than the blob has.
+    /// Bytes, according to the document. Other software may have written anything here, including a length that differs from the blob's.
     var length: UInt64? { members["length"]?.asUInt64 }
     var revisionPosition: UInt64 { members["revpos"]?.asUInt64 ?? 1 }
-    /// What CouchDB's clients know it by.
+    /// The digest that CouchDB clients see.
     var shownDigest: String { md5 ?? blob?.text ?? members["digest"]?.asString ?? "" }
-    /// Nil for what has not the form of one: a peer may have written it.
+    /// Nil if it is not in the form of an MD5 digest: a peer may have written it.
     private var md5: String? {
         guard let text = members[Self.md5Key]?.asString, text.utf8.starts(with: "md5-".utf8), let bytes = Base64.decode(text.dropFirst(4)),
             bytes.count == MD5.byteCount, text.utf8.elementsEqual("md5-\(Base64.encode(bytes))".utf8)
@@ -28,7 +29,7 @@ struct AttachmentEntry: Sendable {
         return text
     }
 
-    /// A fresh one, whose bytes are stored.
+    /// A new entry whose bytes have been stored.
     init(name: String, contentType: String, length: UInt64, digest: BlobDigest, md5: [UInt8], revisionPosition: UInt64) {
         self.name = name
         members = JSONObject([
@@ -49,22 +50,22 @@ struct AttachmentEntry: Sendable {
         }
     }
 
-    /// Of a revision: those of its `_attachments`, and its inline blobs under the names that Couchbase's servers give them.
+    /// The attachments of a revision: its `_attachments`, and its inline blobs under the names that Couchbase's servers give them.
     static func all(of found: FoundRevision) -> [AttachmentEntry] {
         let parts = JSONParts(checked: mirrored(found))
         return all(parts.member("_attachments", of: parts.root).flatMap { parts.value($0) })
     }
 
-    /// The body, with entries for inline blobs.
+    /// The body, with added entries for inline blobs.
     static func mirrored(_ found: FoundRevision) -> [UInt8] {
         guard found.hasBlobs else { return found.body }
         return (try? LegacyAttachments.add(to: found.body, generation: found.revision.generation)) ?? found.body
     }
 
-    /// As a client sees it.
+    /// In the form that clients see.
     ///
-    /// - Parameter mark: `stub` or `follows`; nil where the bytes are in it.
-    /// - Parameter size: of the blob; nil where there is none.
+    /// - Parameter mark: `stub` or `follows`; nil if the bytes are included.
+    /// - Parameter size: the blob's; nil if it is missing.
     func shown(generation: UInt64, _ mark: String?, size: UInt64?) -> JSONObject {
         var shown = JSONObject([
             JSONObject.Member(key: "content_type", value: .string(contentType)),
@@ -72,7 +73,7 @@ struct AttachmentEntry: Sendable {
             JSONObject.Member(key: "digest", value: .string(shownDigest)),
         ])
         if let mark {
-            // Without its bytes a number that may be right is all there is.
+            // If the blob is missing, the document's own number is the best available.
             if let length = size ?? length { shown["length"] = .int(length) }
             shown[mark] = .bool(true)
         }

@@ -6,24 +6,24 @@ import HTTPServer
 import Interfaces
 import Selectors
 
-/// A blob that came with a request.
+/// A blob that was received with a request.
 struct ReceivedBlob: Sendable {
     var digest: BlobDigest
     var md5: [UInt8]
     var length: UInt64
-    /// Of the part it came in, where that said so.
+    /// From the header of the part that contained it, if any.
     var contentType: String?
 }
 
-/// Makes a document that came with attachments into one whose attachments are blobs here.
+/// Turns the attachments of a received document into blobs stored here.
 ///
-/// A client may only name bytes that it sent with the document, or that a revision of this document which it may see has already: by a
-/// digest alone it could read what belongs to others.
+/// A client may only refer to bytes that it sent with the document, or that belong to a revision of this document visible to it: if a digest alone
+/// were enough, it could read other users' data.
 struct AttachmentIntake: Sendable {
     let reading: DocumentReading
     let blobs: BlobStore
     let arrived: ArrivedBlobs
-    /// Attachments that were taken out of the request's text, in which their numbers stand.
+    /// Attachments that were taken out of the request's text, which contains their numbers instead.
     let carried: [CarriedBlob]
 
     init(_ call: CouchCall, _ carried: [CarriedBlob] = []) {
@@ -31,10 +31,10 @@ struct AttachmentIntake: Sendable {
     }
 
     /// - Parameters:
-    ///   - isEdit: the revision is made here, of a client's edit.
-    ///   - parents: revisions whose attachments stubs may mean, the nearest first.
-    ///   - following: the parts behind the document, by the names of its attachments that follow.
-    /// - Returns: the body, with `_attachments` where there are any.
+    ///   - isEdit: whether the revision is created here, from a client's edit.
+    ///   - parents: revisions whose attachments stubs may refer to, nearest first.
+    ///   - following: the parts after the document, by the names of the attachments that they contain.
+    /// - Returns: the body, with `_attachments` if there are any.
     /// - Throws: ``HTTPError`` 412 `missing_stub`, 400.
     func body(
         of document: IncomingDocument, _ id: DocumentID, generation: UInt64, isEdit: Bool, parents: [RevisionID], following: [String: ReceivedBlob] = [:]
@@ -76,7 +76,7 @@ struct AttachmentIntake: Sendable {
             throw CouchError.badRequest("Attachment name '\(name)' starts with prohibited character '_'")
         }
         let type = entry["content_type"]?.asString
-        // Bytes that come with an edit are new with it, whatever the client read before.
+        // Bytes sent with an edit are new in that revision, whatever the client read before.
         let position = isEdit ? generation : entry["revpos"]?.asUInt64.map { min($0, generation) } ?? generation
         if let number = entry["data"]?.asUInt64, number < carried.count {
             let blob = try carried[Int(number)].get()
@@ -106,7 +106,7 @@ struct AttachmentIntake: Sendable {
         return found
     }
 
-    /// What revisions of the document that the client may see have.
+    /// The attachments of those revisions that are visible to the client.
     private struct Known: Sendable {
         var entries: [String: AttachmentEntry] = [:]
         var blobs: Set<BlobDigest> = []
@@ -125,7 +125,7 @@ struct AttachmentIntake: Sendable {
 }
 
 extension HTTPError {
-    /// What the store said, for a client.
+    /// Maps a store error to an answer.
     init(couch error: any Error) {
         switch error {
         case let error as HTTPError: self = error

@@ -33,7 +33,7 @@ enum AttachmentRoutes {
         if call.holds(tag) { return HTTPResponse(status: 304, headers: headers) }
         headers.set("Content-Type", Multipart.fieldText(entry.contentType))
         var (start, count, status) = (UInt64(0), size, 200)
-        // A part of something else than the client has the beginning of is no use to it.
+        // A range is useless if the client has the beginning of a different version.
         let isSame = call.request.headers.first("If-Range").map { $0 == tag } ?? true
         if isSame, let field = call.request.headers.first("Range") {
             switch ByteRange(field, size: size) {
@@ -46,7 +46,7 @@ enum AttachmentRoutes {
                     416, "the attachment has \(size) bytes", error: "requested_range_not_satisfiable", headers: ["Content-Range": "bytes */\(size)"])
             }
         }
-        // A part never shows whether it is right, the whole only at its end.
+        // A range cannot be verified, and a whole blob only at its end.
         try await call.database.blobs.check(digest, pieceBytes: CouchLimits.pieceBytes)
         let (first, length) = (start, count)
         return .stream(status: status, headers: headers, length: Int(clamping: count)) { writer in
@@ -62,7 +62,7 @@ enum AttachmentRoutes {
         guard name.utf8.first != UInt8(ascii: "_") else { throw CouchError.badRequest("Attachment name '\(name)' starts with prohibited character '_'") }
         var body = call.request.body
         let isGzipped = call.request.isGzipped
-        // What it unpacks to is bounded by the store.
+        // The store limits the uncompressed size.
         body.limit = isGzipped ? .unlimited : call.blobLimit
         try body.checkDeclaredLength()
         var upload = try await BlobUpload(call, isGzipped: isGzipped, length: isGzipped ? nil : body.declaredLength)
@@ -90,7 +90,7 @@ enum AttachmentRoutes {
         }
     }
 
-    /// Writes the document anew with other attachments.
+    /// Saves the document with changed attachments.
     private static func change(
         _ call: CouchCall, _ id: DocumentID, _ name: String, status: Int = 201, _ body: (inout [AttachmentEntry], UInt64) -> Bool
     ) async throws -> HTTPResponse {
@@ -120,7 +120,7 @@ enum AttachmentRoutes {
     }
 }
 
-/// One range of a `Range` header (RFC 9110); several at once are answered with the whole.
+/// A single range in a `Range` header (RFC 9110); several ranges are answered with the whole.
 enum ByteRange: Equatable {
     case whole
     case part(from: UInt64, count: UInt64)

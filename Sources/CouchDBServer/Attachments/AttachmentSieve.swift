@@ -1,9 +1,9 @@
 import Encodings
 
-/// Takes the attachments out of the text of a `_bulk_docs` or of a document while it comes, so that it may have as many of them as it likes. In the
-/// text, the number of an attachment stands in place of its bytes.
+/// Extracts attachments from the text of a `_bulk_docs` request or a document while it is being received, so that their size is not limited by
+/// memory. In the remaining text, a number replaces each attachment's bytes.
 struct AttachmentSieve {
-    /// Where attachments stand.
+    /// Where attachments occur.
     enum Place {
         /// At `docs[…]._attachments.NAME.data`.
         case batch
@@ -14,11 +14,11 @@ struct AttachmentSieve {
     enum Event: Equatable {
         case begins
         case bytes([UInt8])
-        /// Whether it was base64.
+        /// Whether it was valid base64.
         case ends(isWhole: Bool)
     }
 
-    /// An object or array that is open.
+    /// An open object or array.
     private struct Level {
         var isArray: Bool
         var expectsKey: Bool
@@ -32,31 +32,31 @@ struct AttachmentSieve {
     }
 
     private let place: Place
-    /// The depth at which an attachment stands.
+    /// The nesting depth at which attachments occur.
     private let deepest: Int
-    /// What came, without attachments, since it was dropped.
+    /// The received text, without attachments, since it was last taken.
     private(set) var text: [UInt8] = []
     private var count = 0
-    /// The outermost ones: in the deepest of them an attachment stands.
+    /// The outermost levels, of which the deepest may contain attachments.
     private var levels: [Level] = []
     private var depth = 0
     private var isInString = false
     private var isEscaped = false
-    /// Of the key that comes; nil: none does.
+    /// The key being received; nil if none is.
     private var key: [UInt8]?
-    /// Digits of base64 of the attachment that comes; nil: none does.
+    /// Base64 digits of the attachment being received; nil if none is.
     private var digits: [UInt8]?
     private var escape = Escape.none
     private var isWhole = true
     private var isPadded = false
 
-    /// Digits that are decoded at once.
+    /// How many digits are decoded at once.
     private static let portion = 64 << 10
     private static let longestKey = 16
 
     init(_ place: Place) { (self.place, deepest) = (place, place == .batch ? 5 : 3) }
 
-    /// It was taken elsewhere.
+    /// The text has been taken over.
     mutating func dropText() { text.removeAll(keepingCapacity: true) }
 
     mutating func feed(_ bytes: [UInt8]) -> [Event] {
@@ -64,7 +64,7 @@ struct AttachmentSieve {
         var at = 0
         while at < bytes.count {
             if digits != nil, case .none = escape {
-                // Most of a batch is this.
+                // Most of a batch is inside strings.
                 let end = bytes[at...].firstIndex { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") } ?? bytes.count
                 take(bytes[at..<end], &events)
                 at = end
@@ -93,7 +93,7 @@ struct AttachmentSieve {
     }
 
     private mutating func structure(_ byte: UInt8, _ events: inout [Event]) {
-        // Deeper levels are passed over.
+        // Deeper levels are not tracked.
         let isNear = depth == levels.count && depth > 0
         switch byte {
         case UInt8(ascii: "\"") where isPlace:
@@ -116,7 +116,7 @@ struct AttachmentSieve {
         text.append(byte)
     }
 
-    /// A string that begins here is an attachment.
+    /// Whether a string that begins here is an attachment.
     private var isPlace: Bool {
         guard depth == deepest, levels.count == depth, let last = levels.last, !last.expectsKey, last.key.elementsEqual("data".utf8) else { return false }
         switch place {
@@ -163,7 +163,7 @@ struct AttachmentSieve {
             isWhole = false
             return
         }
-        // Nothing may come behind the end of base64.
+        // Nothing may follow base64 padding.
         isPadded = some.last == UInt8(ascii: "=")
         events.append(.bytes(bytes))
     }
@@ -171,7 +171,7 @@ struct AttachmentSieve {
     private mutating func finish(_ events: inout [Event]) {
         if isWhole { decode(digits?.count ?? 0, &events) }
         digits = nil
-        // Where there is no attachment, the document that has it is refused.
+        // `null` makes the document that contains it fail.
         text += Array((isWhole ? "\(count)" : "null").utf8)
         if isWhole { count += 1 }
         events.append(.ends(isWhole: isWhole))

@@ -4,20 +4,20 @@ import Encodings
 import HTTPServer
 import NIOCore
 
-/// What became of an attachment that came inside of a batch or a document.
+/// The outcome of storing an attachment that was embedded in a batch or document.
 typealias CarriedBlob = Result<ReceivedBlob, HTTPError>
 
 extension CouchCall {
-    /// Of a whole `_bulk_docs`, or a document. PouchDB sends a hundred documents at once, with all their attachments, and sends the same ones again if
-    /// they are too many.
+    /// For a whole `_bulk_docs` request, or a document. PouchDB sends a hundred documents at once with all their attachments, and sends the same ones
+    /// again if they are refused as too large.
     static let batchLimit = NamedLimit("couchdb_batch_bytes", CouchLimits.batchBytes)
 
-    /// The body of a `_bulk_docs` or of a document, checked; and of one that is too long to be read whole, or may be, the attachments that came in it,
-    /// which go to the store as they come.
+    /// The body of a `_bulk_docs` request or a document, checked to be JSON. If it is, or may be, too long to be held in memory, the attachments
+    /// embedded in it are stored as they arrive, and returned.
     ///
-    /// - Throws: ``HTTPError`` 415, 413, 400; 503 where there is no room.
+    /// - Throws: ``HTTPError`` 415, 413, 400; 503 if there is no memory.
     func carrying(_ place: AttachmentSieve.Place) async throws -> (JSONParts, [CarriedBlob]) {
-        // How long one is that comes in chunks, or packed, shows while it comes.
+        // The length of a chunked or compressed body is known only at its end.
         let length = request.isGzipped ? nil : request.body.declaredLength
         if let length, length <= CouchLimits.requestBytes { return (try await jsonParts(), []) }
         try request.checkJSONType()
@@ -34,7 +34,7 @@ extension CouchCall {
         var failure: HTTPError?
         while let piece = try await pieces.next() {
             for event in sieve.feed(Array(piece.readableBytesView)) {
-                // What the store cannot take of one attachment is the failure of its document, not of the whole batch.
+                // If the store cannot take an attachment, only its document fails, not the whole batch.
                 do {
                     switch event {
                     case .begins:
@@ -71,7 +71,7 @@ extension CouchCall {
 }
 
 extension IncomingDocument {
-    /// A design document keeps its attachments in its text.
+    /// Puts attachments back into the text of a design document, which keeps them inline.
     ///
     /// - Throws: ``HTTPError`` 413.
     mutating func takeBack(_ carried: [CarriedBlob], _ blobs: BlobStore) async throws {

@@ -3,11 +3,11 @@ import Environment
 import HTTPServer
 import NIOCore
 
-/// Unpacks gzip, some at a time.
+/// Decompresses gzip incrementally.
 final class Inflater {
-    /// Little: many requests may be unpacked at once.
+    /// Small, because many requests may be decompressed at once.
     private static let outputBytes = 16 << 10
-    /// zlib's state and window, what waits of a read, and a piece with its copies.
+    /// zlib's state and window, unprocessed input, and an output buffer with its copies.
     let memory = (40 << 10) + (16 << 10) + 2 * Inflater.outputBytes
     private let stream: UnsafeMutablePointer<z_stream>
     private var input: [UInt8] = []
@@ -16,7 +16,7 @@ final class Inflater {
     init?() {
         let stream = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         stream.initialize(to: z_stream())
-        // 16: the gzip format.
+        // Adding 16 selects the gzip format.
         guard inflateInit2_(stream, 15 + 16, zlibVersion(), Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             stream.deallocate()
             return nil
@@ -29,24 +29,24 @@ final class Inflater {
         stream.deallocate()
     }
 
-    /// Bytes came behind the end.
+    /// There are bytes after the end.
     var hasMore: Bool { isComplete && !input.isEmpty }
 
-    /// Of a body that is all there.
+    /// Checks a body that has been received completely.
     ///
     /// - Throws: ``HTTPError`` 400.
     func requireEnd() throws(HTTPError) {
         guard isComplete, !hasMore else { throw CouchError.badRequest("the gzip-encoded body is cut short, or more follows it") }
     }
 
-    /// Behind the end it keeps the first bytes only: they tell that there are some.
+    /// After the end it keeps only the first bytes, to show that there are some.
     func feed(_ bytes: [UInt8]) {
         if !hasMore { input += bytes }
     }
 
-    /// At most ``outputBytes`` of what the bytes so far unpack to; nil: more is needed.
+    /// At most ``outputBytes`` of decompressed data; nil if more input is needed.
     ///
-    /// - Throws: ``HTTPError`` 400 for what is no gzip.
+    /// - Throws: ``HTTPError`` 400 for data that is not gzip.
     func next() throws(HTTPError) -> [UInt8]? {
         guard !input.isEmpty, !isComplete else { return nil }
         var status = Z_OK
@@ -73,7 +73,7 @@ extension Inflater: BodyUnpacker {
     func feed(_ piece: ByteBuffer) { feed(Array(piece.readableBytesView)) }
     func nextPiece() throws(HTTPError) -> ByteBuffer? {
         guard let piece = try next() else {
-            // It will not become right however much comes.
+            // More input will not make it valid.
             if hasMore { try requireEnd() }
             return nil
         }
@@ -81,18 +81,18 @@ extension Inflater: BodyUnpacker {
     }
 }
 
-/// Packs an answer as gzip, some at a time.
+/// Compresses an answer with gzip, incrementally.
 final class Gzip: @unchecked Sendable {
-    /// zlib's state, for the window and the level of memory below.
+    /// zlib's memory for the window size and memory level used below.
     static let memory = 80 << 10
-    // Unchecked: one answer writes with it, one piece after the other.
+    // Unchecked: only one answer uses it, one piece after another.
     private let stream: UnsafeMutablePointer<z_stream>
     private let reservation: MemoryBudget.Reservation
 
     init?(_ reservation: MemoryBudget.Reservation) {
         let stream = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         stream.initialize(to: z_stream())
-        // Small windows and the fastest level: a gateway has many clients and little memory.
+        // A small window and the fastest level: a gateway has many clients and little memory.
         guard deflateInit2_(stream, 1, Z_DEFLATED, 13 + 16, 6, Z_DEFAULT_STRATEGY, zlibVersion(), Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             stream.deallocate()
             return nil

@@ -5,8 +5,8 @@ import Encodings
 import HTTPServer
 import NIOCore
 
-/// A document and its attachments in one `multipart/related` body: the document first, then the bytes in the order in which it names them,
-/// or under their file names.
+/// A document and its attachments in one `multipart/related` body: the document first, then the attachments in the order in which it names them, or
+/// under their file names.
 struct RelatedUpload {
     private let call: CouchCall
     private var reader: MultipartReader
@@ -14,7 +14,7 @@ struct RelatedUpload {
     init(_ call: CouchCall, _ boundary: [UInt8]) {
         self.call = call
         var body = call.request.body
-        // Parts may be packed, each for itself; the store bounds what each of them is.
+        // Each part may be compressed separately; the store limits the size of each.
         body.limit = .unlimited
         reader = MultipartReader(body, boundary: boundary)
     }
@@ -34,7 +34,7 @@ struct RelatedUpload {
         do { parts = try JSONParts(checking: json.take()) } catch { throw CouchError.invalidJSON(error) }
         let document = try IncomingDocument(parts, parts.root)
         var waiting = (document.attachments?.members ?? []).filter { $0.value["follows"]?.asBool == true }
-        // What the next reader would make of such a number is anybody's guess.
+        // It is unpredictable what later readers would make of such a number.
         if let odd = waiting.first(where: { $0.value["length"].map { $0.asUInt64 == nil } ?? false }) {
             throw CouchError.badRequest("the length of the attachment \(odd.key) is \(odd.value["length"]?.text.prefix(40) ?? ""), not a number of bytes")
         }
@@ -53,7 +53,7 @@ struct RelatedUpload {
                 try await upload.append(piece)
             }
             var blob = try await upload.finish()
-            // CouchDB's digest is that of the bytes as they are sent, packed or not.
+            // CouchDB computes the digest over the bytes as sent, compressed or not.
             if let claimed = entry.value["digest"]?.asString, claimed.utf8.starts(with: "md5-".utf8),
                 ![asSent.finalize(), blob.md5].contains(where: { claimed == "md5-\(Base64.encode($0))" })
             {
@@ -92,7 +92,7 @@ struct RelatedUpload {
     }
 }
 
-/// Bytes of an attachment on their way into the blob store, unpacked where they come packed: the store knows blobs by what they hold.
+/// Streams an attachment into the blob store, decompressed if necessary: the store identifies blobs by their uncompressed contents.
 struct BlobUpload {
     private let blobs: BlobStore
     private let arrived: ArrivedBlobs
@@ -101,7 +101,7 @@ struct BlobUpload {
     private var length: UInt64 = 0
     private let inflater: Inflater?
 
-    /// - Parameter length: how many bytes there will be, as far as that is known: what does not fit is not read.
+    /// - Parameter length: the number of bytes, if known: data that cannot fit is not read.
     init(_ call: CouchCall, isGzipped: Bool, length: Int? = nil) async throws {
         let blobs = call.database.blobs
         (self.blobs, arrived) = (blobs, call.arrived)
@@ -133,7 +133,7 @@ struct BlobUpload {
         return ReceivedBlob(digest: digest, md5: md5.finalize(), length: length)
     }
 
-    /// What is left of the body is not worth reading.
+    /// The rest of the body is not worth reading.
     private static func named(_ error: StoreError) -> HTTPError {
         var error = CouchError.from(error)
         error.headers.set("Connection", "close")

@@ -5,13 +5,13 @@ import Interfaces
 import Selectors
 import Synchronization
 
-/// The first page of a feed, where it was read before the answer begins.
+/// The first page of a feed, if it was read before the answer began.
 private final class ChangesOpening: Sendable {
     private let page: Mutex<ChangesPage?>
 
     init(_ page: ChangesPage?) { self.page = Mutex(page) }
 
-    /// Once: a feed may last long, and does not keep it.
+    /// Works once: a feed may last long, and must not keep the page in memory.
     func take() -> ChangesPage? {
         page.withLock { page in
             defer { page = nil }
@@ -31,7 +31,7 @@ enum ChangesFeed {
         let opening = ChangesOpening(try await Self.opening(reading, from: start))
         switch question.feed {
         case .normal, .longpoll:
-            // What waits keeps no memory for packing.
+            // A feed that waits must not hold memory for compression.
             let packing = question.feed == .normal ? call.packing : nil
             return .pieces(headers: ["Cache-Control": "must-revalidate"], call.database.blobs, packing: packing) { writer in
                 do { try await list(call, reading, opening, from: start, &writer) } catch let error as SelectorError {
@@ -53,8 +53,8 @@ enum ChangesFeed {
         }
     }
 
-    /// What a feed begins with whose client named a filter: where that fails on the first document, the answer is an error, and not a feed that seems to
-    /// have come to its end.
+    /// Reads the first page of a feed whose client named a filter: if that filter fails on the first document, the answer is an error instead of a
+    /// feed that seems to be complete.
     private static func opening(_ reading: ChangesReading, from start: ChannelPlace) async throws -> ChangesPage? {
         guard let filter = reading.question.filter else { return nil }
         var place = start
@@ -66,7 +66,7 @@ enum ChangesFeed {
         }
     }
 
-    /// A `normal` feed, or a `longpoll` one, which waits for the first row.
+    /// A `normal` feed, or a `longpoll` feed, which waits for the first row.
     private static func list(
         _ call: CouchCall, _ reading: ChangesReading, _ opening: ChangesOpening, from start: ChannelPlace, _ writer: inout PieceWriter
     ) async throws {
@@ -92,17 +92,17 @@ enum ChangesFeed {
             (place, pending) = (page.place, page.pending)
             left -= page.rows.count
             if left <= 0 || page.isHeld { break }
-            // What came after a page that was read before the wait began would not end it.
+            // A page read before the waiter existed may miss changes that came since; those would not end the wait.
             guard page.isEnd, known == nil || waiter == nil else { continue }
             guard count == 0, let waiter else { break }
-            // Headers and what is known already go out before the wait.
+            // Send the headers and known rows before waiting.
             try await writer.flush()
             guard try await waiter.wait(sign: { try await writer.write("\n"); try await writer.flush() }) else { break }
         }
         try await writer.write("\n],\n\"last_seq\":\(place.json),\"pending\":\(pending)}\n")
     }
 
-    /// A `continuous` feed, or its form as server-sent events.
+    /// A `continuous` feed, or the same as server-sent events.
     private static func stream(
         _ call: CouchCall, _ reading: ChangesReading, _ opening: ChangesOpening, from start: ChannelPlace, _ writer: inout PieceWriter
     ) async throws {
@@ -123,9 +123,9 @@ enum ChangesFeed {
             (place, pending) = (page.place, page.isEnd ? 0 : page.pending)
             left -= page.rows.count
             if !page.rows.isEmpty { waiter.changed() }
-            // The client comes back, and hears why there is no more.
+            // The client will reconnect, and then gets the error.
             if page.isHeld { break }
-            // As above.
+            // As above, for a page that was read before the wait began.
             guard page.isEnd, known == nil else { continue }
             guard left > 0 else { break }
             try await writer.flush()
@@ -135,7 +135,7 @@ enum ChangesFeed {
         if !isEvents { try await writer.write("{\"last_seq\":\(place.json),\"pending\":\(pending)}\n") }
     }
 
-    /// The newest first. Sequences are read upwards only, so that what is to be told has to be held: a bounded part of it.
+    /// Newest first. Sequences can only be read in ascending order, so the rows have to be held in memory: a bounded number of them.
     private static func descending(_ call: CouchCall, _ reading: ChangesReading) async throws -> HTTPResponse {
         let wanted = min(reading.question.limit ?? CouchLimits.descendingRows + 1, CouchLimits.descendingRows + 1)
         var place = ChannelPlace()
@@ -151,7 +151,7 @@ enum ChangesFeed {
                     "descending comes to more than couchdb_descending_bytes (\(CouchLimits.descendingBytes)), with the documents' branches and contents: ask for fewer")
             }
             place = page.place
-            // The newest are behind it.
+            // The newest changes are after that document.
             if page.isHeld, let filter = reading.question.filter { throw CouchError.filterFailed(filter.pluginName) }
             if page.isEnd { break }
         }

@@ -5,7 +5,7 @@ import Interfaces
 import Replication
 import Selectors
 
-/// What a request for `_changes` asks.
+/// The parameters of a request for `_changes`.
 struct ChangesQuestion: Sendable {
     enum Feed: String { case normal, longpoll, continuous, eventsource }
 
@@ -18,14 +18,14 @@ struct ChangesQuestion: Sendable {
     var includesDocuments = false
     var form = DocumentForm()
     var ids: [DocumentID]?
-    /// Design documents only, of which feeds have none.
+    /// Only design documents are requested, and feeds never contain those.
     var isEmpty = false
     var filter: (any DocumentFilter)?
-    /// Of `filter=sync_gateway/bychannel`; nil: all that the client may have.
+    /// From `filter=sync_gateway/bychannel`; nil for all channels that the client may read.
     var channels: [String]?
-    /// Of `filter=_selector`.
+    /// From `filter=_selector`.
     var selector: Selector?
-    /// Milliseconds; nil: no signs of life, the feed ends after `timeout` instead.
+    /// Milliseconds; nil for no heartbeat: the feed then ends after `timeout`.
     var heartbeat: Int?
     var timeout = CouchLimits.timeout
 
@@ -53,12 +53,12 @@ struct ChangesQuestion: Sendable {
         form = try DocumentRoutes.form(query)
         try takeTimes(query)
         try await takeFilter(query, body, call)
-        // A selector is the tree that came; of a list of ids only the ids are kept, and a feed may last long.
+        // A selector keeps the whole parsed request; otherwise only the list of ids is kept, since a feed may last long.
         if filter == nil, selector == nil { call.answer.holdQuestion((ids ?? []).reduce(0) { $0 + 2 * $1.text.utf8.count + 96 }) }
     }
 
-    /// Where a feed without end begins is the caller's to say; a sequence that this database has not reached is of another one, and
-    /// begins from the start, so that nothing is passed over.
+    /// The caller decides where a continuing feed begins. A sequence that this database has not reached belongs to a different database, so the feed
+    /// begins from the start and nothing is missed.
     private mutating func takePlace(_ text: String?, _ event: String?) throws(HTTPError) {
         guard let text = event ?? text else { return }
         if text == "now" {
@@ -93,7 +93,7 @@ struct ChangesQuestion: Sendable {
             guard let list = try (body["doc_ids"] ?? query.json("doc_ids"))?.asArray else { throw CouchError.badRequest("`doc_ids` filter parameter is not provided.") }
             var seen: Set<DocumentID> = []
             ids = list.compactMap { $0.asString.flatMap { try? DocumentID($0) } }.filter { seen.insert($0).inserted }
-        // As Couchbase Lite 1.x asks for channels, and our own replicator.
+        // How Couchbase Lite 1.x, and our own replicator, select channels.
         case ChannelSelection.filter where call.peer.channelPeer != nil:
             channels = try Self.channels(query.text("channels") ?? body["channels"]?.asString ?? "", atMost: call.peer.limits.maximumChannels)
         case "_design": isEmpty = true
@@ -107,7 +107,7 @@ struct ChangesQuestion: Sendable {
             guard names.count == 2 else { throw CouchError.badRequest("`view` must be of the form `designname/viewname`") }
             throw try await DesignDocuments(call: call).refusal(names[0], "views", names[1]) { CouchError.missing("missing json key: \($0)") }
         case let name?:
-            // `design/PLUGIN`, as CouchDB and Couchbase Lite 1.x name a filter of a design document.
+            // `design/PLUGIN`: CouchDB and Couchbase Lite 1.x name a filter in a design document this way.
             let plugin = name.utf8.split(separator: UInt8(ascii: "/")).last.map { String(Substring($0)) } ?? name
             do { filter = try call.host.filter(plugin, query.pairs.filter { !Self.own.contains($0.key) }) } catch let error as HTTPError where error.status == 404 {
                 let names = name.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 1).map { String(Substring($0)) }
@@ -125,7 +125,7 @@ struct ChangesQuestion: Sendable {
         return names
     }
 
-    /// Parameters that are not the filter's.
+    /// The feed's own parameters, which are not passed to the filter.
     private static let own: Set<String> = [
         "feed", "since", "limit", "style", "descending", "include_docs", "conflicts", "attachments", "att_encoding_info", "heartbeat", "timeout",
         "filter", "seq_interval", "last-event-id", "doc_ids",

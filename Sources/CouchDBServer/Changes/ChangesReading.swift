@@ -11,7 +11,7 @@ struct ChangesRow: Sendable {
     var revisions: [RevisionID]
     var document: FoundRevision
 
-    /// What it takes in memory beside the document's body, in bytes.
+    /// Its size in memory in addition to the document's body.
     fileprivate var frameBytes: Int {
         let texts = document.id.text.utf8.count + document.revision.memorySize + revisions.reduce(0) { $0 + $1.memorySize }
         return MemoryLayout<Self>.stride + texts + (document.tree?.memorySize ?? 0)
@@ -21,34 +21,34 @@ struct ChangesRow: Sendable {
 }
 
 extension RevisionID {
-    /// What one of a list takes in memory, in bytes.
+    /// The size in memory of a revision in a list.
     var memorySize: Int { MemoryLayout<Self>.stride + text.utf8.count + 48 }
 }
 
-/// A part of a feed.
+/// A page of a feed.
 struct ChangesPage: Sendable {
     var rows: [ChangesRow] = []
-    /// Where the next one begins.
+    /// Where the next page begins.
     var place: ChannelPlace
-    /// Nothing more is there now.
+    /// There is nothing more at the moment.
     var isEnd = false
-    /// The filter that the client named failed on the next document: the feed stands still before it, so that the client's checkpoint does not
-    /// pass it. The answer ends there, and the next one, which has nothing to begin with, is an error.
+    /// The filter that the client named failed on the next document: the feed stops before it, so that the client's checkpoint does not move past
+    /// it. The answer ends there, and the next one, which has no rows, is an error.
     var isHeld = false
     var newest: SequenceNumber
 
-    /// Rows that may be left, for progress bars.
+    /// How many rows may be left, for progress bars.
     var pending: SequenceNumber { max(newest > place.sequence ? newest - place.sequence : 0, isHeld ? 1 : 0) }
 }
 
-/// Reads the feed of a collection for a client: what its channels do not hold and the filters do not let pass is not part of it.
+/// Reads a collection's feed for a client: documents outside its channels, and those that the filters reject, are not part of it.
 struct ChangesReading: Sendable {
     let call: CouchCall
     let question: ChangesQuestion
 
     private var needsBodies: Bool { question.includesDocuments || question.filter != nil || question.selector != nil || call.peer.pushFilter != nil }
 
-    /// Where the feed begins.
+    /// The position at which the feed begins.
     func start() async throws -> ChannelPlace {
         try await call.host.access.note(call.peer, call.collection)
         let collection = call.collection
@@ -57,11 +57,11 @@ struct ChangesReading: Sendable {
         return max(since.sequence, since.event.map { $0 - 1 } ?? 0) > newest ? ChannelPlace() : since
     }
 
-    /// - Parameter kept: bytes that the answer goes on holding of pages before.
-    /// - Throws: ``SelectorError`` where a selector costs too much.
+    /// - Parameter kept: bytes from previous pages that the answer keeps holding.
+    /// - Throws: ``SelectorError`` if a selector is too expensive.
     func page(from place: ChannelPlace, limit: Int, beside kept: Int = 0) async throws -> ChangesPage {
         guard let selector = question.selector else { return try await judged(from: place, limit: limit, beside: kept) }
-        // The page before was taken by the client, and is not held while others have their turn.
+        // The client has received the previous page, so its memory is released while others have their turn.
         call.answer.hold(kept)
         return try await call.answer.matching {
             var page = try await judged(from: place, limit: limit, beside: kept)
@@ -73,7 +73,7 @@ struct ChangesReading: Sendable {
         }
     }
 
-    /// What the filters let pass.
+    /// The rows that the filters accept.
     private func judged(from place: ChannelPlace, limit: Int, beside kept: Int) async throws -> ChangesPage {
         let (read, starts) = try await counted(from: place, limit: min(limit, CouchLimits.pageRows), beside: kept)
         var page = read
@@ -90,13 +90,13 @@ struct ChangesReading: Sendable {
                 switch verdict {
                 case .pass: continue
                 case .replace(let body): page.rows[index].document.body = body
-                // What it fails on is told of again, further on, when it does not fail any more.
+                // A document on which the filter fails appears again, later in the feed, once the filter works.
                 case .reject, .failed: isKept[index] = false
                 }
             }
         }
         if let filter = question.filter {
-            // What the listener's own filter keeps back is nothing to ask the client's about.
+            // The client's filter is not asked about documents that the listener's filter holds back.
             let (asked, all) = (page.rows.indices.filter { isKept[$0] }, questions)
             let verdicts = await filter.allVerdicts(asked.map { all[$0] }, call.context(.push))
             for (index, verdict) in zip(asked, verdicts) {
@@ -119,9 +119,9 @@ struct ChangesReading: Sendable {
         return page
     }
 
-    /// With bodies and trees only while there is room for them.
+    /// Includes bodies and revision trees only if there is memory for them.
     private func counted(from place: ChannelPlace, limit: Int, beside kept: Int) async throws -> (ChangesPage, [ChannelPlace]) {
-        // The page before was taken by the client.
+        // The client has received the previous page.
         call.answer.hold(kept)
         try await call.requireAdmission()
         guard needsBodies || question.allLeaves else {
@@ -135,7 +135,7 @@ struct ChangesReading: Sendable {
         }
     }
 
-    /// With the place right before each row.
+    /// Includes the position just before each row.
     private func read(from place: ChannelPlace, limit: Int) async throws -> (ChangesPage, [ChannelPlace]) {
         let (collection, question, needsBodies) = (call.collection, question, needsBodies)
         let (peer, waits) = (call.peer.channelPeer, call.peer.syncFunction != nil)
@@ -143,11 +143,11 @@ struct ChangesReading: Sendable {
             let newest = try await call.database.read { try $0.lastSequence(collection) }
             return (ChangesPage(place: ChannelPlace(newest), isEnd: true, newest: newest), [])
         }
-        // Of most documents nothing but their leaves is told.
+        // For most documents only the leaves are sent.
         let keepsTrees = question.includesDocuments && question.form.needsTree
         return try await call.database.read { transaction in
             if let peer {
-                // Who chooses channels is bound by them: that a document left them is no end of it.
+                // A client that selects channels is treated like one restricted to them: a document leaving these channels has not ended.
                 let isBound = try question.channels != nil || !transaction.channelAccess(collection, of: peer).hasEverything
                 let asked = ChannelQuestion(peer: peer, channels: question.channels, ids: question.ids.map(Set.init), waitsForRoutes: waits)
                 let part = try transaction.channelChanges(collection, from: place, asked, limit: limit)
@@ -215,27 +215,27 @@ struct ChangesReading: Sendable {
         }
     }
 
-    /// The current revision. A filter is asked about no other.
+    /// The current revision, which is the only one that filters are asked about.
     private func found(_ change: ChangeRow, _ tree: RevisionTree?, isBound: Bool) -> FoundRevision {
         var found = FoundRevision(change, tree: tree)
         if isBound || call.peer.pushFilter != nil { found.hideBranches() }
         return found
     }
 
-    /// What a client hears of a document that may read all of them.
+    /// The revisions to report of a document, for a client that may read everything.
     private func leaves(_ change: ChangeRow, _ tree: RevisionTree?) -> [RevisionID] {
-        // Of other branches a client bound by a filter, which is asked about the current one, hears that they ended, and nothing else.
+        // Filters are asked only about the current revision, so a filtered client learns only that other branches have ended.
         let isFiltered = call.peer.pushFilter != nil
         let others = tree?.leaves.filter { $0.revision != change.revision && ($0.isDeleted || !isFiltered) } ?? []
         return [change.revision] + (question.allLeaves ? others.map(\.revision) : [])
     }
 
-    /// What a client hears of a document that is bound to channels.
+    /// The revisions to report of a document, for a client restricted to channels.
     private static func told(_ row: ChannelPage.Row, _ tree: RevisionTree?) -> [RevisionID] {
         let current = row.change.revision
         guard row.news != .visible else { return [current] + (row.isFirsthand ? tree?.endedLeaves(beside: current) ?? [] : []) }
-        // That a document left the client's channels is not told: it may have it, and nothing newer. But it may not live on there as what others
-        // deleted when it left.
+        // That a document left the client's channels is not reported: the client may keep what it has, but gets nothing newer. But it must not keep
+        // a branch as its winner that others deleted at that time.
         return row.isFirsthand ? tree?.endedWinners(before: current) ?? [] : []
     }
 }
@@ -249,10 +249,10 @@ extension FoundRevision {
 }
 
 extension ChannelPlace {
-    /// As JSON, for `since` of a later request.
+    /// As JSON, for the `since` of a later request.
     var json: String {
         guard let event else { return "\(sequence)" }
-        // An event that is done is one of which every document was looked at.
+        // A completed event is one for which every document was examined.
         return "\"\(event):\(inEvent ?? event)\""
     }
 }

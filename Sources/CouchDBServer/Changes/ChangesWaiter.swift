@@ -3,8 +3,8 @@ import Environment
 import HTTPServer
 import Synchronization
 
-/// Waits for changes of a collection, gives signs of life meanwhile, and knows when a feed has to end: its time is over, the listener
-/// stops, or its client would not be let in any more.
+/// Waits for changes in a collection, sends heartbeats meanwhile, and notices when a feed has to end: because of a timeout, because
+/// the listener is stopping, or because its client would no longer be let in.
 final class ChangesWaiter: Sendable {
     private struct State {
         var hasChanged = false
@@ -53,7 +53,7 @@ final class ChangesWaiter: Sendable {
         if let told = admission.withLock({ $0 }) { call.admission.cancel(told) }
     }
 
-    /// Rows went out.
+    /// Rows were sent.
     func changed() {
         let now = call.host.environment.time.monotonicNanoseconds()
         state.withLock { state in
@@ -62,10 +62,10 @@ final class ChangesWaiter: Sendable {
         }
     }
 
-    /// - Returns: false when the feed is to end.
+    /// - Returns: false when the feed must end.
     func wait(sign: () async throws -> Void) async throws -> Bool {
         let time = call.host.environment.time
-        // What waits is the agent's own, not owed by the client.
+        // Memory of a waiting feed counts as the agent's own, not as owed by the client.
         call.answer.hold(CouchLimits.feedBytes, isOwed: false)
         defer { call.answer.hold(0) }
         call.admission.wait(true)
@@ -75,7 +75,7 @@ final class ChangesWaiter: Sendable {
             let now = time.monotonicNanoseconds()
             let standing = call.admission.standing
             let (isOver, hasChanged, idleSince, signDue) = state.withLock { state in
-                // While it is in doubt what changed waits with the feed.
+                // While the client's permission is in doubt, changes are held back.
                 let hasChanged = state.hasChanged && standing == .admitted
                 if hasChanged { state.hasChanged = false }
                 return (state.isOver, hasChanged, state.idleSince, state.signDue)
@@ -85,7 +85,7 @@ final class ChangesWaiter: Sendable {
             let due = signDue ?? idleSince + timeout
             if due <= now {
                 guard let heartbeat else { return false }
-                // A client that reads nothing would hold it up.
+                // The heartbeat may block on a client that does not read, and then the feed cannot notice its end by itself.
                 call.admission.wait(false)
                 try await sign()
                 call.admission.wait(true)
@@ -96,11 +96,11 @@ final class ChangesWaiter: Sendable {
         }
     }
 
-    /// Until something happens, or so many nanoseconds are over.
+    /// Until something happens, or this many nanoseconds have passed.
     private func sleep(_ nanoseconds: UInt64) async {
         let (time, wake) = (call.host.environment.time, wake)
         let timer = call.host.environment.task {
-            // A timer that was cancelled must not wake the wait after it: that would never sleep again.
+            // A cancelled timer must not wake the next wait, which would then never sleep.
             guard (try? await time.sleep(nanoseconds: nanoseconds)) != nil else { return }
             wake.yield()
         }

@@ -5,7 +5,7 @@ import HTTPServer
 import NIOCore
 import Selectors
 
-/// Sends pieces of an answer at the client's pace, small ones gathered.
+/// Sends an answer in pieces, at the client's pace; small pieces are combined.
 struct PieceWriter {
     let writer: ResponseBodyWriter
     let blobs: BlobStore
@@ -33,7 +33,7 @@ struct PieceWriter {
         }
     }
 
-    /// Slice by slice: no more of it than a connection buffers is copied at a time.
+    /// In slices, so that no more is copied at a time than a connection buffers.
     private mutating func write(sliced bytes: [UInt8]) async throws {
         var at = 0
         while at < bytes.count {
@@ -43,15 +43,15 @@ struct PieceWriter {
         }
     }
 
-    /// Ends a list, and the object that it is in, with an error where the answer has begun.
+    /// After the answer has begun, ends a list and its enclosing object with an error.
     mutating func write(inPlaceOfTheRest error: SelectorError) async throws { try await write("\n],\n\(Self.members(error))}\n") }
 
-    /// What CouchDB says of an error.
+    /// The members by which CouchDB reports an error.
     static func members(_ error: SelectorError) -> String {
         "\"error\":\(JSONValue.string(error.word).text),\"reason\":\(JSONValue.string(error.reason).text)"
     }
 
-    /// Sends what is gathered.
+    /// Sends what has been collected.
     mutating func flush() async throws {
         guard gathered.readableBytes > 0 else { return }
         let piece = gathered
@@ -60,13 +60,13 @@ struct PieceWriter {
         try await writer.write(ByteBuffer(bytes: gzip.pack(Array(piece.readableBytesView))))
     }
 
-    /// Nothing follows.
+    /// Ends the answer.
     mutating func finish() async throws {
         try await flush()
         if let gzip { try await writer.write(ByteBuffer(bytes: gzip.pack([], isLast: true))) }
     }
 
-    /// A blob that was altered or went away since it was read through cuts the answer short, which tells the client that it is not whole.
+    /// If a blob was altered or removed after it was verified, the answer is cut short, which tells the client that it is incomplete.
     mutating func eachPiece(
         of digest: BlobDigest, from start: UInt64 = 0, count: UInt64 = .max, _ body: (inout PieceWriter, [UInt8]) async throws -> Void
     ) async throws {
@@ -84,11 +84,11 @@ struct PieceWriter {
 }
 
 extension HTTPResponse {
-    /// An answer written piece by piece.
+    /// An answer that is written piece by piece.
     ///
     /// - Parameters:
-    ///   - packing: nil sends it as it is.
-    ///   - answer: what was read for it, where `produce` does not hold it itself. It counts until the client's socket has taken all.
+    ///   - packing: nil to send it uncompressed.
+    ///   - answer: memory held for it, unless `produce` refers to it itself. It counts until the client's socket has taken everything.
     static func pieces(
         status: Int = 200, type: String = "application/json", headers: HeaderList = [:], length: Int? = nil, _ blobs: BlobStore, packing: AnswerMemory? = nil,
         keeping answer: AnswerMemory.Answer? = nil,
@@ -96,7 +96,7 @@ extension HTTPResponse {
     ) -> HTTPResponse {
         var headers = headers
         headers.set("Content-Type", type)
-        // Without the memory for packing the answer goes out as it is.
+        // Without memory for compression, the answer is sent uncompressed.
         let packer = packing?.packer()
         if packer != nil { headers.set("Content-Encoding", "gzip") }
         if packing != nil { headers.add("Vary", "Accept-Encoding") }
@@ -113,7 +113,7 @@ extension HTTPResponse {
         .json(status: status, ByteBuffer(bytes: text.bytes + [0x0A]), headers: headers)
     }
 
-    /// A JSON answer that may be large, and counts until its client has taken it.
+    /// A JSON answer that may be large, whose memory counts until the client has received it.
     static func couch(_ text: JSONWriter, headers: HeaderList = [:], _ blobs: BlobStore, keeping answer: AnswerMemory.Answer) -> HTTPResponse {
         let bytes = text.bytes
         guard bytes.count > CouchLimits.smallAnswer else { return .couch(200, text, headers: headers) }

@@ -3,7 +3,7 @@ import DocumentStore
 import HTTPServer
 import Interfaces
 
-/// CouchDB's answers to what cannot be done.
+/// CouchDB's error answers.
 enum CouchError {
     static func badRequest(_ reason: String) -> HTTPError { HTTPError(400, reason) }
     static func query(_ reason: String) -> HTTPError { HTTPError(400, reason, error: "query_parse_error") }
@@ -13,21 +13,21 @@ enum CouchError {
     static func conflict() -> HTTPError { HTTPError(409, "Document update conflict.") }
     static func forbidden(_ reason: String) -> HTTPError { HTTPError(403, reason) }
     static func illegalID(_ reason: String) -> HTTPError { HTTPError(400, reason, error: "illegal_docid") }
-    /// The filter that the client named cannot decide about the next document. Why is not for strangers.
+    /// The filter that the client named failed on the next document. The reason is not for clients.
     static func filterFailed(_ name: String) -> HTTPError {
         HTTPError(503, "the filter \(name) fails at present; the agent's log says why", error: "filter_failed", headers: ["Retry-After": "1"])
     }
     static func notHere(_ what: String) -> HTTPError { HTTPError(501, "\(what) is not served here", error: "not_implemented") }
     static func invalidJSON(_ error: JSONError) -> HTTPError { badRequest("invalid UTF-8 JSON: \(error)") }
 
-    /// What the store says, in CouchDB's words.
+    /// Maps a store error to CouchDB's words.
     static func from(_ error: StoreError) -> HTTPError {
         switch error {
         case .conflict, .conflictMoved, .checkpointConflict: conflict()
         case .notFound, .blobMissing: missing()
         case .bodyTooLarge, .localBodyTooLarge, .blobTooLarge: HTTPError(413, "\(error)", error: "document_too_large")
         case .bodyInvalid, .reservedKey, .historyInvalid, .tooManyBranches, .localIDInvalid: badRequest("\(error)")
-        // Without the path, which is not for strangers.
+        // Without the path, which is not for clients.
         case .diskFull(_, let detail): HTTPError(507, "there is no room for it (\(detail)); nothing of this write was stored", error: "insufficient_storage")
         case .tooManyIndexes: forbidden("\(error)")
         case .blobAltered: HTTPError(500, "the attachment cannot be read", error: "internal_server_error")
@@ -36,7 +36,7 @@ enum CouchError {
         }
     }
 
-    /// What was refused of one document, by the word that CouchDB has for it.
+    /// Maps the refusal of a single document to CouchDB's error word.
     static func from(_ error: ReplicationError) -> HTTPError {
         switch error.code {
         case 403: forbidden(error.message)
@@ -52,11 +52,11 @@ enum CouchError {
     }
 }
 
-/// The bytes of an attachment, which the answer to its document would have to hold, cannot be given.
+/// The bytes of an attachment that the answer must contain cannot be read.
 struct UnreadableAttachment: Error {
     var answer: HTTPError
 
-    /// Nil for what is no matter of the attachment.
+    /// Nil for an error that does not concern the attachment.
     init?(_ name: String, _ error: StoreError) {
         switch error {
         case .blobAltered: answer = HTTPError(500, "the attachment \(name) is damaged here and cannot be given", error: "internal_server_error")
@@ -67,7 +67,7 @@ struct UnreadableAttachment: Error {
 }
 
 extension HTTPError {
-    /// The word for programs.
+    /// The error word for programs.
     var word: String {
         if let error { return error }
         return switch status {
@@ -80,7 +80,7 @@ extension HTTPError {
         }
     }
 
-    /// The same, of a document that a replication brings and that cannot be stored here. CouchDB and PouchDB leave out what is forbidden and go on;
-    /// for any other error they begin anew, with the same document, and nothing behind it ever comes.
+    /// The same for a replicated document that cannot be stored here. CouchDB and PouchDB skip documents that are forbidden; after any other error
+    /// they start over with the same document, and never get past it.
     var ofReplication: HTTPError { [400, 409, 413].contains(status) ? HTTPError(403, reason, headers: headers) : self }
 }

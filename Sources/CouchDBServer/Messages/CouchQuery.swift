@@ -2,10 +2,10 @@ import Documents
 import Encodings
 import HTTPServer
 
-/// The parameters of a request's query, of which CouchDB writes many as JSON.
+/// The parameters in a request's query string, many of which CouchDB encodes as JSON.
 struct CouchQuery: Sendable {
     let pairs: [(key: String, value: String)]
-    /// Parameters of a body, which come before those of the query.
+    /// Parameters from the body, which take precedence over the query string.
     private var body = JSONObject()
 
     /// - Throws: ``HTTPError`` 400.
@@ -40,10 +40,10 @@ struct CouchQuery: Sendable {
         }
     }
 
-    /// Greater numbers mean all there is, as this one does: sums of them have to fit.
+    /// Greater numbers mean no limit, as this one does; sums of them must not overflow.
     static let largestNumber = 1 << 48
 
-    /// Not negative.
+    /// A non-negative number.
     func number(_ key: String) throws(HTTPError) -> Int? {
         guard let value = text(key), value != "null" else { return nil }
         guard let number = Int(value), number >= 0 else { throw CouchError.query("Invalid value for \(key): \"\(value)\"") }
@@ -68,7 +68,7 @@ struct CouchQuery: Sendable {
         return found
     }
 
-    /// - Throws: ``HTTPError`` 400; 404 for a revision that cannot be here.
+    /// - Throws: ``HTTPError`` 400; 404 for a revision that cannot exist here.
     func revision(_ key: String) throws(HTTPError) -> RevisionID? {
         guard let text = text(key), !text.utf8.isEmpty else { return nil }
         guard case .known(let revision) = try NamedRevision(text) else { throw CouchError.missing() }
@@ -76,14 +76,15 @@ struct CouchQuery: Sendable {
     }
 }
 
-/// A revision as a client of CouchDB names it.
+/// A revision as a CouchDB client names it.
 ///
-/// CouchDB takes any text behind the generation. Revisions here are hexadecimal, so that one with another text is well named, and is not here.
+/// CouchDB accepts any text after the generation. Revisions here are hexadecimal, so a revision with any other text is valid, but cannot exist
+/// here.
 enum NamedRevision: Sendable {
     case known(RevisionID)
     case elsewhere(String)
 
-    /// - Throws: ``HTTPError`` 400 for what is no revision to CouchDB either.
+    /// - Throws: ``HTTPError`` 400 for text that is not a revision in CouchDB either.
     init(_ text: String) throws(HTTPError) {
         do { self = .known(try RevisionID(known: text)) } catch {
             let generation = text.utf8.prefix { $0 != UInt8(ascii: "-") }
@@ -103,9 +104,9 @@ enum NamedRevision: Sendable {
 
     var known: RevisionID? { if case .known(let revision) = self { revision } else { nil } }
 
-    /// Of one that is to be stored.
+    /// For a revision that is to be stored.
     ///
-    /// - Throws: ``HTTPError`` 400 that says what revisions look like here.
+    /// - Throws: ``HTTPError`` 400 that says which form revisions have here.
     static func storable(_ text: String) throws(HTTPError) -> RevisionID {
         do { return try RevisionID(known: text) } catch { throw HTTPError(400, "Invalid rev format: \(error)") }
     }

@@ -1,24 +1,24 @@
 import Documents
 import HTTPServer
 
-/// Finds the members of an object and the elements of an array by their bytes, so that a request of thousands of documents is never held
-/// as a tree of values. For text that was checked to be JSON.
+/// Finds the members of an object and the elements of an array by their position in the text, so that a request with thousands of documents is never
+/// held in parsed form. The text must have been checked to be JSON.
 struct JSONParts {
     let bytes: [UInt8]
-    /// Some object in it may be a blob.
+    /// Whether some object in it may be a blob.
     let mayHoldBlobs: Bool
 
-    /// - Throws: ``JSONError`` for what is no JSON.
+    /// - Throws: ``JSONError`` for text that is not JSON.
     init(checking bytes: [UInt8]) throws(JSONError) {
         let result: Result<Bool, JSONError> = bytes.withUnsafeBytes { raw in Result { () throws(JSONError) in try JSONScanner.checkValue(raw) } }
         mayHoldBlobs = try result.get()
         self.bytes = bytes
     }
 
-    /// From the store, or checked as part of another text.
+    /// Text from the store, or checked as part of other text.
     init(checked bytes: [UInt8]) { (self.bytes, mayHoldBlobs) = (bytes, true) }
 
-    /// Without the space before and behind it.
+    /// Without surrounding white space.
     var root: Range<Int> {
         let start = skipSpace(bytes.startIndex)
         var end = bytes.endIndex
@@ -29,18 +29,18 @@ struct JSONParts {
     func isObject(_ range: Range<Int>) -> Bool { first(range) == UInt8(ascii: "{") }
     func isArray(_ range: Range<Int>) -> Bool { first(range) == UInt8(ascii: "[") }
 
-    /// Where the members of an object stand, one after the other: a list of them could be many times as large as their text.
+    /// The positions of an object's members, one after the other: an array of them could be many times as large as the text.
     struct Places: Sequence, IteratorProtocol {
         fileprivate let parts: JSONParts
         fileprivate var at: Int
         fileprivate let end: Int
 
-        /// The key in its quotes.
+        /// The key includes its quotes.
         mutating func next() -> (key: Range<Int>, value: Range<Int>)? {
             guard at < end, parts.bytes[at] != UInt8(ascii: "}") else { return nil }
             let first = at
             let keyEnd = parts.end(of: at)
-            // What a disk has altered may end anywhere.
+            // Text that was damaged on disk may end anywhere.
             let start = Swift.min(parts.skipSpace(parts.skipSpace(keyEnd) + 1), parts.bytes.count)
             let stop = parts.end(of: start)
             at = parts.next(stop)
@@ -58,12 +58,12 @@ struct JSONParts {
         places(of: range).lazy.map { (key: string($0.key) ?? "", value: $0.value) }
     }
 
-    /// Those whose keys begin with `_`; of the others, which are many, no key is made a text.
+    /// Members whose keys begin with `_`; the other keys, of which there are many, are not converted to strings.
     func reservedMembers(of range: Range<Int>) -> some Sequence<(key: String, value: Range<Int>)> {
         places(of: range).lazy.compactMap { place in reservedKey(place.key).map { (key: $0, value: place.value) } }
     }
 
-    /// A member's key that begins with `_`.
+    /// A member's key, if it begins with `_`.
     func reservedKey(_ key: Range<Int>) -> String? {
         switch key.count > 2 ? bytes[key.lowerBound + 1] : 0 {
         case UInt8(ascii: "_"): string(key)
@@ -72,14 +72,14 @@ struct JSONParts {
         }
     }
 
-    /// A member of an object by its key; of equal keys the last.
+    /// An object's member by its key; if keys repeat, the last one.
     func member(_ key: String, of range: Range<Int>) -> Range<Int>? {
         var found: Range<Int>?
         for member in members(of: range) where member.key.utf8.elementsEqual(key.utf8) { found = member.value }
         return found
     }
 
-    /// Of an array; nil where there are more than so many.
+    /// An array's elements; nil if there are more than the limit.
     func elements(of range: Range<Int>, atMost limit: Int = .max) -> [Range<Int>]? {
         guard isArray(range) else { return [] }
         var found: [Range<Int>] = []
@@ -101,9 +101,9 @@ struct JSONParts {
 
     func isNull(_ range: Range<Int>) -> Bool { bytes[range].elementsEqual("null".utf8) }
 
-    /// A part of a request that is read as a tree of values, which is many times as large as its text.
+    /// Parses a part of a request completely, which takes many times the memory of its text.
     ///
-    /// - Throws: ``HTTPError`` 413 where it has more values than `couchdb_member_values`.
+    /// - Throws: ``HTTPError`` 413 if it contains more values than `couchdb_member_values`.
     func value(_ range: Range<Int>, of member: String) throws(HTTPError) -> JSONValue? {
         guard JSONTreeSize.values(in: bytes[range]) <= CouchLimits.memberValues else {
             throw HTTPError(413, "\(member) has more values than couchdb_member_values (\(CouchLimits.memberValues)) allows", error: "document_too_large")
@@ -129,12 +129,12 @@ struct JSONParts {
 
     private func skipSpace(_ from: Int) -> Int { bytes.withUnsafeBufferPointer { $0.skippingJSONSpace(from) } }
 
-    /// Behind the comma, if there is one.
+    /// The position after the comma, if there is one.
     private func next(_ stop: Int) -> Int {
         let at = skipSpace(stop)
         return at < bytes.count && bytes[at] == UInt8(ascii: ",") ? skipSpace(at + 1) : at
     }
 
-    /// Behind the value that begins here.
+    /// The position after the value that begins here.
     private func end(of start: Int) -> Int { bytes.withUnsafeBufferPointer { $0.endOfJSONValue(start) } }
 }

@@ -13,7 +13,7 @@ struct JSONWriter {
     mutating func string(_ text: String) { JSONValue.string(text).serialize(into: &bytes) }
     mutating func value(_ value: JSONValue) { value.serialize(into: &bytes) }
 
-    /// Commas between the elements of a list.
+    /// Writes the elements of a list, separated by commas.
     mutating func list<Element>(_ elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) -> Void) {
         var isFirst = true
         for element in elements {

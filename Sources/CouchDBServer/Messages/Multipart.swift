@@ -6,7 +6,7 @@ import NIOCore
 
 /// Multipart bodies (RFC 2046) as CouchDB writes and reads them.
 enum Multipart {
-    /// Whether a client takes an answer of this type, said by name.
+    /// Whether a client explicitly accepts an answer of this type.
     static func isAccepted(_ request: HTTPRequest, _ type: String) -> Bool {
         request.headers.list("Accept").contains { Substring($0).utf8.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 }.elementsEqual(type.utf8) }
     }
@@ -26,7 +26,7 @@ enum Multipart {
         return nil
     }
 
-    /// A document with the bytes of its attachments behind it.
+    /// A document followed by the bytes of its attachments.
     static func related(_ text: DocumentText, boundary: String, _ call: CouchCall, headers: HeaderList) -> HTTPResponse {
         .pieces(type: "multipart/related; boundary=\"\(boundary)\"", headers: headers, call.database.blobs, keeping: call.answer) { writer in
             try await write(text, boundary, &writer)
@@ -38,7 +38,7 @@ enum Multipart {
         try await writer.write(text.pieces)
         for entry in text.following {
             guard let digest = entry.blob else { continue }
-            // What follows is the blob, whatever length the document claims.
+            // The blob's size counts, whatever length the document claims.
             let size = try await writer.blobs.perform { try $0.reader(digest).size }
             try await writer.write(
                 "\r\n--\(boundary)\r\nContent-Disposition: attachment; filename=\"\(fileName(entry.name))\"\r\n"
@@ -48,7 +48,7 @@ enum Multipart {
         try await writer.write("\r\n--\(boundary)--")
     }
 
-    /// Nothing of a name may end the field that it stands in.
+    /// A name must not be able to end the header field that contains it.
     private static func fileName(_ name: String) -> String {
         var out = ""
         for scalar in name.unicodeScalars where scalar.value >= 0x20 && scalar.value != 0x7F {
@@ -103,7 +103,7 @@ struct MixedParts: Sendable {
 struct MultipartReader {
     private var pieces: RequestBody.AsyncIterator
     private let delimiter: [UInt8]
-    /// The body begins as if a line had ended before it.
+    /// Starts as if a line had ended just before the body.
     private var buffer: [UInt8] = Array("\r\n".utf8)
     private var isAtEnd = false
     private var isAtPartStart = false
@@ -113,7 +113,7 @@ struct MultipartReader {
         delimiter = Array("\r\n--".utf8) + boundary
     }
 
-    /// The header of the next part; nil behind the last. What is left of the part before is passed over.
+    /// The header of the next part; nil after the last. Skips what is left of the previous part.
     ///
     /// - Throws: ``HTTPError`` 400.
     mutating func nextPart() async throws -> HeaderList? {
@@ -147,7 +147,7 @@ struct MultipartReader {
     mutating func piece() async throws -> [UInt8]? {
         guard !isAtEnd else { return nil }
         if isAtPartStart {
-            // An empty part's delimiter shares the line's end with its header.
+            // In an empty part, the delimiter's leading line break is the one that ends the header.
             try await fill(delimiter.count - 2)
             if buffer.starts(with: delimiter.dropFirst(2)) { buffer.insert(contentsOf: delimiter.prefix(2), at: 0) }
             isAtPartStart = false

@@ -2,7 +2,7 @@ import Documents
 import Encodings
 import HTTPServer
 
-/// `/_openapi.json`: CouchDB's API as it is here, for programs (OpenAPI 3.1).
+/// `/_openapi.json`: describes this implementation of CouchDB's API for programs (OpenAPI 3.1).
 enum OpenAPI {
     private struct Place: Hashable, Comparable {
         var method: String
@@ -11,17 +11,17 @@ enum OpenAPI {
         static func < (left: Place, right: Place) -> Bool { (left.pattern, left.method) < (right.pattern, right.method) }
     }
 
-    /// - Parameter routes: all that the router has.
+    /// - Parameter routes: all routes of the router.
     static func document(_ routes: [Route], version: String) -> JSONValue {
         var paths = JSONObject()
-        // What is described without being there shows, too: a test asks for all of them.
+        // Also shows descriptions without a route, so that a test which requests every path finds them.
         let described = RouteDescription.all.keys.compactMap { key in
             key.firstIndex(of: " ").map { Place(method: String(key[..<$0]), pattern: String(key[key.index(after: $0)...])) }
         }
         for place in Set(routes.map { Place(method: $0.method, pattern: $0.pattern) } + described).sorted() {
             let path = path(place.pattern)
             var item = paths[path]?.asObject ?? JSONObject()
-            // OpenAPI has no place for methods of one's own.
+            // OpenAPI has no place for non-standard methods.
             let key = standardMethods.contains(place.method) ? place.method.lowercased() : "x-\(place.method.lowercased())"
             item[key] = operation(place)
             paths[path] = .object(item)
@@ -53,7 +53,7 @@ enum OpenAPI {
 
     private static let standardMethods: Set<String> = ["GET", "PUT", "POST", "DELETE"]
 
-    /// `/:db/:doc/*name` as `/{db}/{doc}/{name}`.
+    /// Turns `/:db/:doc/*name` into `/{db}/{doc}/{name}`.
     static func path(_ pattern: String) -> String {
         "/" + pattern.split(separator: "/").map { $0.first == ":" || $0.first == "*" ? "{\($0.dropFirst())}" : String($0) }.joined(separator: "/")
     }
@@ -74,7 +74,7 @@ enum OpenAPI {
         return .object(operation)
     }
 
-    /// `get_db_doc_name`.
+    /// An operation name such as `get_db_doc_name`.
     private static func name(_ route: Place) -> String {
         let parts = route.pattern.split(separator: "/").map { part in String(part.drop { $0 == ":" || $0 == "*" || $0 == "_" }.map { $0 == "." ? "_" : $0 }) }
         let isFixed = route.pattern.holds("/_design/") ? "_of_design" : ""

@@ -1,19 +1,19 @@
 import Documents
 
-/// What OpenAPI is to say of one route beyond its path.
+/// What the OpenAPI document says about one route, besides its path.
 struct RouteDescription: Sendable {
     enum Body: Sendable {
-        /// JSON of this schema, by its name among ``Schemas``.
+        /// JSON with this schema, by its name in ``Schemas``.
         case json(String)
         case bytes
-        /// A document, or one with its attachments in parts.
+        /// A document, possibly with its attachments as further parts.
         case document
         /// Name and password.
         case login
     }
 
     enum Answer: ExpressibleByStringLiteral {
-        /// JSON of this schema.
+        /// JSON with this schema.
         case json(String)
         case bytes
         /// Documents as JSON, or each in a part.
@@ -25,18 +25,18 @@ struct RouteDescription: Sendable {
     }
 
     var summary: String
-    /// Of the query.
+    /// In the query string.
     var parameters: [String] = []
-    /// Of the header.
+    /// In the header.
     var headers: [String] = []
     var body: Body?
-    /// Whether a request without a body is answered with more than an error.
+    /// Whether a request without a body can succeed.
     var isBodyOptional = false
-    /// The status of success, and others that are no errors.
+    /// The status of success, and other statuses that are not errors.
     var success: [Int] = [200]
-    /// What comes with these.
+    /// The body with these statuses.
     var answer: Answer
-    /// Errors beside those that any request may have: see ``usualErrors``.
+    /// Errors in addition to those that any request may have: see ``usualErrors``.
     var errors: [Int] = []
     /// Open to anonymous requests.
     var isOpen = false
@@ -53,7 +53,7 @@ struct RouteDescription: Sendable {
     }
 }
 
-/// By method and pattern. A test sees to it that each route has one, and none is without its route.
+/// By method and pattern. A test checks that routes and descriptions match.
 extension RouteDescription {
     private static let reading = [
         "rev", "revs", "revs_info", "conflicts", "deleted_conflicts", "meta", "open_revs", "latest", "attachments", "atts_since", "local_seq",

@@ -1,6 +1,6 @@
 import Documents
 
-/// The shapes of requests and answers.
+/// The schemas of requests and answers.
 enum Schemas {
     private static let boolean: Set<String> = [
         "revs", "revs_info", "conflicts", "deleted_conflicts", "meta", "latest", "attachments", "local_seq", "include_docs", "descending", "inclusive_end",
@@ -8,7 +8,7 @@ enum Schemas {
     ]
     private static let whole: Set<String> = ["limit", "skip", "count", "seq_interval", "timeout"]
 
-    /// Of a parameter of the query.
+    /// The schema of a query parameter.
     static func parameter(_ name: String) -> JSONValue {
         if boolean.contains(name) { return ["type": "boolean"] }
         if whole.contains(name) { return ["type": "integer", "minimum": 0] }

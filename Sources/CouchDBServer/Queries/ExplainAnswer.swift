@@ -2,7 +2,7 @@ import Documents
 import HTTPServer
 import Selectors
 
-/// Answers `_explain`: how a query would be answered, and why not otherwise.
+/// Answers `_explain`: how a query would be executed, and why the other indexes are not used.
 enum ExplainAnswer {
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
         let question = try FindQuestion(try await call.jsonObject(CouchCall.findLimit))
@@ -35,7 +35,7 @@ enum ExplainAnswer {
         object["skip"] = .int(question.skip)
         object["fields"] = fields
         object["covering"] = false
-        // Clients read what CouchDB says in any case, although indexes here are no views: those are up to date, and on one node.
+        // Clients expect CouchDB's values, although indexes here are not views: they are always up to date, and on one node.
         object["mrargs"] = [
             "include_docs": true, "view_type": "map", "reduce": false, "partition": nil, "direction": direction, "stable": false,
             "update": true, "conflicts": "undefined",

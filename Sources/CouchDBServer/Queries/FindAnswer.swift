@@ -6,7 +6,7 @@ import Logging
 import Replication
 import Selectors
 
-/// Answers `_find`: a client finds among the documents that it may see, as it may see them.
+/// Answers `_find`: searches the documents that are visible to the client, in the form in which it sees them.
 struct FindAnswer: Sendable {
     let call: CouchCall
     let question: FindQuestion
@@ -26,23 +26,23 @@ struct FindAnswer: Sendable {
         start = call.host.environment.time.monotonicNanoseconds()
     }
 
-    /// How far the answer is.
+    /// The progress of the answer.
     private struct Output {
         var left: Int
         var skip: Int
         var count = 0
         var last: IndexEntry?
-        /// Of documents that the client may see.
+        /// How many documents visible to the client were examined.
         var examined = 0
         var keys = 0
-        /// Why a document is left out.
+        /// Why a document was left out.
         var failure: PolicyFailure?
-        /// Of a query by an index.
+        /// For a query that uses an index.
         var budget = SelectorBudget()
     }
 
-    /// The first pass of a query without an index. It looks at every document before anything is written, so that a selector that costs too much is
-    /// answered with a status.
+    /// The first pass of a query without an index. It examines all documents before anything is written, so that a query with too expensive a
+    /// selector can still be answered with an error status.
     private struct Beginning: Sendable {
         var scan: FindScan
         var found: (places: [IndexEntry], isWhole: Bool)
@@ -82,7 +82,7 @@ struct FindAnswer: Sendable {
         note(output)
     }
 
-    /// What the operator is told of it: not what was asked, for that is in documents.
+    /// Logs figures about the query for the operator, but not the selector, which contains data from documents.
     private func note(_ output: Output) {
         call.host.queryLogger?.debug(
             "a query by \(plan.indexName)",
@@ -95,7 +95,7 @@ struct FindAnswer: Sendable {
     private func statistics(_ output: Output) -> JSONValue {
         let nanoseconds = call.host.environment.time.monotonicNanoseconds() - start
         let milliseconds = JSONNumber(Double(nanoseconds / 1000) / 1000)
-        // How many others there are is not for a client for whom they do not exist.
+        // A client must not learn how many documents are hidden from it.
         let examined = call.peer.pushFilter == nil ? output.examined : output.count
         return [
             "total_keys_examined": .int(isBound ? min(output.keys, examined) : output.keys), "total_docs_examined": .int(examined),
@@ -105,13 +105,13 @@ struct FindAnswer: Sendable {
 
     private var isBound: Bool { call.peer.channelPeer != nil || call.peer.pushFilter != nil }
 
-    // MARK: - By an index
+    // MARK: - With an index
 
     private func write(_ index: FieldIndex, _ range: IndexRange, _ output: inout Output, _ writer: inout PieceWriter) async throws {
         let roots = question.selector.roots + index.definition.roots
         let isDescending = question.sort.isDescending
         var after = question.bookmark?.last
-        // Few are read at first: most queries are content with them.
+        // Few rows are read at first, because they are enough for most queries.
         var wanted = min(max(output.left + output.skip, 1), CouchLimits.pageRows)
         while output.left > 0 {
             let (place, limit) = (after, wanted)
@@ -126,7 +126,7 @@ struct FindAnswer: Sendable {
             while !rest.isEmpty, output.left > 0 {
                 let page = try await page(rest, &output.budget) { [selector = question.selector] found, entry, budget in
                     let fields = DocumentFields(found.id, found.revision, isDeleted: false, body: found.body)
-                    // What changed since the entry was read has another entry now, or will have none.
+                    // If the document has changed since the entry was read, it has a different entry now, or none.
                     guard let read = try fields.document(with: roots), index.definition.key(in: read) == entry.key else { return false }
                     return try selector.matches(read, &budget)
                 }
@@ -144,7 +144,7 @@ struct FindAnswer: Sendable {
         }
     }
 
-    // MARK: - By looking at documents
+    // MARK: - Without an index
 
     private func writeScanned(_ beginning: Beginning, _ output: inout Output, _ writer: inout PieceWriter) async throws {
         var (scan, found) = (beginning.scan, beginning.found)
@@ -152,7 +152,7 @@ struct FindAnswer: Sendable {
             var rest = found.places.dropFirst(output.skip)
             output.skip -= min(output.skip, found.places.count)
             while !rest.isEmpty, output.left > 0 {
-                // They may have changed meanwhile.
+                // The documents may have changed meanwhile.
                 let page = try await page(rest, &scan.budget) { [selector = question.selector] found, _, budget in try selector.means(found, &budget) }
                 for looked in page where output.left > 0 {
                     output.failure = output.failure ?? looked.failure
@@ -168,17 +168,17 @@ struct FindAnswer: Sendable {
 
     // MARK: - Pages
 
-    /// A document that was looked at again before it is written.
+    /// A document that was read again before it is written.
     private struct Looked: Sendable {
         var place: IndexEntry
-        /// Nil where there is none any more for the client.
+        /// Nil if it is no longer visible to the client.
         var found: FoundRevision?
-        /// Why it is left out.
+        /// Why it was left out.
         var failure: PolicyFailure?
         var isMeant = false
     }
 
-    /// The documents at the first of these places, at least of one.
+    /// The documents at the first of these positions, at least one.
     private func page(
         _ places: ArraySlice<IndexEntry>, _ budget: inout SelectorBudget,
         _ isMeant: @escaping @Sendable (FoundRevision, IndexEntry, inout SelectorBudget) throws -> Bool
@@ -209,7 +209,7 @@ struct FindAnswer: Sendable {
         }
         let separator = output.count == 0 ? "\n" : ",\n"
         if let fields = question.fields {
-            // Stored bodies were checked; what is damaged nevertheless has no fields.
+            // Stored bodies were checked when they were stored; one that has been damaged since has no fields.
             let document = try await document(found, with: fields.map { $0.names[0] }) ?? [:]
             try await writer.write(separator)
             try await writer.write(Projection.of(document, fields).serialize())
@@ -228,7 +228,7 @@ struct FindAnswer: Sendable {
         return try await DocumentText.of(found, form, call.database.blobs)
     }
 
-    /// These members of it. Its text is only written for those that are made beside the body, since it may be large.
+    /// These members of a document. The whole text is only produced for members that are added to the body, since it may be large.
     private func document(_ found: FoundRevision, with roots: [String]) async throws -> JSONValue? {
         let isMade = found.hasBlobs || roots.contains { $0.utf8.first == UInt8(ascii: "_") && $0 != "_id" && $0 != "_rev" }
         guard isMade else { return try DocumentFields(found.id, found.revision, isDeleted: false, body: found.body).document(with: roots) }

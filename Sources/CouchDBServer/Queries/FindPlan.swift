@@ -4,7 +4,7 @@ import HTTPServer
 import Interfaces
 import Selectors
 
-/// How a query is answered: by an index, by the ids that it names, or by looking at every document.
+/// How a query is executed: with an index, with the ids that it names, or by examining every document.
 struct FindPlan: Sendable {
     enum Way: Sendable {
         /// In the order of the index.
@@ -15,7 +15,7 @@ struct FindPlan: Sendable {
 
     struct Candidate: Sendable {
         var index: FieldIndex
-        /// Nil where it could be used.
+        /// Why the index cannot be used; nil if it could be.
         var obstacle: String?
     }
 
@@ -23,7 +23,7 @@ struct FindPlan: Sendable {
     private(set) var warnings: [String] = []
     private(set) var candidates: [Candidate] = []
 
-    /// The number of the index, for bookmarks.
+    /// The index's number, for bookmarks.
     var indexNumber: Int64 {
         if case .index(let index, _) = way { return index.number }
         return 0
@@ -34,7 +34,7 @@ struct FindPlan: Sendable {
         let collection = call.collection
         let indexes = try await call.database.read { try $0.fieldIndexes(collection) }
         if indexes.contains(where: { !$0.isReady }) { IndexRoutes.tend(call) }
-        // What a filter changes is not what the indexes hold.
+        // If a filter changes bodies, indexes do not contain what the client sees.
         let isChanged = call.peer.pushFilter?.changesBodies ?? false
         var usable: [(index: FieldIndex, use: IndexUse)] = []
         for index in indexes {
@@ -53,7 +53,7 @@ struct FindPlan: Sendable {
 
     private mutating func choose(_ question: FindQuestion, _ usable: [(index: FieldIndex, use: IndexUse)]) throws {
         if let bookmark = question.bookmark {
-            // A page goes on where the one before it ended, in the same order.
+            // A page continues where the previous one ended, in the same order.
             if bookmark.index == 0 { return scan(question) }
             guard let same = usable.first(where: { $0.index.number == bookmark.index }) else {
                 throw CouchError.query("invalid_bookmark", "Invalid bookmark value: the index that it belongs to is not there any more: begin without it")
@@ -80,7 +80,7 @@ struct FindPlan: Sendable {
         }
     }
 
-    /// What narrows most, then what has fewer fields, then by name.
+    /// The most selective index, then the one with fewer fields, then by name.
     private static func precedes(_ a: (index: FieldIndex, use: IndexUse), _ b: (index: FieldIndex, use: IndexUse)) -> Bool {
         if a.use.weight != b.use.weight { return a.use.weight > b.use.weight }
         let (x, y) = (a.index.definition.order.paths.count, b.index.definition.order.paths.count)
@@ -99,7 +99,7 @@ struct FindPlan: Sendable {
                 : "No matching index found for this sort, create an index to optimize query time.")
     }
 
-    /// As `_explain` and `GET _index` show it.
+    /// In the form used by `_explain` and `GET _index`.
     var index: JSONValue {
         if case .index(let index, _) = way { return IndexRoutes.shown(index) }
         return IndexRoutes.allDocuments

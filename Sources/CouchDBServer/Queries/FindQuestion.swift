@@ -4,9 +4,9 @@ import Encodings
 import HTTPServer
 import Selectors
 
-/// What a request for `_find` asks.
+/// The parameters of a request for `_find`.
 struct FindQuestion: Sendable {
-    /// The index that the client wishes for, by its names.
+    /// The index that the client requests, by its names.
     struct NamedIndex: Sendable {
         var design: String
         var name: String?
@@ -18,7 +18,7 @@ struct FindQuestion: Sendable {
 
     let selector: Selector
     private(set) var sort = SortOrder.none
-    /// Nil: whole documents.
+    /// Nil for whole documents.
     private(set) var fields: [FieldPath]?
     private(set) var limit = CouchLimits.findLimit
     private(set) var skip = 0
@@ -33,7 +33,7 @@ struct FindQuestion: Sendable {
         guard let json = object["selector"] else { throw CouchError.query("missing_required_key", "Missing required key: selector") }
         selector = try Selector(json)
         for member in object.members { try take(member.key, member.value) }
-        // As in CouchDB, an empty list of alternatives alone finds nothing, though a feed's selector passes all by it.
+        // As in CouchDB, an empty list of alternatives alone matches nothing, although as a feed's selector it matches everything.
         if let only = json.asObject?.members, only.count == 1, ["$or", "$and"].contains(only[0].key), only[0].value.asArray?.isEmpty == true { limit = 0 }
     }
 
@@ -49,7 +49,7 @@ struct FindQuestion: Sendable {
         case "allow_fallback": allowsFallback = try Self.flag(value)
         case "conflicts": withConflicts = try Self.flag(value)
         case "execution_stats": withStatistics = try Self.flag(value)
-        // Of clusters and of indexes that lag behind, which there are none of.
+        // Options for clusters and for indexes that lag behind, neither of which exists here.
         case "r", "update", "stable", "stale": break
         case "partition":
             guard value.asString?.utf8.isEmpty ?? value.isNull else { throw CouchError.notHere("a partitioned query") }
@@ -61,7 +61,7 @@ struct FindQuestion: Sendable {
         guard let number = value.asInt64, number >= 0 else {
             throw CouchError.query("invalid_non_neg_integer", "\(value.text) is not an integer greater than or equal to zero")
         }
-        // So that sums of two do not overflow.
+        // So that the sum of two such numbers cannot overflow.
         return Int(min(number, 1 << 60))
     }
 
@@ -108,11 +108,11 @@ struct FindQuestion: Sendable {
     }
 }
 
-/// Where the next page of a query begins.
+/// The position at which the next page of a query begins.
 struct Bookmark: Sendable, Equatable {
     static let none = "nil"
 
-    /// The number of the index that was used; 0: none.
+    /// The number of the index that was used; 0 for none.
     var index: Int64
     /// The last document of the page.
     var last: IndexEntry

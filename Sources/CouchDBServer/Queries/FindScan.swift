@@ -5,18 +5,18 @@ import Interfaces
 import Replication
 import Selectors
 
-/// Looks at all documents of a collection, or at some, and finds the first of those that a selector means, in the order of their ids or of a
-/// sort. The store has no such order: each pass keeps as many places as may be held, and another pass finds the next.
+/// Examines all or some documents of a collection, and finds the first ones that match a selector, ordered by id or by a sort. The store has no
+/// such order: each pass keeps as many positions as memory allows, and the next pass finds the following ones.
 struct FindScan: Sendable {
     private let call: CouchCall
     private let question: FindQuestion
     private let ids: [DocumentID]?
     private let roots: [String]
-    /// Documents that the client may see and that were looked at.
+    /// How many documents visible to the client were examined.
     private(set) var examined = 0
-    /// Why a document is left out.
+    /// Why a document was left out.
     private(set) var failure: PolicyFailure?
-    /// Of the whole query.
+    /// For the whole query.
     var budget = SelectorBudget()
 
     init(call: CouchCall, question: FindQuestion, ids: [DocumentID]?) {
@@ -24,21 +24,21 @@ struct FindScan: Sendable {
         roots = question.selector.roots + question.sort.paths.map { $0.names[0] }
     }
 
-    /// The next places behind `after`.
+    /// The next positions after `after`.
     mutating func next(after: IndexEntry?, limit: Int) async throws -> (places: [IndexEntry], isWhole: Bool) {
         var kept = FirstPlaces(isDescending: question.sort.isDescending, after: after, room: min(limit, CouchLimits.sortRows))
         var since: SequenceNumber = 0
         while true {
             let (scan, place, bound) = (self, since, kept)
             let page = try await call.answer.matching {
-                // The page before is not held while others have their turn.
+                // The previous page is released while others have their turn.
                 try await scan.page(since: place, bound)
             }
             for candidate in page.passed { kept.add(candidate) }
             examined += page.examined
             budget = page.budget
             failure = failure ?? page.failure
-            // What is held is the agent's own, not owed by the client.
+            // This memory counts as the agent's own, not as owed by the client.
             call.answer.hold(kept.bytes, isOwed: false)
             guard let last = page.last else { break }
             since = last
@@ -54,14 +54,14 @@ struct FindScan: Sendable {
     private struct Page: Sendable {
         var passed: [FirstPlaces.Place] = []
         var examined = 0
-        /// Nil behind the last.
+        /// Nil after the last document.
         var last: SequenceNumber?
         var budget: SelectorBudget
-        /// Why a document is left out.
+        /// Why a document was left out.
         var failure: PolicyFailure?
     }
 
-    /// Documents whose bodies come from a filter are asked for their fields when they have come.
+    /// If a filter changes bodies, fields can only be examined after filtering.
     private var isChanged: Bool { call.peer.pushFilter?.changesBodies ?? false }
 
     private func page(since: SequenceNumber, _ kept: FirstPlaces) async throws -> Page {
@@ -70,7 +70,7 @@ struct FindScan: Sendable {
         guard !isChanged else {
             page.examined = documents.count
             let passed = try await judged(documents.map { Candidate(found: $0, place: IndexEntry(key: [], id: $0.id)) }, &page.failure)
-            // It was judged, and is matched to its end.
+            // It was filtered already, so it is matched completely, however many steps that takes.
             let matched = try await matched(passed.map(\.found), kept, turn: .max)
             page.passed = matched.found.compactMap { $0.map { .init(entry: $0.place, sequence: $0.found.sequence) } }
             page.budget = matched.budget
@@ -85,7 +85,8 @@ struct FindScan: Sendable {
         return page
     }
 
-    /// Those that the client's channels hold. They are matched later: a selector would keep the database's readers for as long as it takes.
+    /// The documents in the client's channels. Matching comes later, because a selector would block the database's readers for as long as it
+    /// takes.
     private func read(since: SequenceNumber, _ kept: FirstPlaces) async throws -> (documents: [FoundRevision], last: SequenceNumber?) {
         let (collection, peer, ids) = (call.collection, call.peer.channelPeer, ids)
         var held = 0
@@ -105,12 +106,13 @@ struct FindScan: Sendable {
             held = kept.bytes + 2 * read.documents.reduce(0) { $0 + $1.body.count }
             return (read, held)
         }
-        // The client can do nothing about it.
+        // The client can do nothing to release this memory.
         call.answer.hold(held, isOwed: false)
         return read
     }
 
-    /// Of each document that is meant its place; nil for others. One without a field of the sort is not part of the answer, as with an index.
+    /// For each document its position if it matches, otherwise nil. A document without a field of the sort is not part of the result, as with
+    /// an index.
     private func matched(
         _ documents: [FoundRevision], _ kept: FirstPlaces, turn: Int
     ) async throws -> (found: [Candidate?], budget: SelectorBudget) {
@@ -127,7 +129,7 @@ struct FindScan: Sendable {
         }
     }
 
-    /// Those that the listener's filter lets pass, as it does.
+    /// The documents that the listener's filter passes, as changed by it.
     private func judged(_ candidates: [Candidate], _ failure: inout PolicyFailure?) async throws -> [Candidate] {
         guard let filter = call.peer.pushFilter else { return candidates }
         let questions = candidates.map {
@@ -149,7 +151,7 @@ struct FindScan: Sendable {
     }
 }
 
-/// The first of many places in an order, as many as there is room for.
+/// The first of many positions in an order, as many as memory allows.
 struct FirstPlaces: Sendable {
     struct Place: Sendable {
         var entry: IndexEntry
@@ -160,7 +162,7 @@ struct FirstPlaces: Sendable {
     private let after: IndexEntry?
     private var room: Int
     private var places: [Place] = []
-    /// Nothing behind it is wanted any more.
+    /// Positions after this one are no longer needed.
     private var end: IndexEntry?
     private(set) var bytes = 0
 
@@ -186,7 +188,7 @@ struct FirstPlaces: Sendable {
 
     private static func size(_ place: Place) -> Int { 96 + place.entry.key.count + place.entry.id.text.utf8.count }
 
-    /// Keeps those in front; of large keys fewer.
+    /// Keeps the foremost positions; fewer if keys are large.
     private mutating func cut() {
         sort()
         if bytes > CouchLimits.sortBytes { room = max(1, min(room, places.count / 2)) }
@@ -196,7 +198,7 @@ struct FirstPlaces: Sendable {
         end = places.last.map(\.entry)
     }
 
-    /// A document that changes during the pass comes again at its end, maybe at another place.
+    /// A document that changes during the pass is seen again at the end, possibly at a different position.
     private mutating func sort() {
         var newest: [DocumentID: SequenceNumber] = [:]
         for place in places { newest[place.entry.id] = max(newest[place.entry.id] ?? 0, place.sequence) }
@@ -206,7 +208,7 @@ struct FirstPlaces: Sendable {
         places = sorted
     }
 
-    /// - Returns: whether nothing lies behind them.
+    /// - Returns: the positions, and whether there are none after them.
     mutating func finish() -> (places: [IndexEntry], isWhole: Bool) {
         sort()
         if places.count > room {

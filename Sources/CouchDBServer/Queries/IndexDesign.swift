@@ -1,10 +1,10 @@
 import Documents
 import DocumentStore
 
-/// CouchDB keeps indexes in design documents, and clients read these to see what they made. Here they are made of the indexes whenever they
-/// are asked for: nobody edits them, so that each is a first revision.
+/// CouchDB keeps indexes in design documents, which clients read to see what they created. Here such documents are generated from the indexes on
+/// request. Nobody can edit them, so each is a first revision.
 enum IndexDesign {
-    /// Nil where no index is of that name.
+    /// Nil if there is no index with that name.
     static func get(_ id: String, _ call: CouchCall) async throws -> DesignDocuments.Stored? {
         try document(id, try await indexes(call).filter { $0.design.utf8.elementsEqual(id.utf8) })
     }
@@ -38,9 +38,9 @@ enum IndexDesign {
     }
 
     private static func view(_ definition: JSONValue) -> JSONValue {
-        // Each field is an object of one member: its name, and its direction.
+        // Each field is an object with one member: the field's name and its direction.
         let fields = (definition["fields"]?.asArray ?? []).compactMap { $0.asObject?.members.first }
-        // CouchDB shows the definition here as it was sent, and mostly names alone are.
+        // CouchDB shows the definition as it was sent, which is usually a list of names.
         var sent = definition.asObject ?? JSONObject()
         if fields.allSatisfy({ $0.value == "asc" }) { sent["fields"] = .array(fields.map { .string($0.key) }) }
         return [

@@ -5,9 +5,9 @@ import Encodings
 import HTTPServer
 import Selectors
 
-/// `_index`: indexes are listed, made and removed.
+/// `_index`: lists, creates and removes indexes.
 enum IndexRoutes {
-    /// What is used where no index serves.
+    /// Used when no index is suitable.
     static let allDocuments: JSONValue = ["ddoc": nil, "name": "_all_docs", "type": "special", "def": ["fields": [["_id": "asc"]]]]
 
     static func shown(_ index: FieldIndex) -> JSONValue {
@@ -28,7 +28,7 @@ enum IndexRoutes {
         return .couch(text, call.database.blobs, keeping: call.answer)
     }
 
-    // MARK: - Making
+    // MARK: - Creating
 
     static func create(_ call: CouchCall) async throws -> HTTPResponse {
         try await requireRights(call)
@@ -63,7 +63,7 @@ enum IndexRoutes {
         return .couch(200, ["result": isNew ? "created" : "exists", "id": .string(design), "name": .string(name)])
     }
 
-    /// A design document that a client stored is none of indexes.
+    /// A design document that a client stored cannot contain indexes.
     private static func checkLanguage(_ call: CouchCall, _ design: String) async throws {
         guard let stored = try await DesignDocuments(call: call).get(design), !stored.isDeleted else { return }
         let parts = JSONParts(checked: stored.json)
@@ -82,12 +82,12 @@ enum IndexRoutes {
         return text
     }
 
-    /// An index is everybody's, and costs everybody's writes: as design documents, of which it is a part in CouchDB.
+    /// An index affects everybody's writes, so it needs the same permission as a design document, of which it is a part in CouchDB.
     private static func requireRights(_ call: CouchCall) async throws {
         try await call.requireFreedom(everyChannel: true, "indexes are made and removed by users who may read everything and whom no filter bounds")
     }
 
-    /// Has what is to be done with indexes done, whoever waits for it.
+    /// Starts pending work on indexes in the background.
     static func tend(_ call: CouchCall) {
         let (database, logger) = (call.database, call.host.logger)
         call.host.environment.task {
@@ -97,7 +97,7 @@ enum IndexRoutes {
         }
     }
 
-    /// Until it can be used, or a while is over: the rest is built without anybody who waits.
+    /// Waits until the index can be used, but not for long: the rest of it is built in the background.
     private static func build(_ call: CouchCall, _ design: String, _ name: String) async throws {
         tend(call)
         let (collection, time) = (call.collection, call.host.environment.time)
@@ -121,7 +121,7 @@ enum IndexRoutes {
         return .couch(200, ["ok": true])
     }
 
-    /// All indexes of each design document.
+    /// Removes all indexes of each design document.
     static func bulkDelete(_ call: CouchCall) async throws -> HTTPResponse {
         try await requireRights(call)
         let object = try await call.jsonObject(CouchCall.findLimit)
@@ -148,15 +148,15 @@ enum IndexRoutes {
     }
 }
 
-/// The two names of an index: of a design document, and within it.
+/// The two names of an index: that of its design document, and its own within that.
 struct IndexNames {
     var design: String?
     var name: String?
 
     static func design(_ text: String) -> String { text.utf8.starts(with: "_design/".utf8) ? text : "_design/\(text)" }
 
-    /// Names that were not given are made of the definition, so that the same index is not made twice. One with another name of its own is
-    /// another index.
+    /// Missing names are derived from the definition, so that the same index is not created twice. The same definition with another name is a
+    /// different index.
     func complete(_ definition: IndexDefinition) -> (design: String, name: String) {
         let digest = Hex.encode(SHA1.hash(definition.json.canonicalBytes() + Array((name ?? "").utf8)))
         return (design ?? "_design/\(digest)", name ?? digest)

@@ -2,12 +2,12 @@ import Documents
 import Environment
 import Selectors
 
-/// Asks a client's selector about documents, which may take long: on threads that keep nobody else waiting, with a look at cancellation before
-/// each document, and no longer than the client's budget lasts.
+/// Matches a client's selector against documents, which may take long: on threads where nobody else has to wait, with a check for cancellation
+/// before each document, and only until the client's budget is used up.
 enum SelectorMatching {
-    /// - Parameter turn: steps after which it ends early, so that others get their turn.
-    /// - Returns: what was found of the first documents: of all, or as many as the turn was long enough for, at least one.
-    /// - Throws: ``SelectorError`` beyond the bounds of one document or of the budget; `CancellationError`.
+    /// - Parameter turn: the number of steps after which it returns early, so that others get their turn.
+    /// - Returns: the results for the first documents: all of them, or as many as the turn allowed, at least one.
+    /// - Throws: ``SelectorError`` beyond the limits for one document or for the budget; `CancellationError`.
     static func each<Document: Sendable, Found: Sendable>(
         _ documents: [Document], _ budget: SelectorBudget, turn: Int = CouchLimits.matchingTurn, _ environment: Environment,
         _ body: @escaping @Sendable (Document, inout SelectorBudget) throws -> Found
@@ -32,7 +32,7 @@ enum SelectorMatching {
 }
 
 extension Selector {
-    /// Whether it means the revision.
+    /// Whether the selector matches the revision.
     func means(_ found: FoundRevision, _ budget: inout SelectorBudget) throws -> Bool {
         let fields = DocumentFields(found.id, found.revision, isDeleted: found.isDeleted, body: found.body)
         guard let document = try fields.document(with: roots) else { return false }

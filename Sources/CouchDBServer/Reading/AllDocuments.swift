@@ -4,9 +4,9 @@ import HTTPServer
 import Interfaces
 import Replication
 
-/// `_all_docs`: the documents in the order of their ids.
+/// `_all_docs`: the documents, ordered by id.
 ///
-/// The store has no such order: a pass over the collection finds the next ids, so many at once as may be held.
+/// The store has no such order: a pass over the collection finds the next ids, as many at once as memory allows.
 struct AllDocuments: Sendable {
     let call: CouchCall
     var keys: [JSONValue]?
@@ -14,7 +14,7 @@ struct AllDocuments: Sendable {
     private var end: String?
     private var includesEnd = true
     var isDescending = false
-    /// No id is in the range.
+    /// The range contains no ids.
     var isEmpty = false
     var limit = Int.max
     var skip = 0
@@ -46,7 +46,7 @@ struct AllDocuments: Sendable {
             (start, end, includesEnd) = (text, text, true)
             return
         }
-        // Other values sort before all texts or behind them.
+        // Other values sort before or after all strings.
         let first = try query.json("startkey") ?? query.json("start_key")
         switch first {
         case nil: break
@@ -63,7 +63,7 @@ struct AllDocuments: Sendable {
         }
     }
 
-    /// Only design documents have ids as are asked for: many clients list them this way.
+    /// Whether the range contains only design documents, which many clients list this way.
     var isOfDesigns: Bool {
         if let keys { return !keys.isEmpty && keys.allSatisfy { DesignDocumentList.isID($0) } }
         guard let start, let end else { return false }
@@ -84,7 +84,7 @@ struct AllDocuments: Sendable {
         }
     }
 
-    /// `_all_docs/queries`: several at once.
+    /// `_all_docs/queries`: several requests in one.
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
         let all = try await several(call)
         try await DocumentReading(call: call).prepare()
@@ -99,7 +99,7 @@ struct AllDocuments: Sendable {
         }
     }
 
-    /// What each of the body's `queries` asks.
+    /// The parameters of each of the body's `queries`.
     static func several(_ call: CouchCall) async throws -> [Self] {
         guard let list = try await call.jsonObject()["queries"]?.asArray else { throw CouchError.badRequest("`queries` member must be an array.") }
         guard list.count <= CouchLimits.queries else {
@@ -130,7 +130,7 @@ struct AllDocuments: Sendable {
         try await end(output, &writer)
     }
 
-    /// A document without a verdict has no row: clients expect a revision in each. That one is missing is said behind them.
+    /// A document that the filter failed on has no row, because clients expect a revision in each. A warning at the end says that one is missing.
     private func end(_ output: Output, _ writer: inout PieceWriter) async throws {
         let warning = output.failure.map { ",\"warning\":\(JSONValue.string(DocumentReading.warning($0)).text)" } ?? ""
         try await writer.write("\n]\(warning)}")
@@ -140,12 +140,12 @@ struct AllDocuments: Sendable {
         var left: Int
         var skip: Int
         var isFirst = true
-        /// Why a document is left out.
+        /// Why a document was left out.
         var failure: PolicyFailure?
     }
 
     private func begin(_ page: Page, _ writer: inout PieceWriter) async throws {
-        // How many documents there are is not for a client for whom some do not exist.
+        // A client must not learn how many documents are hidden from it.
         let isWhole = call.peer.pushFilter == nil
         try await writer.write("{\"total_rows\":\(isWhole ? "\(page.total)" : "null"),\"offset\":\(isWhole ? "\(min(page.before + skip, page.total))" : "null")")
         if withSequence {
@@ -155,8 +155,8 @@ struct AllDocuments: Sendable {
         try await writer.write(",\"rows\":[")
     }
 
-    /// - Parameter held: bytes of all rows of the page.
-    /// - Returns: how many were looked at.
+    /// - Parameter held: bytes of all rows in the page.
+    /// - Returns: how many rows were processed.
     private func write(_ rows: ArraySlice<Row>, beside held: Int, _ output: inout Output, _ writer: inout PieceWriter) async throws -> Int {
         guard includesDocuments || call.peer.pushFilter != nil else {
             let shown = rows.dropFirst(output.skip).prefix(output.left)
@@ -196,7 +196,7 @@ struct AllDocuments: Sendable {
         output.left -= 1
     }
 
-    /// The documents named, in the order of their names; what is not there has a row too.
+    /// The named documents, in the order given; missing documents have a row too.
     private func writeKeys(_ writer: inout PieceWriter) async throws {
         let all = keys ?? []
         let wanted = (isDescending ? all.reversed().map(\.self) : all).dropFirst(skip).prefix(limit)
@@ -217,7 +217,7 @@ struct AllDocuments: Sendable {
             for (document, key) in zip(page, run) {
                 output.failure = output.failure ?? document.failure
                 if let found = document.revisions.first {
-                    // That a document is deleted is told in any case.
+                    // Deleted documents are reported in any case.
                     var shown = found
                     if !includesDocuments { shown.body = Array("{}".utf8) }
                     try await write(found.id, found.revision, includesDocuments || found.isDeleted ? shown : nil, &output, &writer)
@@ -238,7 +238,7 @@ struct AllDocuments: Sendable {
         output.isFirst = false
     }
 
-    // MARK: - Ids in order
+    // MARK: - Ordering by id
 
     private struct Row: Sendable {
         var id: DocumentID
@@ -246,16 +246,16 @@ struct AllDocuments: Sendable {
     }
 
     private struct Page: Sendable {
-        /// In the order asked for.
+        /// In the requested order.
         var rows: [Row] = []
-        /// Nothing lies behind them.
+        /// Whether no rows come after these.
         var isWhole = true
-        /// Documents that the client may see, and those before the range.
+        /// How many documents are visible to the client, and how many of them come before the range.
         var total = 0
         var before = 0
     }
 
-    /// The next ids of the range, by one pass over the collection.
+    /// The next ids of the range, found by one pass over the collection.
     private func ids(after: String?, isFirst: Bool) async throws -> Page {
         var page = Page()
         if isEmpty { return page }
@@ -264,7 +264,7 @@ struct AllDocuments: Sendable {
         let room = isOver || isJudged ? CouchLimits.idsAtOnce : min(needed, CouchLimits.idsAtOnce)
         var since: SequenceNumber = 0
         var kept: [Row] = []
-        // The page before was taken by the client.
+        // The client has received the previous page.
         call.answer.hold(0)
         while true {
             let held = Self.bytes(kept)
@@ -282,7 +282,7 @@ struct AllDocuments: Sendable {
                 case .behind: continue
                 }
             }
-            // What cannot be among the first any more goes, now and then.
+            // Occasionally drops ids that can no longer be among the first.
             if kept.count >= 2 * room + CouchLimits.pageRows {
                 sort(&kept)
                 kept.removeSubrange(room...)
@@ -298,16 +298,16 @@ struct AllDocuments: Sendable {
         return page
     }
 
-    /// Looked at in one go, for the ids and revisions of those that are wanted; as much as one of them takes then.
+    /// How many rows are read in one go, keeping the id and revision of those needed.
     private static let rowsPerRead = 2_000
     private static let bytesPerRow = 256
 
-    /// What they hold, with the room of a list that grew: ids are up to 240 bytes.
+    /// The memory for these rows, including unused capacity of a list that has grown: ids have up to 240 bytes.
     private static func bytes(_ rows: [Row]) -> Int {
         rows.reduce(0) { $0 + 2 * MemoryLayout<Row>.stride + $1.id.text.utf8.count + $1.revision.text.utf8.count + 96 }
     }
 
-    /// A document that changes during the pass comes again at its end.
+    /// A document that changes during the pass is seen again at the end.
     private func sort(_ rows: inout [Row]) {
         rows.sort { isDescending ? $1.id < $0.id : $0.id < $1.id }
         var last: DocumentID?
@@ -327,7 +327,7 @@ struct AllDocuments: Sendable {
         return .inside
     }
 
-    /// Live documents that the client's channels hold; nil behind the last.
+    /// Live documents in the client's channels; the sequence is nil after the last.
     private func visible(since: SequenceNumber) async throws -> ([Row], SequenceNumber?) {
         let (collection, peer) = (call.collection, call.peer.channelPeer)
         try await call.requireAdmission()

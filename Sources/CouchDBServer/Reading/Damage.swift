@@ -1,9 +1,10 @@
 import Documents
 import DocumentStore
 
-/// What is stored of one document may be damaged. It is named in the database's state and left out of lists, and nothing else waits for it.
+/// The stored data of single documents may be damaged. Such a document is reported in the database's state and left out of lists, and does
+/// not affect others.
 extension ReadTransaction {
-    /// - Returns: nil where the document is damaged.
+    /// - Returns: nil if the document is damaged.
     func unlessDamaged<T>(_ collection: Collection, _ work: () throws(StoreError) -> T) throws(StoreError) -> T? {
         do throws(StoreError) { return try work() } catch {
             guard setAside(collection, error) else { throw error }
@@ -13,7 +14,7 @@ extension ReadTransaction {
 }
 
 extension FoundDocument {
-    /// - Parameter isTold: else the client hears what it hears of one that is not here.
+    /// - Parameter isTold: otherwise, the client gets the same answer as for a missing document.
     init(damaged question: DocumentReading.Question, isTold: Bool) {
         self.init(id: question.id)
         isDamaged = isTold
@@ -22,12 +23,12 @@ extension FoundDocument {
 }
 
 extension FoundRevision {
-    /// That the body is no JSON any more: in an answer it would spoil what is said of all other documents. Nil where it is.
+    /// The error that the body is no longer valid JSON, which would make a whole list invalid; nil if the body is intact.
     var damage: StoreError? {
         if body.isEmpty { return nil }
         do throws(JSONError) { _ = try JSONScanner.scanDocument(body) } catch {
             switch error.kind {
-            // Of texts that an older version has let in.
+            // An older version may have accepted such text.
             case .duplicateKey, .tooDeep, .notFinite, .emptyKey, .nulInKey, .tooManyKeys, .loneSurrogate: return nil
             default: return .documentDamaged(id: id, detail: "its body is no JSON: \(error)")
             }

@@ -1,7 +1,7 @@
 import Documents
 import HTTPServer
 
-/// `_design_docs`: what `_all_docs` is of documents. There are few of them.
+/// `_design_docs`: like `_all_docs`, but for design documents, of which there are few.
 struct DesignDocumentList: Sendable {
     private let call: CouchCall
     private let entries: [DesignDocuments.Entry]
@@ -25,7 +25,7 @@ struct DesignDocumentList: Sendable {
         }
     }
 
-    /// `_design_docs/queries`: several at once.
+    /// `_design_docs/queries`: several requests in one.
     static func queries(_ call: CouchCall) async throws -> HTTPResponse {
         let asked = try await AllDocuments.several(call)
         let list = try await Self(call)
@@ -45,7 +45,7 @@ struct DesignDocumentList: Sendable {
         try await writer.write("{\"total_rows\":\(entries.count),\"offset\":0,\"rows\":[")
         let places = asked.isDescending ? entries.reversed() : entries
         if let keys = asked.keys {
-            // What no design document can be called has no row.
+            // Keys that cannot be the id of a design document have no row.
             let wanted = (asked.isDescending ? keys.reversed() : keys).filter(Self.isID)
             for (index, key) in wanted.dropFirst(asked.skip).prefix(asked.limit).enumerated() {
                 if index > 0 { try await writer.write(",") }
@@ -71,7 +71,7 @@ struct DesignDocumentList: Sendable {
         text.string(entry.id)
         text.raw(",\"key\":")
         text.string(entry.id)
-        // One at a time: each may be large, and is held until the client has taken it.
+        // One at a time: each may be large, and is held until the client has received it.
         let stored = asked.includesDocuments ? try await DesignDocuments(call: call).get(entry.id) : nil
         text.text(",\"value\":{\"rev\":\"\((stored?.revision ?? entry.revision).text)\"}")
         try await writer.write(text.bytes)

@@ -4,89 +4,89 @@ import HTTPServer
 import Interfaces
 import Replication
 
-/// A revision that the client may have.
+/// A revision that the client may read.
 struct FoundRevision: Sendable {
     var id: DocumentID
     var revision: RevisionID
     var isDeleted: Bool
     var body: [UInt8]
     var sequence: SequenceNumber
-    /// The document's, where more than the current revision is known: of its branches those that the client may have.
+    /// The document's revision tree, if more than the current revision is known: only the branches that the client may see.
     var tree: RevisionTree?
-    /// Some revision of the document has blobs.
+    /// Whether some revision of the document has blobs.
     var hasBlobs: Bool
-    /// Ancestors whose bodies are kept for a while, where that was asked for.
+    /// Ancestors whose bodies are still stored, if these were requested.
     var kept: Set<RevisionID> = []
 }
 
-/// Which revisions of a document are asked for.
+/// Which revisions of a document are requested.
 enum WantedRevisions: Sendable {
     case current
-    /// With `latest` the leaves that it became.
+    /// With `latest`, the leaves that descend from them.
     case named([RevisionID], latest: Bool)
     case leaves
 }
 
-/// What there is of a document for the client.
+/// The result for one document, as far as it is visible to the client.
 struct FoundDocument: Sendable {
     var id: DocumentID
     var revisions: [FoundRevision] = []
     var missing: [RevisionID] = []
     /// The revisions that the client named.
     var asked: [RevisionID] = []
-    /// Nil where there is none for the client.
+    /// Nil if there is none for the client.
     var current: RevisionID?
     var isDeleted = false
-    /// A filter failed on it, and it is left out.
+    /// A filter failed on the document, which is left out.
     var failure: PolicyFailure?
-    /// What is stored of it cannot be read, and it is left out.
+    /// The stored document cannot be read, and is left out.
     var isDamaged = false
-    /// What the trees of its revisions come to, in bytes.
+    /// The size of its revision trees in bytes.
     var treeBytes = 0
 
-    /// Of what it holds.
+    /// The size of its contents.
     var bytes: Int { treeBytes + revisions.reduce(0) { $0 + $1.body.count } }
 }
 
-/// Reads documents for a client: what its channels do not hold, and what the listener's push filter does not let pass, does not exist.
+/// Reads documents for a client: documents outside its channels, and those that the listener's push filter rejects, do not exist for it.
 struct DocumentReading: Sendable {
     let call: CouchCall
-    /// A request's own, asked after the listener's.
+    /// A filter from the request itself, asked after the listener's.
     var further: (any DocumentFilter)?
-    /// What a filter fails on is left out of a list; else it is answered 503.
+    /// Whether documents on which a filter fails are left out of a list; otherwise the answer is 503.
     var leavesOutFailures = false
 
     struct Question: Sendable {
         var id: DocumentID
         var wanted: WantedRevisions = .current
-        /// With which ancestors can still be had.
+        /// Whether to find out which ancestors are still stored.
         var withKept = false
     }
 
-    /// Has the client's channels noted, once for a request.
+    /// Determines the client's channels, once per request.
     func prepare() async throws { try await call.host.access.note(call.peer, call.collection) }
 
-    /// - Parameter evenDamaged: for who is about to replace the document, or to delete it.
-    /// - Throws: ``HTTPError`` 500 where it is damaged.
+    /// - Parameter evenDamaged: for a caller that will replace or delete the document.
+    /// - Throws: ``HTTPError`` 500 if the document is damaged.
     func one(
         _ id: DocumentID, _ wanted: WantedRevisions = .current, withTree: Bool = false, withKept: Bool = false, evenDamaged: Bool = false
     ) async throws -> FoundDocument {
         try await prepare()
         let question = Question(id: id, wanted: wanted, withKept: withKept)
         let document = try await page([question][...], withTrees: withTree || withKept).first ?? FoundDocument(id: id)
-        // The store has said why.
+        // The store has logged the reason.
         if document.isDamaged, !evenDamaged { throw CouchError.from(.documentDamaged(id: id, detail: "")) }
         return document
     }
 
-    /// Some of the first documents: at least one, as many as may be held at once.
+    /// Some of the first documents: at least one, and as many as may be held at once.
     ///
-    /// - Parameter kept: bytes that the answer goes on holding of pages before.
+    /// - Parameter kept: bytes from previous pages that the answer keeps holding.
     func page(_ questions: ArraySlice<Question>, withTrees: Bool, withBodies: Bool = true, beside kept: Int = 0) async throws -> [FoundDocument] {
         let (collection, peer) = (call.collection, call.peer.channelPeer)
         let isFiltered = call.peer.pushFilter != nil
         let needsBodies = withBodies || isFiltered
-        // The page before was taken by the client.
+        // The client has received the previous page.
         call.answer.hold(kept)
         try await call.requireAdmission()
         var allowed = CouchLimits.pageBytes
@@ -108,7 +108,7 @@ struct DocumentReading: Sendable {
                             document = try Self.read(question, collection, access, transaction, withTrees: withTrees, withBodies: needsBodies)
                         } catch {
                             guard transaction.setAside(collection, error) else { throw error }
-                            // Whether the client may have it is not known: who may not have everything does not learn that it is here.
+                            // It is unknown whether the client may read the document, so a restricted client must not learn that it exists.
                             document = FoundDocument(damaged: question, isTold: !isFiltered && access?.hasEverything ?? true)
                         }
                         if withBodies, let damage = document.revisions.lazy.compactMap(\.damage).first {
@@ -123,7 +123,7 @@ struct DocumentReading: Sendable {
                     return Page.found(found)
                 }
                 guard case .found(let found) = read else { return (read, kept) }
-                // As it was read, and as it is written.
+                // Counted twice: as read and as written.
                 return (read, kept + 2 * found.reduce(0) { $0 + $1.bytes })
             }
             try Task.checkCancellation()
@@ -134,7 +134,7 @@ struct DocumentReading: Sendable {
         }
     }
 
-    /// A replaced body may name blobs that are gone: the revision is, then, gone too.
+    /// A replaced body may refer to blobs that have been collected; then the revision counts as gone, too.
     private func withoutGoneBlobs(_ documents: [FoundDocument]) async throws -> [FoundDocument] {
         var documents = documents
         for index in documents.indices {
@@ -150,11 +150,11 @@ struct DocumentReading: Sendable {
 
     private enum Page: Sendable {
         case found([FoundDocument])
-        /// The first document alone has so many bytes: it is read when there is room for them.
+        /// The first document alone has this many bytes: it is read when there is memory for them.
         case needs(Int)
     }
 
-    /// Of the bodies and the tree that are asked for, at least.
+    /// The minimum size of the requested bodies and revision tree.
     private static func size(
         _ question: Question, _ collection: Collection, _ transaction: ReadTransaction, withTrees: Bool, withBodies: Bool
     ) throws(StoreError) -> Int {
@@ -183,16 +183,17 @@ struct DocumentReading: Sendable {
         var document = FoundDocument(id: id)
         if case .named(let revisions, _) = question.wanted { (document.missing, document.asked) = (revisions, revisions) }
         guard var row = try transaction.changes(collection, since: 0, limit: 1, includeBodies: withBodies, ids: [id]).first else { return document }
-        // Of a document that left the client's channels before its last change it hears that it is deleted, and nothing else.
+        // For a document that left the client's channels before its last change, the client learns only that it is deleted.
         var (sequence, isFirsthand) = (row.sequence, true)
         let bound = access.flatMap { $0.hasEverything ? nil : $0 }
         if let bound, try !transaction.isVisible(collection, id, row.revision, to: bound) {
-            // A tombstone is in no channel; the feed tells it to whom the document was taken from, who must be able to fetch it.
+            // A tombstone is in no channel. The feed reports it to clients from whose channels the document was removed, so they must be able to
+            // fetch it.
             guard let departure = try transaction.departure(collection, id, row.revision, from: bound) else { return document }
             sequence = departure.sequence
             isFirsthand = departure.wasHeld && departure.sequence == row.sequence
             guard row.isDeleted else { return isFirsthand ? try ended(question, row, document) : document }
-            // What stands in it is for those only whose channels it is in.
+            // Its contents are only for clients whose channels include it.
             if row.body != nil { row.body = Array("{}".utf8) }
             row.hasBlobs = false
         }
@@ -205,7 +206,7 @@ struct DocumentReading: Sendable {
                         id: id, revision: revision, isDeleted: isDeleted, body: body ?? [], sequence: sequence, tree: tree, hasBlobs: row.hasBlobs)
                     : FoundRevision(ended: revision, of: id, at: sequence, in: tree))
         }
-        // Channels are assigned to current revisions, so that a peer that is bound to channels knows of no other branch before it has ended.
+        // Channels are assigned to current revisions, so a client restricted to channels learns of another branch only when that has ended.
         let tree: RevisionTree? =
             if row.hasTree, withTrees || !question.wanted.isCurrent { try row.revisionTree() } else { nil }
         document.treeBytes = tree?.memorySize ?? 0
@@ -249,7 +250,7 @@ struct DocumentReading: Sendable {
         return document
     }
 
-    /// What a client may have of a document that left its channels with its last change: the tombstones of the branches that it had.
+    /// What a client may read of a document that left its channels with its last change: the tombstones of the branches that it had.
     private static func ended(_ question: Question, _ row: ChangeRow, _ document: FoundDocument) throws(StoreError) -> FoundDocument {
         guard case .named(_, let latest) = question.wanted, row.hasTree else { return document }
         var document = document
@@ -258,7 +259,7 @@ struct DocumentReading: Sendable {
         return document
     }
 
-    /// Tombstones in place of what is asked for and not shown, with `latest` also those that ended it.
+    /// Adds tombstones in place of requested revisions that are not visible; with `latest`, also those that ended them.
     private static func addEnded(
         _ ended: [RevisionID], _ tree: RevisionTree, latest: Bool, _ row: ChangeRow, _ document: inout FoundDocument
     ) {
@@ -273,8 +274,8 @@ struct DocumentReading: Sendable {
         }
     }
 
-    /// - Throws: ``HTTPError`` 503 where a filter fails: what nobody could decide about is neither shown nor said to be missing. A list goes on
-    ///   without it, and says so.
+    /// - Throws: ``HTTPError`` 503 if a filter fails: a document that could not be judged is neither shown nor reported as missing. A list continues
+    ///   without it, and contains a warning.
     private func judged(_ documents: [FoundDocument]) async throws -> [FoundDocument] {
         var documents = documents
         for filter in [call.peer.pushFilter, further].compactMap(\.self) {
@@ -290,7 +291,7 @@ struct DocumentReading: Sendable {
                         revision.body = body
                         passed.append(revision)
                     case .reject:
-                        // What nobody named is not told of: with its id the client could change it.
+                        // Only revisions named by the client are mentioned: with the id of any other, it could change the document.
                         if documents[index].asked.contains(revision.revision) { documents[index].missing.append(revision.revision) }
                         if revision.revision == documents[index].current { documents[index].current = nil }
                     case .failed(let failure):
@@ -311,7 +312,7 @@ struct DocumentReading: Sendable {
         HTTPError(503, "a document is held: \(failure.kind) of the plugin \(failure.plugin)", headers: ["Retry-After": "1"])
     }
 
-    /// What an answer says that is not whole because a filter failed.
+    /// The warning in an answer that is incomplete because a filter failed.
     static func warning(_ failure: PolicyFailure) -> String {
         "not all documents are here: \(failure.kind) of the plugin \(failure.plugin), which decides what may be read"
     }

@@ -72,7 +72,7 @@ enum DocumentRoutes {
 
     // MARK: - Writing
 
-    /// The revision that a write follows, wherever the client named it.
+    /// The revision that a write follows, from any of the places where the client may name it.
     static func parent(_ call: CouchCall) throws(HTTPError) -> RevisionID? {
         let inHeader = call.request.headers.first("If-Match").map { text in
             var text = Substring(text)
@@ -135,7 +135,7 @@ enum DocumentRoutes {
         } catch let error as HTTPError where !isEdit { throw error.ofReplication }
     }
 
-    /// As CouchDB answers a write. One with `batch=ok` is durable all the same.
+    /// CouchDB's answer to a write. A write with `batch=ok` is durable all the same.
     static func stored(_ call: CouchCall, _ id: String, _ revision: RevisionID, status: Int = 201, attachment: String? = nil) -> HTTPResponse {
         var text = JSONWriter()
         text.raw("{\"ok\":true,\"id\":")
@@ -153,7 +153,7 @@ enum DocumentRoutes {
         let parent = try parent(call)
         if case .document(let id) = try CouchID(id) {
             let document = try await DocumentReading(call: call).one(id, evenDamaged: true)
-            // Also where the tombstone is named: CouchDB makes none of a tombstone this way.
+            // Even if the tombstone is named: CouchDB does not create a tombstone from another one this way.
             if document.current == nil || document.isDeleted { throw CouchError.missing(document.isDeleted ? "deleted" : "missing") }
         }
         guard let parent else { throw CouchError.conflict() }
@@ -180,7 +180,7 @@ enum DocumentRoutes {
         let found = try await DocumentReading(call: call).one(source, revision.map { .named([$0], latest: false) } ?? .current).revisions.first
         guard let found, !found.isDeleted || revision != nil else { throw CouchError.missing() }
         guard case .document(let id) = try CouchID(destination) else { throw CouchError.illegalID("documents are copied to documents") }
-        // The bytes of attachments are those of the source, which the client may see: nothing new is named.
+        // The attachments' bytes are those of the source, which is visible to the client, so no other data becomes accessible.
         let write = try DocumentWriting(call: call).copy(found, to: id, parent: parent)
         return stored(call, id.text, try await DocumentWriting(call: call).store(write))
     }

@@ -2,13 +2,13 @@ import Documents
 import DocumentStore
 import Encodings
 
-/// What a client wants to see of a document beside its body.
+/// What a client wants to see of a document in addition to its body.
 struct DocumentForm: Sendable {
     enum Attachments: Sendable {
         case stubs
-        /// With their bytes as base64.
+        /// As base64 in the document.
         case inline
-        /// With their bytes behind the document, in a multipart body.
+        /// After the document, in a multipart body.
         case follow
     }
 
@@ -18,40 +18,40 @@ struct DocumentForm: Sendable {
     var withDeletedConflicts = false
     var withLocalSequence = false
     var attachments = Attachments.stubs
-    /// The client holds these revisions: attachments that they have are sent as stubs.
+    /// Revisions that the client has: attachments that they contain are sent as stubs.
     var since: [RevisionID] = []
 
-    /// Something of it is in the document's revision tree.
+    /// Whether the revision tree is needed.
     var needsTree: Bool { withRevisions || withRevisionInfo || withConflicts || withDeletedConflicts || !since.isEmpty }
 
-    /// The revision alone decides what is shown. What else is asked for, such as conflicts, changes beside it: a browser that compares tags
+    /// Whether the revision alone determines the output. Other information, such as conflicts, changes independently: a browser that compares tags
     /// would show conflicts that have ended.
     var isOfRevision: Bool { !(withRevisionInfo || withConflicts || withDeletedConflicts || withLocalSequence) }
 }
 
-/// A part of an answer: bytes, or a blob that is read when its turn comes.
+/// A part of an answer: bytes, or a blob that is read when it is sent.
 enum BodyPiece: Sendable {
     case bytes([UInt8])
     case base64(BlobDigest)
     case blob(BlobDigest)
 }
 
-/// A document as CouchDB writes it, in pieces.
+/// A document in CouchDB's format, in pieces.
 struct DocumentText {
     private(set) var pieces: [BodyPiece] = []
-    /// The bytes that follow, in the order in which the document names them.
+    /// The attachments whose bytes follow, in the order in which the document names them.
     private(set) var following: [AttachmentEntry] = []
-    /// Attachments whose bytes come with it, in it or behind it.
+    /// Attachments whose bytes are sent with it, embedded or afterwards.
     private var carried: [(name: String, digest: BlobDigest)] = []
     private var text = JSONWriter()
 
-    /// The sizes of its blobs that are here.
+    /// The sizes of those of its blobs that are stored here.
     private let sizes: [BlobDigest: UInt64]
 
-    /// With the lengths of attachments that their blobs have, whatever the document says.
+    /// Attachments have the lengths of their blobs, whatever the document says.
     ///
-    /// - Throws: ``UnreadableAttachment`` where the bytes of one that is to come with it are damaged or gone: before anything of it is written, since an
-    ///   answer that has begun could only be cut.
+    /// - Throws: ``UnreadableAttachment`` if the bytes of an attachment to be sent are damaged or missing: before anything is written, since an
+    ///   answer that has begun could only be cut short.
     static func of(_ found: FoundRevision, _ form: DocumentForm, _ blobs: BlobStore) async throws -> DocumentText {
         guard found.hasBlobs else { return DocumentText(found, form, [:]) }
         let named = AttachmentEntry.all(of: found).compactMap(\.blob)
@@ -69,7 +69,7 @@ struct DocumentText {
         return text
     }
 
-    /// As a row of a list, which others follow: where the bytes of an attachment cannot be given, stubs say that there are some.
+    /// As one row of a list: if the bytes of an attachment cannot be read, all attachments are sent as stubs.
     static func ofRow(_ found: FoundRevision, _ form: DocumentForm, _ blobs: BlobStore) async throws -> DocumentText {
         do { return try await of(found, form, blobs) } catch is UnreadableAttachment {
             var form = form
@@ -78,7 +78,7 @@ struct DocumentText {
         }
     }
 
-    /// Whether the bytes of all that is to come with it can be given.
+    /// Whether the bytes of all attachments to be sent can be read.
     static func canBeGiven(_ found: FoundRevision, _ form: DocumentForm, _ blobs: BlobStore) async throws -> Bool {
         guard found.hasBlobs, form.attachments.carries else { return true }
         do { _ = try await of(found, form, blobs) } catch is UnreadableAttachment { return false }
@@ -119,7 +119,7 @@ struct DocumentText {
         flush()
     }
 
-    /// Its length; nil where blobs are part of it.
+    /// Its length; nil if it contains blobs.
     var length: Int? {
         var length = 0
         for piece in pieces {
@@ -141,7 +141,7 @@ struct DocumentText {
     }
 
     private mutating func write(_ attachments: [AttachmentEntry], _ found: FoundRevision, _ form: DocumentForm) {
-        // The newest revision of this branch that the client holds.
+        // The newest revision of this branch that the client has.
         let history = [found.revision] + (form.since.isEmpty ? [] : found.tree?.ancestors(of: found.revision) ?? [])
         let known = form.since.filter { history.contains($0) }.map(\.generation).max() ?? 0
         text.raw(",\"_attachments\":{")
@@ -173,7 +173,7 @@ struct DocumentText {
     }
 
     private mutating func write(history: [RevisionID]) {
-        // A history with gaps ends at the first of them: ids are told without their generations.
+        // A history with gaps ends at the first gap, because ids are sent without their generations.
         var end = 1
         while end < history.count, history[end].generation + 1 == history[end - 1].generation { end += 1 }
         text.text(",\"_revisions\":{\"start\":\(history[0].generation),\"ids\":")

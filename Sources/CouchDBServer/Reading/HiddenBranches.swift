@@ -1,10 +1,10 @@
 import Documents
 
-/// A client that is bound to channels or by a filter must not learn which branches a document has beside those that it may have: the id of a
-/// revision is a digest of what stands in it, and whoever knows it can end the branch. Wherever revisions are made for such a client, their tree
-/// is cut down first, so that nothing that is made of it can tell of the others.
+/// A client restricted by channels or a filter must not learn which branches a document has besides those that it may read: a revision id is a
+/// digest of the revision's contents, and whoever knows it can end the branch. Revisions created for such a client get a reduced tree first, so
+/// that nothing derived from it can reveal the other branches.
 extension FoundRevision {
-    /// - Parameter others: leaves that the client may hear of as well.
+    /// - Parameter others: further leaves that the client may learn of.
     mutating func hideBranches(but others: some Sequence<RevisionID> = []) {
         guard let tree, tree.hasSeveralLeaves || !tree.isLeaf(revision) else { return }
         self.tree = tree.branches(to: [revision] + others)
@@ -12,7 +12,7 @@ extension FoundRevision {
 }
 
 extension FoundDocument {
-    /// What was found is what the client may have.
+    /// The revisions that were found are those that the client may read.
     mutating func hideBranches(but others: [RevisionID] = []) {
         let shown = revisions.map(\.revision) + others
         for index in revisions.indices { revisions[index].hideBranches(but: shown) }

@@ -5,7 +5,7 @@ import Interfaces
 
 /// `GET /DATABASE/DOCUMENT?open_revs=[…]`: several revisions of a document, as a JSON array or as multipart/mixed.
 enum OpenRevisions {
-    /// With those that cannot be here.
+    /// Includes revisions that cannot exist here.
     private static func wanted(_ query: CouchQuery) throws(HTTPError) -> (WantedRevisions, elsewhere: [String]) {
         if query.text("open_revs") == "all" { return (.leaves, []) }
         let named = try query.revisions("open_revs") ?? []
@@ -13,7 +13,7 @@ enum OpenRevisions {
         return (.named(named.compactMap(\.known), latest: try query.flag("latest")), elsewhere)
     }
 
-    /// Clients that take anything get parts, as from CouchDB.
+    /// Clients that accept anything get multipart, as from CouchDB.
     private static func isMultipart(_ request: HTTPRequest) -> Bool {
         let accepted = request.headers.list("Accept")
         return accepted.isEmpty || ["multipart/mixed", "multipart/*", "*/*"].contains { Multipart.isAccepted(request, $0) }
@@ -25,11 +25,11 @@ enum OpenRevisions {
         let document = try await DocumentReading(call: call).one(id, wanted, withTree: true)
         if case .leaves = wanted, document.revisions.isEmpty { throw CouchError.missing() }
         let inParts = isMultipart(call.request)
-        // In parts, attachments come along unless the client holds them.
+        // With multipart, attachments are included unless the client has them.
         if inParts { form.attachments = .follow }
         var (revisions, missing) = ([FoundRevision](), document.missing.map(\.text) + elsewhere)
         for found in document.revisions {
-            // One whose bytes are damaged is not here to be had: a replicator passes it over and goes on with other documents.
+            // A revision whose bytes are damaged counts as missing: a replicator skips it and goes on with other documents.
             if try await DocumentText.canBeGiven(found, form, call.database.blobs) { revisions.append(found) } else { missing.append(found.revision.text) }
         }
         let (shown, given, missingRevisions) = (form, revisions, missing)
@@ -64,7 +64,7 @@ enum OpenRevisions {
 
     private static func missing(_ revision: String) -> String { "{\"missing\":\(JSONValue.string(revision).text)}" }
 
-    /// A design document has one revision.
+    /// A design document has a single revision.
     static func answer(_ call: CouchCall, design stored: DesignDocuments.Stored, _ id: String) async throws -> HTTPResponse {
         let (wanted, elsewhere) = try wanted(call.query)
         var missing = elsewhere

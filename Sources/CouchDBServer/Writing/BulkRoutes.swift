@@ -4,7 +4,7 @@ import HTTPServer
 import Interfaces
 import Replication
 
-/// `_bulk_docs`, `_revs_diff` and `_missing_revs`: what replications write with.
+/// `_bulk_docs`, `_revs_diff` and `_missing_revs`: used by replications that push.
 enum BulkRoutes {
     static func bulkDocs(_ call: CouchCall) async throws -> HTTPResponse {
         try call.requireWriting()
@@ -39,7 +39,7 @@ enum BulkRoutes {
         let results = try await DocumentWriting(call: call).bulk(parts, documents, isLocal: isLocal, isEdit: isEdit, carried: carried)
         var text = JSONWriter()
         text.raw("[")
-        // With new_edits=false only what went wrong is told.
+        // With new_edits=false, only errors are reported.
         text.list(isEdit ? results : results.filter { $0.error != nil }) { text, result in
             if let error = isEdit ? result.error : result.error?.ofReplication {
                 text.raw("{\"id\":")
@@ -61,17 +61,17 @@ enum BulkRoutes {
         return .couch(201, text)
     }
 
-    /// One document of `_revs_diff`.
+    /// One document in `_revs_diff`.
     private struct Asked: Sendable {
         var id: String
         var revisions: [RevisionID]
-        /// Those that cannot be here.
+        /// Revisions that cannot exist here.
         var elsewhere: [String] = []
-        /// Of all of them.
+        /// The highest generation among all of them.
         var newest: UInt64 = 0
     }
 
-    /// One document of the answer.
+    /// One document in the answer.
     private struct Missing: Sendable {
         var id: String
         var revisions: [String]
@@ -80,7 +80,7 @@ enum BulkRoutes {
 
     private static func asked(_ call: CouchCall) async throws -> [Asked] {
         var count = 0
-        // CouchDB's replicator names a document twice that changed twice while it gathered a batch.
+        // CouchDB's replicator names a document twice if it changed twice while a batch was collected.
         var seen: Set<String> = []
         let members = try await call.jsonObject(keysMayRepeat: true).members.reversed().filter { seen.insert($0.key).inserted }.reversed()
         return try members.map { member in
@@ -103,8 +103,8 @@ enum BulkRoutes {
         }
     }
 
-    /// What is not here of the revisions asked for, and which of ours may be their ancestors. Of documents and branches that the client may not have
-    /// it learns nothing: their revisions may come, and are judged when they do.
+    /// Which of the requested revisions are missing here, and which of ours may be their ancestors. The client learns nothing about documents and
+    /// branches that it may not read: their revisions count as missing, and are judged when they arrive.
     private static func missing(_ call: CouchCall) async throws -> [Missing] {
         let asked = try await asked(call)
         let reading = DocumentReading(call: call)
@@ -113,10 +113,10 @@ enum BulkRoutes {
         var questions: [DocumentReading.Question] = []
         var wanted: [Asked] = []
         for each in asked {
-            // An id that cannot be stored is missing whole; what comes of it is refused with words.
+            // For an id that cannot be stored, all revisions count as missing; writing them is then refused with a reason.
             switch try? CouchID(each.id) {
             case .document(let id)?:
-                // What the filter shows of other branches is the client's, too.
+                // Branches that a filter shows are visible to the client, too.
                 questions.append(DocumentReading.Question(id: id, wanted: call.peer.pushFilter == nil ? .current : .leaves))
                 wanted.append(each)
             case .design(let id)?:
@@ -129,13 +129,13 @@ enum BulkRoutes {
         }
         var rest = questions[...]
         var next = wanted[...]
-        // Other branches of a document may be many.
+        // A document may have many other branches.
         var ancestorBytes = 0
         while !rest.isEmpty {
             let page = try await reading.page(rest, withTrees: true, withBodies: false, beside: 2 * ancestorBytes)
             rest = rest.dropFirst(page.count)
             for (document, asked) in zip(page, next) {
-                // Of the branches that it may have. Another one may come once more: it is here, and stays as it is.
+                // Only of visible branches. A revision of another branch may be sent again: it already exists here, and stays unchanged.
                 let (shown, tree) = (document.revisions.map(\.revision), document.revisions.first?.tree)
                 let missing = asked.revisions.filter { !shown.contains($0) && tree?.contains($0) != true }
                 guard !missing.isEmpty || !asked.elsewhere.isEmpty else { continue }
@@ -183,7 +183,7 @@ enum BulkRoutes {
 }
 
 extension CouchCall {
-    /// The body, checked, not read yet.
+    /// The body, checked to be JSON but not parsed.
     func jsonParts() async throws -> JSONParts {
         let bytes = try await json()
         do { return try JSONParts(checking: bytes) } catch { throw CouchError.invalidJSON(error) }

@@ -3,9 +3,9 @@ import DocumentStore
 import HTTPServer
 import Interfaces
 
-/// Design documents are kept, so that a replication that brings them is complete and finds them again. Nothing here runs what they hold,
-/// so that they are no documents of the collection: other peers and feeds do not get them, and no policy is asked about them. Peers that are bound to
-/// channels or by a push filter have none; those whose documents a pull filter judges write none.
+/// Design documents are stored, so that a replication that pushes them is complete and finds them again. Nothing here executes their contents, so
+/// they do not count as documents of the collection: other peers and feeds do not get them, and no policy is asked about them. Peers restricted by
+/// channels or a push filter cannot read them; peers whose documents a pull filter judges cannot write them.
 struct DesignDocuments: Sendable {
     let call: CouchCall
 
@@ -14,12 +14,12 @@ struct DesignDocuments: Sendable {
         var isDeleted: Bool
         /// Newest first.
         var history: [RevisionID]
-        /// Of other branches, of which this one is the winner: they came, and their documents are not kept.
+        /// Revisions of losing branches: they were received, but their documents are not kept.
         var passedOver: [RevisionID] = []
-        /// With `_id` and `_rev`.
+        /// Includes `_id` and `_rev`.
         var json: [UInt8]
 
-        /// Its own branch.
+        /// The winning branch.
         var branch: [RevisionID] { history.isEmpty ? [revision] : history }
     }
 
@@ -27,7 +27,7 @@ struct DesignDocuments: Sendable {
         guard call.readsEverything else { return nil }
         let (call, collection) = (call, call.collection)
         let size = try await call.database.read { try $0.localDocumentSize(collection, id: id) } ?? 0
-        // As it was read, taken apart, and as it is written.
+        // Counted three times: as read, as parsed, and as written.
         return try await call.answer.reading(3 * size) {
             let record = try await call.database.read { try $0.localDocument(collection, id: id) }
             let stored = record.flatMap { Self.read($0.body) }
@@ -37,7 +37,8 @@ struct DesignDocuments: Sendable {
         }
     }
 
-    /// What is said to a client that wants what a design document holds to be run: there is none, it holds no such thing, or it is not run here.
+    /// The error for a client that wants something in a design document executed: there is no such document, it does not contain that, or it is not
+    /// executed here.
     func refusal(_ design: String, _ kind: String, _ name: String, absent: (String) -> HTTPError) async throws -> HTTPError {
         guard let stored = try await get("_design/\(design)"), !stored.isDeleted else { return CouchError.missing() }
         let parts = JSONParts(checked: stored.json)
@@ -46,7 +47,7 @@ struct DesignDocuments: Sendable {
         return CouchError.notHere("what design documents hold (\(kind))")
     }
 
-    /// `_compact/DESIGN`: of a design document that is there, which has no index that could be made smaller.
+    /// `_compact/DESIGN`: for an existing design document, which has no index that could be compacted.
     static func compact(_ call: CouchCall) async throws -> HTTPResponse {
         let id = "_design/\(try call.request.parameters.require("ddoc"))"
         guard let stored = try await Self(call: call).get(id), !stored.isDeleted else { throw CouchError.missing() }
@@ -60,7 +61,7 @@ struct DesignDocuments: Sendable {
         var all: [Entry] = []
         var last: String? = ""
         while let after = last {
-            // They may be large, and are read some at a time.
+            // They may be large, so they are read a few at a time.
             let part = try await call.answer.reading(3 * CouchLimits.pageBytes) {
                 let part = try await call.database.read { transaction in
                     let records = try transaction.localDocuments(
@@ -86,7 +87,7 @@ struct DesignDocuments: Sendable {
     }
 
     private static func read(_ json: [UInt8]) -> Stored? {
-        // All else may be large, and is not taken apart.
+        // All other members may be large, and are not parsed.
         let parts = JSONParts(checked: json)
         var passedOver: [RevisionID] = []
         var head: [UInt8] = Array("{".utf8)
@@ -108,18 +109,18 @@ struct DesignDocuments: Sendable {
             revision: revision, isDeleted: document.isDeleted, history: document.history, passedOver: passedOver, json: json)
     }
 
-    /// In what is stored; clients do not see it, and what they send of that name is ignored.
+    /// Internal to the stored form; clients do not see it, and a member with that name in their documents is ignored.
     private static let passedOverKey = "_revs_info"
 
-    /// Whether a revision made elsewhere takes the place of what is here. Of two branches CouchDB's winner stays: what is not deleted, then the
-    /// higher generation, then the greater digest.
+    /// Whether a revision made elsewhere replaces the stored one. As in CouchDB, of two branches the winner is the one that is not deleted, then the
+    /// one with the higher generation, then the one with the greater digest.
     private static func replaces(_ before: Stored, _ made: RevisionID, _ history: [RevisionID], isDeleted: Bool) -> Bool {
         if history.contains(before.revision) { return true }
         return before.isDeleted == isDeleted ? before.revision < made : before.isDeleted
     }
 
-    /// Stores a design document; `parent` as the client named it. With `isMade` it is a revision made elsewhere: of several branches only the
-    /// winner's document is kept, and of the others their revisions.
+    /// Stores a design document; `parent` is the revision named by the client. With `isMade`, it is a revision made elsewhere: of several branches,
+    /// only the winner's document is kept, and only the revisions of the others.
     ///
     /// - Returns: its revision.
     /// - Throws: ``HTTPError`` 403, 409.
@@ -187,7 +188,7 @@ struct DesignDocuments: Sendable {
         return text.bytes
     }
 
-    /// As a client sees it.
+    /// In the form that clients see.
     static func shown(_ stored: Stored, withRevisions: Bool) -> [UInt8] {
         let parts = JSONParts(checked: stored.json)
         var text = JSONWriter()

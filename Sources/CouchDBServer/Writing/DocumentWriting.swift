@@ -5,30 +5,30 @@ import HTTPServer
 import Interfaces
 import Replication
 
-/// Brings documents of a request into the database.
+/// Stores the documents of a request.
 struct DocumentWriting: Sendable {
     let call: CouchCall
 
-    /// What became of one document.
+    /// The outcome for one document.
     struct Result: Sendable {
-        /// Nil where the client gave none, and nothing was stored.
+        /// Nil if the client gave none, and nothing was stored.
         var id: String?
         var revision: RevisionID?
-        /// Of a `_local` document, in place of a revision.
+        /// For a `_local` document, instead of a revision.
         var token: String?
         var error: HTTPError?
     }
 
-    /// A write, or why there is none.
+    /// A write, or why it is not possible.
     private enum Prepared: Sendable {
         case write(PeerWriting.Write)
         case done(Result)
     }
 
     /// - Parameters:
-    ///   - id: nil takes the document's own, or makes one.
-    ///   - parent: nil takes the document's `_rev`.
-    ///   - isEdit: `new_edits`; else the revisions were made elsewhere.
+    ///   - id: nil to use the document's own id, or make one.
+    ///   - parent: nil to use the document's `_rev`.
+    ///   - isEdit: `new_edits`; if false, the revisions were made elsewhere.
     func prepare(
         _ document: IncomingDocument, id given: String? = nil, parent: RevisionID? = nil, isEdit: Bool, following: [String: ReceivedBlob] = [:],
         carried: [CarriedBlob] = []
@@ -57,12 +57,12 @@ struct DocumentWriting: Sendable {
         return PeerWriting.Write(id: id, revision: revision, isDeleted: document.isDeleted, body: body)
     }
 
-    /// A document as another's first revision, or next one.
+    /// A document as the first revision of another document, or its next one.
     func copy(_ found: FoundRevision, to id: DocumentID, parent: RevisionID?) throws -> PeerWriting.Write {
         PeerWriting.Write(id: id, revision: .edit(of: parent), isDeleted: false, body: found.body)
     }
 
-    /// One document. - Throws: ``HTTPError`` with what CouchDB answers.
+    /// Stores one document. - Throws: ``HTTPError`` with CouchDB's answer.
     func store(_ write: PeerWriting.Write) async throws -> RevisionID {
         switch try await call.writing.store([write]).first {
         case .stored(let revision)?:
@@ -73,7 +73,7 @@ struct DocumentWriting: Sendable {
         }
     }
 
-    /// Stores a document of any kind but `_local`.
+    /// Stores a document of any kind except `_local`.
     func put(
         _ document: IncomingDocument, id: String? = nil, parent: RevisionID? = nil, isEdit: Bool, following: [String: ReceivedBlob] = [:],
         carried: [CarriedBlob] = []
@@ -89,11 +89,11 @@ struct DocumentWriting: Sendable {
         return (write.id.text, try await store(write))
     }
 
-    /// The documents of `_bulk_docs`, one outcome for each; some at a time.
+    /// The documents of `_bulk_docs`, with an outcome for each; a few at a time.
     ///
     /// - Parameters:
-    ///   - isLocal: of each, whether it is a `_local` document.
-    ///   - carried: attachments that came in them, by their numbers.
+    ///   - isLocal: for each document, whether it is a `_local` document.
+    ///   - carried: attachments embedded in the documents, by their numbers.
     func bulk(_ parts: JSONParts, _ documents: [Range<Int>], isLocal: [Bool], isEdit: Bool, carried: [CarriedBlob]) async throws -> [Result] {
         var results: [Result] = []
         var prepared: [Prepared] = []
@@ -133,7 +133,7 @@ struct DocumentWriting: Sendable {
     }
 
     private func failed(_ error: HTTPError, _ parts: JSONParts, _ range: Range<Int>) throws(HTTPError) -> Prepared {
-        // What concerns all of them is no matter of one document.
+        // An error that affects all documents is not reported for a single one.
         if error.status == 503 || error.status == 507 { throw error }
         if let text = parts.id(of: range), case .document(let id)? = try? CouchID(text) { call.tell([id], error) }
         return .done(Result(id: parts.id(of: range), error: error))

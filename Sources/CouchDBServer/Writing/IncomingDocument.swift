@@ -1,25 +1,25 @@
 import Documents
 import HTTPServer
 
-/// A document as a client of CouchDB sends it, taken apart.
+/// A document received from a CouchDB client, parsed.
 struct IncomingDocument: Sendable {
     var id: String?
     var revision: RevisionID?
-    /// Why it has no revision that can be stored, though it names one; an edit of it is a conflict.
+    /// Set if the document names a revision that cannot exist here; editing it is a conflict.
     var foreignRevision: HTTPError?
-    /// Of `_revisions`, the newest first: the revision itself and its ancestors.
+    /// From `_revisions`, newest first: the revision itself and its ancestors.
     var history: [RevisionID] = []
     var isDeleted = false
-    /// Without any key that begins with `_`.
+    /// Without any keys that begin with `_`.
     var body: [UInt8] = []
-    /// Some object in the body may be a blob.
+    /// Whether some object in the body may be a blob.
     var mayHoldBlobs = false
     var attachments: JSONObject?
 
-    /// Keys that say what CouchDB knows better itself.
+    /// Keys about which CouchDB knows better than the client.
     private static let ignored: Set<String> = ["_revs_info", "_conflicts", "_deleted_conflicts", "_local_seq", "_exp", "_cv", "_sync"]
 
-    /// Keys that CouchDB and PouchDB let documents have, and that have no place here: such a document is refused alone.
+    /// Keys that CouchDB and PouchDB allow, but that are not supported here: only such a document is refused, not the whole request.
     private static let foreign: Set<String> = [
         "_access", "_removed", "_replication_id", "_replication_state", "_replication_state_reason", "_replication_state_time", "_replication_stats",
     ]
@@ -46,9 +46,9 @@ struct IncomingDocument: Sendable {
         if foreignRevision == nil, let revision, let first = history.first, first != revision { throw CouchError.badRequest("_rev is not the first of _revisions") }
     }
 
-    /// What CouchDB refuses a whole request for, of one of its documents. All else is the document's own failure.
+    /// Errors in a document for which CouchDB refuses the whole request. Any other error affects only the document itself.
     ///
-    /// - Parameter isLocal: it is a `_local` document by its path.
+    /// - Parameter isLocal: whether the path says that it is a `_local` document.
     /// - Returns: whether it is a `_local` document.
     /// - Throws: ``HTTPError`` 400.
     static func check(_ parts: JSONParts, _ range: Range<Int>, isEdit: Bool, isLocal: Bool = false) throws(HTTPError) -> Bool {
@@ -60,7 +60,7 @@ struct IncomingDocument: Sendable {
             case "_id":
                 guard let id = parts.string(value) else { throw CouchError.illegalID("Document id must be a string") }
                 guard !id.utf8.isEmpty else { throw CouchError.illegalID("Document id must not be empty") }
-                // An id that is too long for us is no mistake to CouchDB.
+                // An id that is too long for us is valid in CouchDB.
                 if id.utf8.first == UInt8(ascii: "_") { if case .local = try CouchID(id) { isLocal = true } }
             case "_rev":
                 if parts.isNull(value) { continue }
@@ -135,11 +135,11 @@ struct IncomingDocument: Sendable {
 }
 
 extension JSONParts {
-    /// The id in a document; nil where it is no text.
+    /// The id in a document; nil if it is not a string.
     func id(of document: Range<Int>) -> String? { reservedMembers(of: document).first { $0.key == "_id" }.flatMap { string($0.value) } }
 }
 
-/// What a document's id says of where it is kept.
+/// Where a document is stored, according to its id.
 enum CouchID: Sendable {
     case document(DocumentID)
     /// With its prefix.

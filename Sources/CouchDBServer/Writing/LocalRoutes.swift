@@ -4,8 +4,8 @@ import HTTPServer
 import Interfaces
 import Replication
 
-/// `_local/ID`: documents that are never replicated, in which replicators keep their checkpoints. They are the user's own: nobody reads,
-/// replaces or crowds out those of another. Who may not write documents may write them.
+/// `_local/ID`: documents that are never replicated, in which replicators keep their checkpoints. They belong to a user: nobody can
+/// read, replace or displace another user's. Clients without permission to write documents may write these.
 enum LocalRoutes {
     /// Under which it is stored.
     static func key(_ call: CouchCall, _ id: String) -> String {
@@ -40,7 +40,7 @@ enum LocalRoutes {
         // What was read before was taken by the client.
         call.answer.hold(kept)
         let size = try await call.database.read { try $0.peerCheckpointSize(owner, id: key) } ?? 0
-        // As it was read, and as it is written.
+        // Counted twice: as read and as written.
         return try await call.answer.reading(2 * size) {
             let stored = try await call.database.read { try $0.peerCheckpoint(owner, id: key) }
             return (stored, kept + 2 * (stored?.body.count ?? 0))
@@ -63,7 +63,7 @@ enum LocalRoutes {
     /// - Returns: its new token.
     /// - Throws: ``HTTPError`` 400 in CouchDB's words.
     static func store(_ call: CouchCall, _ id: String, _ parts: JSONParts, _ range: Range<Int>) async throws -> String {
-        // What begins with _ has the type that it has in any other document.
+        // Keys that begin with _ must have the same types as in any other document.
         _ = try IncomingDocument.check(parts, range, isEdit: true, isLocal: true)
         var body = JSONWriter()
         body.raw("{")
@@ -96,7 +96,7 @@ enum LocalRoutes {
         let (owner, key, bounds) = (call.peer.checkpointOwner, key(call, id), call.peer.checkpointBounds)
         return try await call.database.write { transaction in
             let stored = try transaction.peerCheckpoint(owner, id: key)
-            // What was deleted is not there for the client.
+            // For the client, a deleted document does not exist.
             let expected = stored.map(isDeleted) == true && (token ?? "").utf8.isEmpty ? stored?.revision : token
             return try transaction.setPeerCheckpoint(owner, id: key, body: body, expectedRevision: expected, within: bounds)
         }

@@ -3,7 +3,7 @@ import DocumentStore
 import HTTPServer
 import Interfaces
 
-/// `_purge`: removes documents without a trace, for users who may write and read everything.
+/// `_purge`: removes documents without leaving a trace, for users who may read and write everything.
 enum Purging {
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
         try await call.requireFreedom("documents are purged by users whom no channel and no filter bounds, or by the operator")
@@ -19,7 +19,8 @@ enum Purging {
         let purged = try await call.database.write { transaction in
             try documents.map { id, revisions -> [RevisionID] in
                 let leaves = try transaction.tree(collection, id)?.leaves.map(\.revision) ?? []
-                // A document goes when all its leaves are named; a single branch is ended by a deletion, which peers hear of.
+                // A document is purged if all its leaves are named; to end a single branch, delete it, so that peers learn of
+                // it.
                 guard !leaves.isEmpty, leaves.allSatisfy({ revisions.contains($0) }) else { return [] }
                 try transaction.purge(collection, id)
                 return leaves
