@@ -1,14 +1,14 @@
-/// Why the local network cannot be asked, or told, about services.
+/// Why services on the local network cannot be found or announced.
 package enum DiscoveryError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Nothing answers at the system bus.
     case noBus(path: String, reason: String)
-    /// The bus has nobody called `org.freedesktop.Avahi`, and starts none.
+    /// There is no `org.freedesktop.Avahi` on the bus, and the bus cannot start it.
     case noAvahi
-    /// The bus or Avahi said no.
+    /// The bus or Avahi refused the request.
     case refused(name: String, message: String)
-    /// No answer within so many seconds.
+    /// No answer within this many seconds.
     case noAnswer(seconds: Int)
-    /// What came is no D-Bus.
+    /// The received data is not valid D-Bus.
     case malformed
     case closed
     /// Nobody on the local network has that name.

@@ -3,13 +3,14 @@ import Glibc
 import NIOCore
 import NIOPosix
 
-/// A connection to the system's message bus: calls, and the signals that were asked for.
+/// A connection to the system's message bus: calls, and subscribed signals.
 ///
-/// Whatever is made for a client over the bus ends with the connection, also when the process is killed: Avahi says goodbye for it.
+/// Whatever a daemon has created for a client on the bus ends with the connection, even if the process is killed: Avahi then announces
+/// the departure for it.
 final class BusConnection: Sendable {
     /// `bus_answer`: seconds that a call may take. Avahi itself gives up a resolution after five.
     static let answerSeconds: Int64 = 15
-    /// `bus_signals`: signals that wait to be looked at; further ones are lost, which only bounds what a flood can take.
+    /// `bus_signals`: unprocessed signals; any more are dropped, which bounds the effect of a flood.
     static let mostSignals = 4096
 
     /// Ends with the connection.
@@ -20,7 +21,7 @@ final class BusConnection: Sendable {
         (self.channel, self.signals) = (channel, signals)
     }
 
-    /// Where the system's bus is, as the specification says.
+    /// The address of the system bus, according to the specification.
     static var systemPath: String {
         if let address = getenv("DBUS_SYSTEM_BUS_ADDRESS").map({ String(cString: $0) }) {
             for part in address.split(separator: ";") where part.hasPrefix("unix:") {
@@ -59,12 +60,12 @@ final class BusConnection: Sendable {
         return connection
     }
 
-    /// - Returns: what the reply says.
-    /// - Throws: ``DiscoveryError/closed`` also where the task is cancelled.
+    /// - Returns: the contents of the reply.
+    /// - Throws: ``DiscoveryError/closed`` also if the task is cancelled.
     func call(_ message: BusMessage) async throws(DiscoveryError) -> [BusValue] {
         let promise = channel.eventLoop.makePromise(of: BusMessage.self)
         channel.writeAndFlush(BusHandler.Request(message: message, answer: promise), promise: nil)
-        // A channel that is closed already drops what is written.
+        // A channel that is already closed drops what is written.
         channel.closeFuture.whenComplete { _ in promise.fail(DiscoveryError.closed) }
         do {
             return try await withTaskCancellationHandler {
@@ -80,7 +81,7 @@ final class BusConnection: Sendable {
     deinit { channel.close(promise: nil) }
 }
 
-/// Logs in, cuts the stream into messages, and brings replies to those who wait for them.
+/// Logs in, splits the stream into messages, and delivers replies to their callers.
 private final class BusHandler: ChannelDuplexHandler {
     struct Request: Sendable {
         var message: BusMessage
@@ -103,7 +104,7 @@ private final class BusHandler: ChannelDuplexHandler {
     }
 
     func channelActive(context: ChannelHandlerContext) {
-        // The daemon looks at the credentials of the socket, and whether they are those that we name.
+        // The daemon checks that the socket's credentials are the ones we claim.
         send(Array("\0AUTH EXTERNAL \(Hex.encode(Array(String(geteuid()).utf8)))\r\n".utf8), context)
     }
 

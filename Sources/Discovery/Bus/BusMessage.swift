@@ -1,4 +1,4 @@
-/// A message of D-Bus: a call, its reply, its error, or a signal.
+/// A D-Bus message: a call, its reply, its error, or a signal.
 struct BusMessage: Sendable {
     enum Kind: UInt8, Sendable { case call = 1, reply = 2, error = 3, signal = 4 }
 
@@ -13,7 +13,7 @@ struct BusMessage: Sendable {
     var signature = ""
     var body: [BusValue] = []
 
-    /// `bus_message_bytes`: what Avahi says fits many times; the specification allows 128 MiB.
+    /// `bus_message_bytes`: many times the size of Avahi's messages; the specification allows 128 MiB.
     static let mostBytes = 1 << 20
 
     init(_ kind: Kind) { self.kind = kind }
@@ -32,7 +32,7 @@ struct BusMessage: Sendable {
         whole.append([UInt8(ascii: "l"), kind.rawValue, 0, 1])
         whole.write(.number(UInt64(content.bytes.count)), .uint32)
         whole.write(.number(UInt64(serial)), .uint32)
-        // a(yv): the variants are written by hand, since each has one of three types.
+        // a(yv): the variants are written explicitly, since each has one of three types.
         var fields = BusWriter()
         func add(_ code: UInt8, _ type: BusType, _ letter: Character, _ value: BusValue?) {
             guard let value else { return }
@@ -48,14 +48,14 @@ struct BusMessage: Sendable {
         add(6, .string, "s", destination.map { .text($0) })
         add(8, .signature, "g", signature.isEmpty ? nil : .text(signature))
         whole.write(.number(UInt64(fields.bytes.count)), .uint32)
-        // At 16 here, so that what is aligned in the fields stays aligned.
+        // Appended at offset 16, so that alignment within the fields is preserved.
         whole.append(fields.bytes)
         whole.align(8)
         whole.append(content.bytes)
         return whole.bytes
     }
 
-    /// How long the message at the beginning is; nil: not known yet.
+    /// The length of the first message; nil if it is not known yet.
     static func length(_ bytes: ArraySlice<UInt8>) throws(DiscoveryError) -> Int? {
         guard bytes.count >= 16 else { return nil }
         let isBigEndian = try order(bytes)
@@ -76,7 +76,7 @@ struct BusMessage: Sendable {
     }
 
     /// - Parameter bytes: exactly one message.
-    /// - Returns: nil for a kind that came later than this program.
+    /// - Returns: nil for a kind of message that this program does not know.
     static func decode(_ bytes: ArraySlice<UInt8>) throws(DiscoveryError) -> BusMessage? {
         let isBigEndian = try order(bytes)
         var reader = BusReader(bytes, isBigEndian: isBigEndian)

@@ -1,4 +1,5 @@
-/// Takes values apart that came over the bus. Whatever the bytes are, it reads nothing beyond them and holds no more than they are.
+/// Decodes values received over the bus. Whatever the bytes are, it reads nothing beyond them and allocates no more than in
+/// proportion to them.
 struct BusReader {
     let bytes: ArraySlice<UInt8>
     let isBigEndian: Bool
@@ -43,7 +44,7 @@ struct BusReader {
             guard length <= bytes.endIndex - at else { throw .malformed }
             let end = at + length
             var values: [BusValue] = []
-            // Each element takes at least a byte, so that the bytes bound the loop.
+            // Each element takes at least a byte, so the input bounds the loop.
             while at < end { values.append(try read(element, depth: depth + 1)) }
             guard at == end else { throw .malformed }
             return .array(values)

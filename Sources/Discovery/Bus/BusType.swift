@@ -1,14 +1,14 @@
-/// A type of D-Bus, as a signature writes it.
+/// A D-Bus type, as written in a signature.
 indirect enum BusType: Equatable, Sendable {
     case byte, bool, int16, uint16, int32, uint32, int64, uint64, double, string, objectPath, signature, variant, descriptor
     case array(BusType)
-    /// Also the entries of dictionaries.
+    /// Also used for dictionary entries.
     case structure([BusType])
 
-    /// Levels of arrays and structures, as the specification has them.
+    /// Nesting levels of arrays and structures, according to the specification.
     static let deepest = 32
 
-    /// The types of a signature such as `iiussa{sv}`; nil if it is none.
+    /// The types in a signature such as `iiussa{sv}`; nil if it is invalid.
     static func parse(_ signature: String) -> [BusType]? {
         var rest = signature.utf8[...]
         guard rest.count <= 255 else { return nil }
@@ -61,7 +61,7 @@ indirect enum BusType: Equatable, Sendable {
     }
 }
 
-/// A value that crosses the bus. Numbers keep their bits, whatever their type is.
+/// A value in a message. Numbers are kept as bits, whatever their type.
 indirect enum BusValue: Hashable, Sendable {
     case number(UInt64)
     /// Strings, paths and signatures.

@@ -1,4 +1,4 @@
-/// Puts values together as D-Bus wants them: each aligned to its size, in little-endian order.
+/// Encodes values for D-Bus: each aligned to its size, in little-endian order.
 struct BusWriter {
     private(set) var bytes: [UInt8] = []
 
@@ -8,7 +8,8 @@ struct BusWriter {
 
     mutating func append(_ more: [UInt8]) { bytes += more }
 
-    /// What does not fit its type is a mistake of ours, and is written as an empty or zero value of that type.
+    /// A value that does not fit its type is a programming error, and is written as an empty or zero value of
+    /// that type.
     mutating func write(_ value: BusValue, _ type: BusType) {
         align(type.alignment)
         switch type {
@@ -18,7 +19,7 @@ struct BusWriter {
         case .int64, .uint64, .double: integer(value, 8)
         case .string, .objectPath: text(value.text ?? "", lengthBytes: 4)
         case .signature: text(value.text ?? "", lengthBytes: 1)
-        case .variant: break // nothing that we send has one
+        case .variant: break // nothing that we send contains one
         case .array(let element):
             let place = bytes.count
             bytes += [0, 0, 0, 0]

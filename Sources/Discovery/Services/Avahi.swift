@@ -1,4 +1,4 @@
-/// The names that Avahi has on the bus, and calls of its interfaces.
+/// Avahi's names on the bus, and calls to its interfaces.
 enum Avahi {
     static let name = "org.freedesktop.Avahi"
     static let server = "org.freedesktop.Avahi.Server"
@@ -10,10 +10,10 @@ enum Avahi {
     static let inet: Int32 = 0
     static let inet6: Int32 = 1
 
-    /// Of what a browser finds: this machine announces it.
+    /// A flag in a browser's results: announced by this machine.
     static let isLocal: UInt64 = 8
 
-    /// States of an entry group that say how it stands.
+    /// States of an entry group.
     static let established: Int32 = 2
     static let collision: Int32 = 3
     static let failure: Int32 = 4
@@ -26,7 +26,7 @@ enum Avahi {
         .call(name, path, group, member, signature, body)
     }
 
-    /// Has the bus bring what Avahi tells, and whether it comes or goes.
+    /// Subscribes to Avahi's signals, and to its appearing on the bus or disappearing.
     static func listen(on bus: BusConnection) async throws(DiscoveryError) {
         for rule in [
             "type='signal',sender='\(name)'", "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='\(name)'",

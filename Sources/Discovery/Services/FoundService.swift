@@ -1,18 +1,18 @@
 import Glibc
 
-/// A listener that was found on the local network, as it says of itself.
+/// A listener found on the local network, described in its own words.
 package struct FoundService: Sendable, Equatable {
-    /// The type of service of Couchbase Lite's replication protocol over WebSockets.
+    /// The service type of Couchbase Lite's replication protocol over WebSockets.
     static let type = "_blipsync._tcp"
 
     package var name: String
-    /// The name of its machine, such as `hub.local`.
+    /// The name of its host, such as `hub.local`.
     package var host: String
-    /// IPv4 first; of the link only where there is nothing else, and with the interface then (`fe80::1%eth0`).
+    /// IPv4 first; link-local addresses only if there are no others, and then with the interface (`fe80::1%eth0`).
     package var addresses: [String]
     package var port: Int
     package var text: ServiceText
-    /// This machine announces it.
+    /// Whether this machine announces it.
     package var isLocal = false
 
     /// The body of ResolveService's reply.
@@ -37,7 +37,7 @@ package struct FoundService: Sendable, Equatable {
         return "\(address)%\(String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self))"
     }
 
-    /// Those under which it is probably reached come first.
+    /// Puts the addresses that are most likely reachable first.
     mutating func add(_ other: FoundService) {
         for address in other.addresses where !addresses.contains(address) { addresses.append(address) }
         func rank(_ address: String) -> Int { address.contains("%") ? 2 : address.contains(":") ? 1 : 0 }

@@ -3,11 +3,11 @@ import Logging
 import NIOCore
 import Synchronization
 
-/// A listener as it is announced.
+/// A listener to be announced.
 package struct Announcement: Sendable, Equatable {
     package var name: String
     package var port: Int
-    /// The index of the only interface, 0 for all.
+    /// The index of the only interface to use, or 0 for all.
     package var interface: Int32
     package var text: ServiceText
 
@@ -16,18 +16,18 @@ package struct Announcement: Sendable, Equatable {
     }
 }
 
-/// Announces listeners by the Avahi of this machine for as long as it runs, and again when Avahi or the bus was started anew.
+/// Announces listeners through this machine's Avahi while it runs, and again whenever Avahi or the bus has been restarted.
 package final class ServiceAnnouncer: Sendable {
-    /// `announce_wait`: seconds between two attempts, and between two looks at what is to be announced.
+    /// `announce_wait`: seconds between two attempts, and between two checks of what is to be announced.
     static let lookSeconds = 5
 
-    /// `announce_again`: looks before a name that somebody else has is asked for again; each asks the whole network.
+    /// `announce_again`: checks before a name that somebody else has is tried again; each attempt sends queries to the whole network.
     static let looksBeforeAnother = 12
 
     private struct Group {
         var announcement: Announcement
         var path: String
-        /// Looks that are left until it is tried anew; nil for one that stands.
+        /// Checks that are left until the next attempt; nil for an established announcement.
         var pause: Int?
     }
 
@@ -47,15 +47,15 @@ package final class ServiceAnnouncer: Sendable {
         (self.group, self.environment, self.logger) = (group, environment, logger)
     }
 
-    /// Why a listener is not announced; nil: it is, or is about to be.
+    /// Why a listener is not announced; nil if it is, or is about to be.
     package func failure(of name: String) -> DiscoveryError? { failures.withLock { $0[name] ?? nil } }
 
-    /// The network knows it under this name.
+    /// Whether it is announced under this name.
     package func isAnnounced(_ name: String) -> Bool { failures.withLock { $0[name].map { $0 == nil } ?? false } }
 
-    /// Until the task is cancelled, which says goodbye for all of them.
+    /// Runs until the task is cancelled, which withdraws all announcements.
     ///
-    /// - Parameter wanted: what is to be announced now; asked every few seconds.
+    /// - Parameter wanted: what is to be announced at the moment; called every few seconds.
     package func run(_ wanted: @escaping @Sendable () -> [Announcement]) async {
         while !Task.isCancelled {
             if !wanted().isEmpty {
@@ -80,7 +80,7 @@ package final class ServiceAnnouncer: Sendable {
     /// Returns when there is nothing left to announce or the task is cancelled.
     private func announce(_ wanted: @escaping @Sendable () -> [Announcement]) async throws(DiscoveryError) {
         let bus = try await BusConnection.open(group: group)
-        // What Avahi was told is over with the connection.
+        // The announcements end with the connection.
         defer { bus.close() }
         try await Avahi.listen(on: bus)
         let (events, continuation) = AsyncStream.makeStream(of: Event.self, bufferingPolicy: .bufferingOldest(BusConnection.mostSignals))
@@ -99,7 +99,7 @@ package final class ServiceAnnouncer: Sendable {
             looks.cancel()
         }
         var groups: [Group] = []
-        // A stream ends for whoever waits for it in a task that is cancelled.
+        // In a cancelled task, the stream ends.
         for await event in events {
             switch event {
             case .closed: throw .closed
@@ -110,7 +110,7 @@ package final class ServiceAnnouncer: Sendable {
             case .signal(let signal):
                 switch (signal.interface, signal.member) {
                 case (Avahi.group, "StateChanged"): judge(signal, &groups)
-                // Avahi has gone or come back: what it was told is lost.
+                // Avahi has stopped or started: earlier announcements are lost.
                 case (_, "NameOwnerChanged"): throw .noAvahi
                 default: break
                 }
@@ -153,7 +153,7 @@ package final class ServiceAnnouncer: Sendable {
         return path
     }
 
-    /// A name that somebody else turns out to have is asked for again later.
+    /// A name that turns out to be taken is tried again later.
     private func judge(_ signal: BusMessage, _ groups: inout [Group]) {
         guard let index = groups.firstIndex(where: { $0.path == signal.path }), let state = signal.body.first?.int32 else { return }
         let name = groups[index].announcement.name

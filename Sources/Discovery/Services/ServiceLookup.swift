@@ -1,25 +1,25 @@
 import Environment
 import NIOCore
 
-/// Asks the local network, by the Avahi of this machine.
+/// Queries the local network through this machine's Avahi.
 package enum ServiceLookup {
-    /// `discover_services`: names that one look keeps; the rest is passed over.
+    /// `discover_services`: names that one search keeps; any more are ignored.
     static let mostServices = 1000
 
-    /// The listener of that name.
+    /// The listener with that name.
     ///
-    /// - Throws: ``DiscoveryError/notFound(_:)`` when nobody answers to the name.
+    /// - Throws: ``DiscoveryError/notFound(_:)`` if nobody answers to the name.
     package static func find(_ name: String, group: any EventLoopGroup) async throws(DiscoveryError) -> FoundService {
         let bus = try await BusConnection.open(group: group)
         defer { bus.close() }
         do throws(DiscoveryError) { return try await resolve(name, bus) } catch {
-            // Avahi's own word for a name that nobody answers to.
+            // Avahi's error for a name that nobody answers to.
             if case .refused("org.freedesktop.Avahi.TimeoutError", _) = error { throw .notFound(name) }
             throw error
         }
     }
 
-    /// Both versions of IP are asked for; the one that is not there fails after Avahi's patience, and is not waited for.
+    /// Resolves with both versions of IP; if only one of them works, the other fails after Avahi's timeout, and is not waited for.
     private static func resolve(_ name: String, _ bus: BusConnection, interface: Int32 = Avahi.any, protocol version: Int32 = Avahi.any) async throws(DiscoveryError)
         -> FoundService
     {
@@ -39,7 +39,7 @@ package enum ServiceLookup {
             var all: [Result<FoundService, DiscoveryError>] = []
             for await result in group {
                 all.append(result)
-                // IPv4 is what works most often, and what an address of the link needs no interface for.
+                // IPv4 works most often, and a link-local IPv4 address does not need an interface.
                 if case .success(let found) = result, !(found.addresses.first?.contains(":") ?? true) { break }
             }
             group.cancelAll()
@@ -58,7 +58,7 @@ package enum ServiceLookup {
         return found
     }
 
-    /// Everybody who announces themselves within some seconds.
+    /// Everything that is announced, collected for some seconds.
     package static func browse(seconds: Int, group: any EventLoopGroup, time: any TimeSource) async throws(DiscoveryError) -> [FoundService] {
         let bus = try await BusConnection.open(group: group)
         defer { bus.close() }
@@ -80,7 +80,7 @@ package enum ServiceLookup {
             var seen: Set<[BusValue]> = []
             var local: Set<String> = []
             var gone: Set<String> = []
-            // Ends when the time is over: the connection is closed then.
+            // Ends when the time is over, because the connection is closed then.
             for await signal in bus.signals where signal.interface == Avahi.browser && seen.count < mostServices {
                 guard signal.body.count >= 3, let interface = signal.body[0].int32, let version = signal.body[1].int32, let name = signal.body[2].text else {
                     continue

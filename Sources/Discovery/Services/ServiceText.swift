@@ -1,19 +1,20 @@
-/// What a service says of itself beside its address: the TXT record of DNS-SD (RFC 6763), `key=value` of at most 255 bytes each.
+/// A service's description of itself beyond its address: the TXT record of DNS-SD (RFC 6763), `key=value` of at most 255 bytes
+/// each.
 ///
-/// Nothing in it is vouched for: whoever is on the local network may say anything.
+/// None of it is authenticated: anybody on the local network can claim anything.
 package struct ServiceText: Sendable, Equatable {
-    /// Which agent it is: made once, and the same for all its listeners.
+    /// Identifies the agent: generated once, and the same for all its listeners.
     package var peer: String?
     package var databases: [String] = []
     package var usesTLS = false
-    /// `sha256/…` of the public key, to be compared with what the operator of that agent says.
+    /// `sha256/…` of the public key, to be compared with what that agent's operator says.
     package var pin: String?
-    /// Of the key that is to follow.
+    /// The pin of the next key.
     package var nextPin: String?
 
     package init() {}
 
-    /// The strings of the record. Databases that do not fit are left out: whoever asks for one of them has to name it.
+    /// The record's strings. Databases that do not fit are omitted: a client that wants one of those has to name it.
     var strings: [[UInt8]] {
         var list = "db="
         for name in databases {
@@ -28,7 +29,7 @@ package struct ServiceText: Sendable, Equatable {
         return strings.map { Array($0.utf8) }.filter { $0.count <= 255 }
     }
 
-    /// Of keys that stand twice the first counts, as the RFC has it; what is no text is passed over.
+    /// If a key occurs twice, the first one counts, according to the RFC; strings that are not valid text are ignored.
     init(strings: [[UInt8]]) {
         var seen: Set<String> = []
         for string in strings {

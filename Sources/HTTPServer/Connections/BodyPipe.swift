@@ -1,13 +1,13 @@
 import NIOCore
 import Synchronization
 
-/// Between the socket's event loop, which brings pieces of a request's body, and the task that takes them.
+/// Connects the socket's event loop, which delivers pieces of a request's body, with the task that reads them.
 ///
-/// Nothing is read from the socket until the task asks; what one read brings at most (64 KiB) may wait here.
+/// Nothing is read from the socket until the task asks for it; at most one socket read (64 KiB) may wait here.
 final class BodyPipe: Sendable {
-    /// What the task asks of the connection.
+    /// What the task asks for.
     enum Demand: Sendable {
-        /// The next piece, whenever it comes.
+        /// The next piece, whenever it arrives.
         case piece
         /// The next piece of a body that has to be complete within `body_time`.
         case pieceOfWhole
@@ -15,7 +15,7 @@ final class BodyPipe: Sendable {
 
     private struct State {
         var pieces = CircularBuffer<ByteBuffer>()
-        /// The body is complete, or why it never will be.
+        /// Set when the body is complete, or why it never will be.
         var end: Result<Void, any Error>?
         var waiter: CheckedContinuation<ByteBuffer?, any Error>?
     }
@@ -25,7 +25,7 @@ final class BodyPipe: Sendable {
 
     init(demand: @escaping @Sendable (Demand) -> Void) { self.demand = demand }
 
-    /// For one task at a time.
+    /// Must be called by only one task at a time.
     func next(isCollecting: Bool) async throws -> ByteBuffer? {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -47,7 +47,7 @@ final class BodyPipe: Sendable {
         }
     }
 
-    /// A piece came from the socket.
+    /// A piece arrived from the socket.
     func push(_ piece: ByteBuffer) {
         let waiter = state.withLock { state -> CheckedContinuation<ByteBuffer?, any Error>? in
             guard state.end == nil else { return nil }
@@ -57,7 +57,7 @@ final class BodyPipe: Sendable {
         waiter?.resume(returning: piece)
     }
 
-    /// Nothing comes any more. Pieces that wait are given out first, unless the end is an error.
+    /// Nothing more will arrive. Waiting pieces are delivered first, unless the end is an error.
     func end(_ result: Result<Void, any Error>) {
         let waiter = state.withLock { state -> CheckedContinuation<ByteBuffer?, any Error>? in
             guard state.end == nil else { return nil }

@@ -2,18 +2,18 @@ import Environment
 import NIOCore
 import Synchronization
 
-/// What the connections of one listener share: who is there, who gives way when all places are taken, and what their bodies hold of the
-/// agent's memory.
+/// State shared by the connections of a listener: which ones exist, which one gives way when all places are taken, and how much of the agent's
+/// memory their bodies hold.
 final class ConnectionTable: Sendable {
     /// One accepted socket.
     final class Entry: Sendable {
         let channel: any Channel
-        /// Whose share it counts for.
+        /// The origin whose share it counts towards.
         let origin: String
-        /// The limit because of which its first request is refused.
+        /// The limit because of which its first request will be refused.
         let refusal: NamedLimit?
-        /// Since when the client is waited for, in nanoseconds of the event loop's clock; 0 while it is not its turn. A connection
-        /// that waits may give its place to another.
+        /// Since when it has been waiting for the client, in nanoseconds of the event loop's clock; 0 if it is not waiting. A connection that waits
+        /// may lose its place to another.
         private let since: Atomic<UInt64>
 
         init(_ channel: any Channel, origin: String, refusal: NamedLimit? = nil) {
@@ -23,7 +23,7 @@ final class ConnectionTable: Sendable {
             since = Atomic(max(1, channel.eventLoop.now.uptimeNanoseconds))
         }
 
-        /// What its first request is answered if it is refused.
+        /// The answer to its first request, if that is refused.
         var problem: (status: Int, reason: String)? {
             refusal.map { (503, "\(origin) holds as many connections as \($0.name) (\($0.value)) allows one address") }
         }
@@ -37,24 +37,24 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Whether a socket is taken.
+    /// Whether a socket is accepted.
     enum Admission {
-        /// Taken, at least to be told why not (``Entry/refusal``); `evicted` gives its place to it and has to be closed.
+        /// Accepted, at least to be told why it is refused (``Entry/refusal``); `evicted` loses its place to it and must be closed.
         case taken(Entry, evicted: (entry: Entry, limit: NamedLimit)?)
-        /// Not taken because of a limit.
+        /// Not accepted because of a limit.
         case refused(NamedLimit)
-        /// Not taken because the listener stops.
+        /// Not accepted because the listener is stopping.
         case stopping
     }
 
     private struct Counts {
         var entries: [ObjectIdentifier: Entry] = [:]
         var perOrigin: [String: Int] = [:]
-        /// Of those that are only told why they are refused.
+        /// Connections that were only accepted to be told why they are refused.
         var refusedPerOrigin: [String: Int] = [:]
-        /// Their first request has not come yet: TCP is open, a TLS handshake or a header is under way.
+        /// Connections whose first request has not arrived yet: TCP is open, or a TLS handshake or a header is in progress.
         var handshakes: [ObjectIdentifier: Entry] = [:]
-        /// Had to give way and are not closed yet.
+        /// Evicted connections that are not closed yet.
         var leaving: [ObjectIdentifier: Entry] = [:]
         var isStopping = false
         var allGone: [CheckedContinuation<Void, Never>] = []
@@ -92,7 +92,7 @@ final class ConnectionTable: Sendable {
     var socketCount: Int { counts.withLock { $0.entries.count } }
     var isStopping: Bool { counts.withLock { $0.isStopping } }
     var channels: [any Channel] { counts.withLock { ($0.entries.values.map(\.channel)) + $0.leaving.values.map(\.channel) } }
-    /// What collected bodies hold.
+    /// Memory held by collected bodies.
     var bodyBytes: Int { allBodyBytes.load(ordering: .relaxed) }
 
     // MARK: Places
@@ -106,12 +106,12 @@ final class ConnectionTable: Sendable {
                 victim = (entry, limit)
                 return true
             }
-            // The order matters: a victim of the first kind makes room for the others too.
+            // The order matters: evicting one from the same origin makes room with respect to the other limits too.
             let own = NamedLimit("max_connections_per_address", limits.maxConnectionsPerAddress)
             if counts.perOrigin[origin, default: 0] >= own.value {
                 let isFree = full(own, counts.entries.values.filter { $0.refusal == nil && $0.origin.utf8.elementsEqual(origin.utf8) })
                 guard isFree else {
-                    // Nobody gives way to one that is refused.
+                    // No connection is evicted for one that is refused.
                     guard counts.refusedPerOrigin[origin, default: 0] < limits.maxRefusalsPerAddress, counts.handshakes.count < limits.maxHandshakes,
                         counts.entries.count < limits.maxSockets
                     else { return .refused(own) }
@@ -135,7 +135,7 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Of those that wait: the one that waits longest, of the address that has most of them.
+    /// The waiting connection to evict: of the origin with most candidates, the one that has waited longest.
     private static func oldest(of candidates: any Sequence<Entry>) -> Entry? {
         var found: [String: (count: Int, oldest: Entry, since: UInt64)] = [:]
         for entry in candidates {
@@ -149,7 +149,7 @@ final class ConnectionTable: Sendable {
         return found.values.max { ($0.count, $1.since) < ($1.count, $0.since) }?.oldest
     }
 
-    /// The socket's first request has come.
+    /// The socket's first request has arrived.
     func handshakeIsOver(_ entry: Entry) {
         counts.withLock { _ = $0.handshakes.removeValue(forKey: ObjectIdentifier(entry.channel)) }
     }
@@ -172,7 +172,7 @@ final class ConnectionTable: Sendable {
 
     // MARK: The end
 
-    /// No connection is added from now on.
+    /// From now on no connection is added.
     func beginStopping() {
         counts.withLock { $0.isStopping = true }
     }

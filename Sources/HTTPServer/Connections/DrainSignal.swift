@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Told once that a listener stops, so that answers without end (event streams, change feeds) end themselves.
+/// Signals once that a listener is stopping, so that endless answers (event streams, change feeds) can end.
 package final class DrainSignal: Sendable {
-    /// Takes an action back. Held as long as the action matters.
+    /// Removes the action when released.
     package struct Registration: Sendable {
         fileprivate let id: Int
     }
@@ -19,7 +19,8 @@ package final class DrainSignal: Sendable {
 
     package var isDraining: Bool { state.withLock { $0.isDraining } }
 
-    /// Calls the action when the listener stops, at once if it does already. The action must not block.
+    /// Calls the action when the listener is stopping, immediately if it already is. The action must not
+    /// block.
     package func onDrain(_ action: @escaping @Sendable () -> Void) -> Registration {
         let id = state.withLock { state -> Int? in
             guard !state.isDraining else { return nil }

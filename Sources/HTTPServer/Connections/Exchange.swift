@@ -1,32 +1,33 @@
 import NIOCore
 import NIOHTTP1
 
-/// One request and its response on a connection. Belongs to the connection's event loop.
+/// One request and its response on a connection. Confined to the connection's event loop.
 final class Exchange {
     weak var handler: HTTPConnectionHandler?
     let head: HTTPRequestHead
-    /// `Content-Length`; nil with chunks.
+    /// `Content-Length`; nil for chunked bodies.
     let declaredLength: Int?
-    /// Nil when the request has no body.
+    /// Nil if the request has no body.
     private(set) var pipe: BodyPipe?
     var task: Task<Void, Never>?
     var encoder: ResponseEncoder
-    /// Bytes of the body that came.
+    /// How many bytes of the body have arrived.
     var received = 0
-    /// The request is complete, body and all.
+    /// The request has been received completely, including its body.
     var isComplete = false
-    /// Request and response are complete, and only the client's taking of it holds up the next request. Told apart from `isAnswered`,
-    /// which holds already inside of the write: the channel can become unwritable and writable again before that returns.
+    /// Request and response are complete, and the next request only waits until the client has received the response. Different from
+    /// `isAnswered`, which already holds during the last write: the channel can become unwritable and writable again before that
+    /// returns.
     var isOver = false
-    /// What was written last, as soon as the socket has taken it.
+    /// Completes when the socket has accepted the last write.
     var taken: EventLoopFuture<Void>?
     /// The client waits for `100 Continue` before it sends the body.
     var expectsContinue: Bool
-    /// Somebody waits for the next piece of the body, so the socket is read.
+    /// Somebody is waiting for the next piece of the body, so the socket must be read.
     var isBodyWanted = false
     var idleTimer: Scheduled<Void>?
     var wholeTimer: Scheduled<Void>?
-    /// Writers that wait until the client takes more.
+    /// Writers that wait until the client has read more.
     var writers: [EventLoopPromise<Void>] = []
 
     init(_ head: HTTPRequestHead, handler: HTTPConnectionHandler) {
@@ -41,7 +42,7 @@ final class Exchange {
 
     var hasBody: Bool { declaredLength != 0 }
     var isHead: Bool { head.method == .HEAD }
-    /// The response is written as far as it is ours to write.
+    /// The response has been written completely.
     var isAnswered: Bool { encoder.progress == .written }
     /// The client would send another request on this connection.
     var wantsKeepAlive: Bool { head.isKeepAlive && !head.headers.contains(name: "Upgrade") && head.method != .CONNECT }
@@ -60,7 +61,7 @@ final class Exchange {
             do {
                 let hasBody = try await eventLoop.submit { try exchange.value.beginStream(response, length: length) }.get()
                 if hasBody { try await produce(ResponseBodyWriter(exchange: exchange, eventLoop: eventLoop)) }
-                // What was read for the answer counts until the socket has taken all of it.
+                // Memory for the answer counts until the socket has accepted all of it.
                 try await eventLoop.submit { try exchange.value.endStream() }.get()?.get()
                 withExtendedLifetime(response) {}
             } catch {
@@ -84,7 +85,7 @@ final class Exchange {
         do { try handler.write(piece, of: self, promise) } catch { promise.fail(error) }
     }
 
-    /// - Returns: when the client's socket has taken all.
+    /// - Returns: a future that completes when the client's socket has accepted everything.
     func endStream() throws -> EventLoopFuture<Void>? {
         guard let handler else { throw ChannelError.ioOnClosedChannel }
         try handler.endStream(self)
@@ -95,18 +96,18 @@ final class Exchange {
 
     func noteTaken() { handler?.noteTaken(self) }
 
-    /// Others need the memory that this one holds.
+    /// Others need the memory that this exchange holds.
     func giveWay() { handler?.giveWay(self) }
 
     // MARK: State
 
-    /// What is left of a body that nobody takes is little enough to be read and thrown away.
+    /// Whether the unread rest of a body is small enough to be read and discarded.
     func canDiscardRest(upTo limit: Int) -> Bool {
         guard !expectsContinue, let declaredLength else { return false }
         return declaredLength - received <= limit
     }
 
-    /// Who takes piece by piece what it first meant to have whole may take its time from there on.
+    /// Once a task switches from collecting the body to reading it piece by piece, there is no deadline for the whole body any more.
     func demandBody(_ demand: BodyPipe.Demand) {
         isBodyWanted = true
         guard demand == .piece else { return }
@@ -120,7 +121,8 @@ final class Exchange {
         (idleTimer, wholeTimer) = (nil, nil)
     }
 
-    /// No more of the body comes: who reads it answers, and knows what was done with what had come. False where nobody does.
+    /// No more of the body will arrive: the task that reads it gets the error and answers, since it knows what it did with the part
+    /// that arrived. False if no task is reading it.
     func endBody(_ error: HTTPError) -> Bool {
         guard let pipe, encoder.progress == .notBegun else { return false }
         stopBodyTimers()
@@ -128,16 +130,16 @@ final class Exchange {
         return true
     }
 
-    /// The response is written and the request read: the next one may come.
+    /// The response is written and the request read: the next one may start.
     func finish() {
         stopBodyTimers()
         resumeWriters()
-        // The pipe knows this exchange too.
+        // Breaks a reference cycle.
         pipe = nil
         task = nil
     }
 
-    /// Nothing of this exchange happens any more.
+    /// Ends the exchange; nothing further happens in it.
     func end(_ reason: any Error) {
         pipe?.end(.failure(reason))
         task?.cancel()

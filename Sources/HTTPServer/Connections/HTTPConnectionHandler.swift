@@ -2,9 +2,9 @@ import Logging
 import NIOCore
 import NIOHTTP1
 
-/// One accepted connection while it speaks HTTP/1: takes requests one at a time, has them answered, or hands the connection over.
-/// While a request is answered, nothing is read from the socket but its body, as it is asked for. Bytes are written without NIO's
-/// encoder, because what Couchbase Lite accepts in a 101 response is narrower than what HTTP allows.
+/// One accepted connection while it speaks HTTP/1: takes requests one at a time, has them answered, or hands the connection over. While a request is
+/// being answered, only its body is read from the socket, on demand. Bytes are written without NIO's encoder, because Couchbase Lite accepts less in
+/// a 101 response than HTTP allows.
 final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundIn = ByteBuffer
@@ -165,7 +165,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         exchange.received += piece.readableBytes
         exchange.idleTimer?.cancel()
         exchange.idleTimer = nil
-        // Nobody wanted it: it is thrown away up to its end, which is near.
+        // Nobody wanted the body: its short rest is discarded.
         guard !exchange.isAnswered else { return }
         exchange.isBodyWanted = false
         entry.noteBusy()
@@ -200,7 +200,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         }
     }
 
-    /// Writes the header; false when no body may follow.
+    /// Writes the header; false if no body may follow.
     func beginStream(_ response: HTTPResponse, length: Int?, of exchange: Exchange) throws -> Bool {
         guard isCurrent(exchange), exchange.encoder.progress == .notBegun, let context else { throw ChannelError.ioOnClosedChannel }
         let (header, hasBody) = exchange.encoder.begin(response, length: length, keepAlive: canStayOpen(after: exchange, response))
@@ -208,11 +208,11 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         return hasBody
     }
 
-    /// Writes a piece of a streamed body; the promise is kept when the client takes what is written fast enough.
+    /// Writes a piece of a streamed body; the promise succeeds when little enough of the output is waiting for the client.
     func write(_ piece: ByteBuffer, of exchange: Exchange, _ promise: EventLoopPromise<Void>) throws {
         guard isCurrent(exchange), let context else { throw ChannelError.ioOnClosedChannel }
         send(try exchange.encoder.frame(piece), of: exchange, context)
-        // The socket may have failed under the write.
+        // The write may have made the socket fail.
         guard isCurrent(exchange) else { throw ChannelError.ioOnClosedChannel }
         guard !context.channel.isWritable else { return promise.succeed() }
         exchange.writers.append(promise)
@@ -260,13 +260,13 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         resumeReading()
     }
 
-    /// The next request is not looked at while the socket has not taken all of the response to the last one.
+    /// The next request is not processed until the socket has accepted the whole response to the last one.
     private func finishExchange(_ exchange: Exchange) {
         exchange.isOver = true
         guard waitingBytes > 0, let context else { return next() }
         watchClient()
         let (eventLoop, bound) = (context.eventLoop, NIOLoopBound(exchange, eventLoop: context.eventLoop))
-        // Behind the write in which it is taken.
+        // Not during the write that completes this future.
         exchange.taken?.whenSuccess { eventLoop.execute { bound.value.noteTaken() } }
     }
 
@@ -305,7 +305,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
             exchange.finish()
             phase = .upgraded
             pipeline.removeHandler(context: context, promise: nil)
-            // Bytes that came behind the request go on to the new handler when the decoder leaves.
+            // Bytes that follow the request are passed to the new handler when the decoder is removed.
             let removed = context.eventLoop.makePromise(of: Void.self)
             removed.futureResult.whenComplete { _ in
                 takeover.completed()
@@ -318,9 +318,9 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         }
     }
 
-    // MARK: Refusals and the end
+    // MARK: Refusals and closing
 
-    /// Ends an exchange from this side: with an answer if none has begun, else by cutting the connection.
+    /// Ends an exchange from our side: with an answer if none has begun, otherwise by closing the connection.
     private func fail(_ exchange: Exchange, _ status: Int, _ reason: String) {
         guard isCurrent(exchange) else { return }
         let hasBegun = exchange.encoder.progress != .notBegun
@@ -336,7 +336,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         finishConnection()
     }
 
-    /// Closing at once would reset the connection if the client still sends, and it would never read our answer.
+    /// Closing at once would reset the connection while the client is still sending, and it would never read our answer.
     private func finishConnection() {
         guard let context else { return }
         if case .exchange(let exchange) = phase { exchange.end(ChannelError.ioOnClosedChannel) }
@@ -345,7 +345,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         entry.noteWaiting()
         stopTimer()
         watchClient()
-        // A half-closed socket tells the client that this was all; where that is impossible the timer ends it.
+        // Half-closing the socket tells the client that the answer is complete; if that is impossible, the timer closes it.
         let written = context.eventLoop.makePromise(of: Void.self)
         let this = NIOLoopBound(self, eventLoop: context.eventLoop)
         written.futureResult.whenComplete { _ in
@@ -366,7 +366,7 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         context.read()
     }
 
-    /// Cuts the connection unless its client takes something of what waits for it within `response_idle_time`, again and again.
+    /// Closes the connection if its client reads nothing of the waiting output for `response_idle_time`; checks repeatedly.
     private func watchClient() {
         guard stallTimer == nil, waitingBytes > 0 else { return }
         let waiting = waitingBytes

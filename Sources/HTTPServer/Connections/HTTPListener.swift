@@ -8,16 +8,16 @@ import Synchronization
 
 /// An HTTP/1.1 server on one or more addresses or on a unix domain socket.
 package final class HTTPListener: Sendable {
-    /// Answers one request. What it throws is answered too: an ``HTTPError`` as it says, anything else as ``Configuration/explainFailure``
-    /// says. The task is cancelled if the client goes away.
+    /// Answers one request. Errors are answered too: an ``HTTPError`` as it says, any other error as ``Configuration/explainFailure`` says. The task
+    /// is cancelled if the client disconnects.
     package typealias Responder = @Sendable (HTTPRequest) async throws -> HTTPResponse
 
-    /// What to do about an error that came up through the pipeline and is no HTTP.
+    /// How to handle a pipeline error that did not come from HTTP.
     package struct ConnectionFailure: Sendable {
         package var level: Logger.Level
         package var message: String
         package var detail: String
-        /// Sent to the client with 400, where it can understand it; nil closes the connection.
+        /// Sent to the client with 400, if it can understand that; nil closes the connection.
         package var refusal: String?
 
         package init(level: Logger.Level = .debug, message: String = "connection failed", detail: String, refusal: String? = nil) {
@@ -30,15 +30,15 @@ package final class HTTPListener: Sendable {
 
     package struct Configuration: Sendable {
         package var limits = HTTPLimits()
-        /// Of the agent: what collected bodies draw on.
+        /// The agent's budget, from which collected bodies are taken.
         package var memory = MemoryBudget.unlimited
-        /// The handlers beneath HTTP, such as TLS, for each accepted connection, on its event loop. They pass plain bytes on and may
-        /// fire a ``PeerIdentity``.
+        /// Makes the handlers below HTTP, such as TLS, for each accepted connection, on its event loop. They pass plain bytes on and may fire a
+        /// ``PeerIdentity``.
         package var makeLowerHandlers: @Sendable () throws -> [any ChannelHandler] = { [] }
         package var explain: @Sendable (any Error) -> ConnectionFailure = { ConnectionFailure(detail: "\($0)") }
-        /// Told of each connection that is refused because of a limit, with the address that it came from.
+        /// Called for each connection that is refused because of a limit, with its remote address.
         package var refused: @Sendable (NamedLimit, String) -> Void = { _, _ in }
-        /// The answer to an error that a route throws and that is no ``HTTPError``.
+        /// The answer to an error thrown by a route that is not an ``HTTPError``.
         package var explainFailure: @Sendable (any Error) -> HTTPError = { HTTPError(500, "\($0)") }
 
         package init() {}
@@ -47,7 +47,7 @@ package final class HTTPListener: Sendable {
     /// Where to listen.
     package struct Address: Sendable, Equatable {
         package var address: SocketAddress
-        /// The listener does without it where the system cannot.
+        /// Whether the listener works without this address if the system cannot provide it.
         package var isOptional: Bool
 
         package init(_ address: SocketAddress, isOptional: Bool = false) {
@@ -56,7 +56,7 @@ package final class HTTPListener: Sendable {
         }
     }
 
-    /// What the handlers of the accepted connections share.
+    /// State shared by the handlers of accepted connections.
     final class Core: Sendable {
         let configuration: Configuration
         let table: ConnectionTable
@@ -77,7 +77,7 @@ package final class HTTPListener: Sendable {
             }
         }
 
-        /// What to tell a client about an error that came up through its pipeline; nil if it could not understand.
+        /// What to tell a client about an error in its pipeline; nil if the client could not understand it.
         func problem(_ error: any Error, of remoteAddress: String) -> (status: Int, reason: String)? {
             switch error {
             case HTTPParserError.headerOverflow:
@@ -93,7 +93,7 @@ package final class HTTPListener: Sendable {
             }
         }
 
-        /// - Parameter giveWay: called, from any thread, when the request has to go.
+        /// - Parameter giveWay: called from any thread when the request has to give way.
         func bodyMemory(of remoteAddress: String, giveWay: @escaping @Sendable () -> Void) -> BodyMemory {
             BodyMemory(table) { [logger] in
                 logger.warning(
@@ -102,7 +102,7 @@ package final class HTTPListener: Sendable {
             }
         }
 
-        /// A log that folds lines tells the limits apart.
+        /// A separate field, so that log folding distinguishes the limits.
         func warn(_ limit: NamedLimit, _ what: String, _ channel: any Channel) {
             logger.warning(
                 "\(what): \(limit.name) (\(limit.value)) is reached",
@@ -115,26 +115,26 @@ package final class HTTPListener: Sendable {
         var channel: any Channel
     }
 
-    /// What ``listen(on:)`` has come to.
+    /// The result of ``listen(on:)``.
     package struct Rebinding: Sendable {
         package var bound: [SocketAddress] = []
         package var closed: [SocketAddress] = []
-        /// What cannot be had, and why.
+        /// Addresses that could not be bound, and why.
         package var failures: [(address: SocketAddress, error: any Error)] = []
     }
 
     private let core: Core
     private let group: any EventLoopGroup
-    /// The one port of all addresses, also of those that come later.
+    /// The common port of all addresses, including those that are added later.
     private let port: Int?
     private let servers: Mutex<[Server]>
 
-    /// Every address that is listened on, with the real port.
+    /// Every address that it is listening on, with the actual port.
     package var boundAddresses: [SocketAddress] { servers.withLock { $0.map(\.address) } }
 
     /// Open sockets of any kind.
     package var socketCount: Int { core.table.socketCount }
-    /// Memory that collected request bodies hold now.
+    /// Memory currently held by collected request bodies.
     package var bodyBytes: Int { core.table.bodyBytes }
     package var isStopping: Bool { core.table.isStopping }
 
@@ -145,9 +145,9 @@ package final class HTTPListener: Sendable {
         self.servers = Mutex(servers)
     }
 
-    /// Binds all addresses, on one port if the first says 0, and begins to accept.
+    /// Binds all addresses, on the same port even if the first says 0, and starts accepting.
     ///
-    /// - Throws: `IOError` of the address that cannot be had.
+    /// - Throws: the `IOError` for the address that cannot be bound.
     package static func bind(
         _ addresses: [Address], _ configuration: Configuration, group: any EventLoopGroup, logger: Logger, respond: @escaping Responder
     ) async throws -> HTTPListener {
@@ -158,7 +158,7 @@ package final class HTTPListener: Sendable {
             do {
                 return HTTPListener(core: core, group: group, servers: try await bindAll(addresses, core, group))
             } catch let error as IOError where error.errnoCode == EADDRINUSE && addresses.first?.address.port == 0 && attempt < 10 {
-                // The port that the system chose for one address was taken on another.
+                // The port that the system chose for one address is in use on another.
                 continue
             }
         }
@@ -191,8 +191,8 @@ package final class HTTPListener: Sendable {
         return Server(address: channel.localAddress ?? address, channel: channel)
     }
 
-    /// Listens on these addresses from here on, with the port that it has: those that are bound stay as they are, the others are bound, and what
-    /// is bound beyond them is closed. What is connected goes on. One call at a time.
+    /// Changes the addresses that it listens on, keeping the port: addresses that are already bound stay bound, missing ones are bound, and all
+    /// others are closed. Existing connections are not affected. Must be called by one task at a time.
     package func listen(on wanted: [SocketAddress]) async -> Rebinding {
         let wanted = wanted.map { address in
             var address = address
@@ -221,7 +221,7 @@ package final class HTTPListener: Sendable {
         return outcome
     }
 
-    /// False when the listener stops, which must not miss it.
+    /// False if the listener is stopping, because the stop would not see the new server.
     private func keep(_ server: Server) -> Bool {
         servers.withLock { servers in
             guard !core.table.isStopping else { return false }
@@ -241,12 +241,12 @@ package final class HTTPListener: Sendable {
         guard family != .unix else { return bootstrap }
         let tcp = bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-        // An IPv6 socket takes IPv4 too unless told otherwise, and IPv4 has its own.
+        // An IPv6 socket also accepts IPv4 unless told otherwise, and IPv4 has its own socket.
         let v6Only = ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only)
         return family == .inet6 ? tcp.serverChannelOption(v6Only, value: 1) : tcp
     }
 
-    /// The pipeline of every accepted connection: what stands beneath HTTP, then HTTP.
+    /// The pipeline of every accepted connection: the handlers below HTTP, then HTTP.
     static func makePipeline(_ channel: any Channel, _ core: Core) throws {
         let origin = channel.remoteAddress?.origin ?? ""
         let entry: ConnectionTable.Entry
@@ -268,7 +268,7 @@ package final class HTTPListener: Sendable {
             }
         }
         channel.closeFuture.whenComplete { _ in core.table.remove(entry) }
-        // NIO keeps a connection's buffer for its next read, also while nothing comes: most of what an idle peer costs. NIO rounds the largest up.
+        // NIO keeps a read buffer for each connection even while nothing arrives: most of the memory of an idle peer. NIO rounds the maximum up.
         let largest = core.table.limits.readBuffer(among: core.table.socketCount)
         try channel.syncOptions?.setOption(
             .recvAllocator,
@@ -282,14 +282,14 @@ package final class HTTPListener: Sendable {
         try pipeline.addHandler(HTTPConnectionHandler(core: core, entry: entry, info: info))
     }
 
-    /// Stops accepting; what is connected goes on.
+    /// Stops accepting; existing connections are not affected.
     package func stopAccepting() async {
         core.table.beginStopping()
         for server in servers.withLock({ $0 }) { try? await server.channel.close() }
     }
 
-    /// Stops accepting, ends idle connections and incomplete requests now and others after their response, and returns when all are gone:
-    /// at the latest after `time`, when the rest is dropped. Upgraded connections have to be closed by their owner.
+    /// Stops accepting, ends idle connections and incomplete requests immediately and others after their response, and returns when all have ended:
+    /// after `time` at the latest, when the rest are closed. Upgraded connections must be closed by their owner.
     package func drain(within time: TimeAmount) async {
         await stopAccepting()
         core.drain.drain()

@@ -1,7 +1,7 @@
 import NIOHTTP1
 
-/// What a request's header has to keep to beyond the parser's grammar, so that no two readers disagree about where a request ends and
-/// whom it is for (RFC 9112, sections 3.2 and 6.3; request smuggling).
+/// Rules for a request's header beyond the parser's grammar, so that no two readers can disagree about where a request ends and whom it is for (RFC
+/// 9112, sections 3.2 and 6.3; request smuggling).
 enum HeaderRules {
     /// What is wrong, as a sentence for the client; nil if nothing is.
     static func problem(_ head: HTTPRequestHead) -> String? {
@@ -11,7 +11,7 @@ enum HeaderRules {
         if let host = hosts.first, host.utf8.contains(where: { $0 <= 0x20 || $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "@") }) {
             return "Host is no host with or without a port"
         }
-        // One reader takes the first, another the last, or both as a list: whom they let in would differ.
+        // Some readers use the first, others the last, or join them into a list, so they would disagree about who is logged in.
         if head.headers["Authorization"].count > 1 { return "the request has more than one Authorization" }
         if !head.uri.utf8.starts(with: "/".utf8), !(head.method == .OPTIONS && head.uri.utf8.elementsEqual("*".utf8)) {
             return "the request's target is not a path"

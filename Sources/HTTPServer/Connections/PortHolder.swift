@@ -1,4 +1,4 @@
-/// How an operator finds the program that has an address which is wanted here: the same words wherever that is told.
+/// How an operator finds the program that holds an address needed here: the same words in all messages.
 package enum PortHolder {
     package static func advice(port: Int) -> String { "as root, ss -ltnp 'sport = :\(port)' says which program has it" }
 

@@ -1,11 +1,12 @@
 import NIOCore
 import NIOHTTP1
 
-/// What a client sent ahead while an earlier request of its connection is answered: a few requests, then one refusal.
+/// Requests that a client sent ahead while an earlier one on its connection is being answered: a limited number, then one
+/// refusal.
 struct RequestQueue {
     private var parts = CircularBuffer<HTTPServerRequestPart>()
     private var requests = 0
-    /// Why nothing that comes behind the queue is answered.
+    /// Why nothing after the queued requests is answered.
     private(set) var refusal: (status: Int, reason: String)?
 
     var isEmpty: Bool { parts.isEmpty }
@@ -24,7 +25,7 @@ struct RequestQueue {
         return part
     }
 
-    /// The first reason counts.
+    /// The first reason is kept.
     mutating func refuseTheRest(_ status: Int, _ reason: String) {
         refusal = refusal ?? (status, reason)
     }

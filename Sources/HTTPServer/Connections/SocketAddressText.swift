@@ -15,12 +15,12 @@ extension SocketAddress {
         }
     }
 
-    /// What counts as one origin for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which is what one
-    /// customer of a provider gets at least.
+    /// The origin for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which is the least that a provider
+    /// assigns to a customer.
     package var origin: String {
         guard case .v6(let address) = self else { return ipAddress ?? pathname ?? "" }
         let bytes = withUnsafeBytes(of: address.address.sin6_addr) { Array($0) }
-        // An IPv4 address in IPv6 clothes (RFC 4291, section 2.5.5.2).
+        // An IPv4-mapped IPv6 address (RFC 4291, section 2.5.5.2).
         if bytes[..<10].allSatisfy({ $0 == 0 }), bytes[10] == 0xFF, bytes[11] == 0xFF {
             return bytes[12...].map { "\($0)" }.joined(separator: ".")
         }

@@ -1,6 +1,7 @@
 import Environment
 
-/// What waits in a connection's buffers because its client does not take it, in the agent's memory. Belongs to the connection's event loop.
+/// Accounts for the memory of output that waits in a connection's buffers because its client does not read it. Confined to the connection's
+/// event loop.
 final class UnreadBytes {
     private let memory: MemoryBudget
     private let cut: @Sendable () -> Void
@@ -9,16 +10,16 @@ final class UnreadBytes {
     /// Not worth counting.
     private static let few = 4 << 10
 
-    /// - Parameter cut: ends the connection, from any thread.
+    /// - Parameter cut: closes the connection, from any thread.
     init(_ memory: MemoryBudget, cut: @escaping @Sendable () -> Void) { (self.memory, self.cut) = (memory, cut) }
 
-    /// From now on so many wait.
+    /// From now on this many bytes wait.
     func note(_ bytes: Int) {
         guard bytes > Self.few else {
             share = nil
             return
         }
-        // An answer that is larger than the budget is still sent.
+        // An answer larger than the budget is still sent.
         let bytes = min(bytes, memory.limit / 2)
         let share = share ?? memory.share { [cut] in if $0 == .evicted { cut() } }
         self.share = share

@@ -1,6 +1,7 @@
 import NIOCore
 
-/// Bytes that come piece by piece, in blocks: an array that grows is there twice for a moment, and has room for as much again.
+/// Bytes collected piece by piece, in blocks: a growing array would briefly exist twice, and then have as much unused capacity
+/// again.
 package struct GatheredBytes {
     private static let blockBytes = 256 << 10
     private var blocks: [[UInt8]] = []
@@ -23,7 +24,7 @@ package struct GatheredBytes {
         count += bytes.count
     }
 
-    /// All of them; none are left. Each block goes as soon as it is copied.
+    /// Returns all bytes and leaves none. Each block is released as soon as it has been copied.
     package mutating func take() -> [UInt8] {
         defer { (blocks, count) = ([], 0) }
         if blocks.count <= 1 { return blocks.popLast() ?? [] }

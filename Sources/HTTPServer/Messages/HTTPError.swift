@@ -1,7 +1,7 @@
-/// A refusal that a route throws, sent as `{"error": …, "reason": …}`.
+/// An error thrown by a route and sent as `{"error": …, "reason": …}`.
 package struct HTTPError: Error, CustomStringConvertible {
     package var status: Int
-    /// One word for programs; nil takes CouchDB's for the status.
+    /// One word for programs; nil for CouchDB's word for the status.
     package var error: String?
     /// A sentence for people.
     package var reason: String
@@ -21,7 +21,7 @@ package struct HTTPError: Error, CustomStringConvertible {
     }
 }
 
-/// A limit by its name, for the sentence that tells who ran into it.
+/// A limit and its name, for messages about exceeding it.
 package struct NamedLimit: Sendable {
     package var name: String
     package var value: Int
@@ -31,10 +31,10 @@ package struct NamedLimit: Sendable {
         self.value = value
     }
 
-    /// Bodies that are taken piece by piece and kept nowhere.
+    /// For bodies that are streamed and not stored in memory.
     package static let unlimited = NamedLimit("no limit", .max)
 
-    /// Ends the connection: what is left of the body is not worth reading.
+    /// Also ends the connection: the rest of the body is not worth reading.
     var tooLarge: HTTPError {
         HTTPError(413, "the request's body has more than \(name) (\(value)) allows", headers: ["Connection": "close"])
     }

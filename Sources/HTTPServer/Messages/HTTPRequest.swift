@@ -1,11 +1,11 @@
-/// One request, as soon as its header is complete; the body follows as it is asked for.
+/// A request whose header is complete; the body is read on demand.
 public struct HTTPRequest: Sendable {
     package var method: String
     /// The request target as sent: path and query.
     package var uri: String
     package var headers: HeaderList
     package var body: RequestBody
-    /// What the route's pattern names; empty before a ``Router`` matched.
+    /// The values of the names in the route's pattern; empty before a ``Router`` has matched the request.
     package var parameters = RouteParameters()
     package var connection: ConnectionInfo
 
@@ -22,9 +22,9 @@ public struct HTTPRequest: Sendable {
     /// The query as sent, without the question mark.
     package var query: String? { RequestTarget.split(uri).query }
 
-    /// Refuses a body that comes in another form than the route reads: it would be taken for what it is not.
+    /// Refuses a body with an encoding that the route does not support: it would be misinterpreted.
     ///
-    /// - Throws: ``HTTPError`` 415 that names the `Content-Encoding`.
+    /// - Throws: ``HTTPError`` 415 naming the `Content-Encoding`.
     package func checkCoding(takesGzip: Bool = false) throws(HTTPError) {
         let codings = headers.list("Content-Encoding").filter { !HeaderList.sameName($0, "identity") }
         if body.isEmpty || codings.isEmpty || takesGzip && codings.count == 1 && Self.isGzip(codings[0]) { return }
@@ -39,28 +39,28 @@ public struct HTTPRequest: Sendable {
 
     private static func isGzip(_ coding: String) -> Bool { HeaderList.sameName(coding, "gzip") || HeaderList.sameName(coding, "x-gzip") }
 
-    /// The first value of a key of the query, decoded; nil if the key is not there. A key without `=` has the empty value.
+    /// The first value of a key in the query, decoded; nil if there is none. A key without `=` has the empty value.
     ///
-    /// - Throws: ``HTTPError`` 400 if the value is not well encoded.
+    /// - Throws: ``HTTPError`` 400 if the value is not encoded correctly.
     package func queryValue(_ key: String) throws(HTTPError) -> String? {
         guard let query else { return nil }
         return try RequestTarget.queryValue(key, in: query)
     }
 }
 
-/// Who sent a request, and where to.
+/// Who sent a request, and to which address.
 package struct ConnectionInfo: Sendable {
     /// The client's address and port, for logs and authenticators.
     package var remoteAddress: String
-    /// Whose limits it counts for: the address without its port, of IPv6 its /64 network.
+    /// The origin for limits: the address without its port; for IPv6, its /64 network.
     package var origin: String
-    /// The address, without port, and the port that the client reached; nil on a unix domain socket.
+    /// The address (without port) and the port that the client connected to; nil for a unix domain socket.
     package var localAddress: (host: String, port: Int)?
-    /// Who is behind the secure layer; nil without one.
+    /// The identity established by the secure layer; nil without one.
     package var identity: (any PeerIdentity)?
-    /// Tells long answers that the listener stops.
+    /// Tells long answers that the listener is stopping.
     package var drain: DrainSignal
-    /// The request has to give way: it is answered 503 where nothing of its answer has gone yet, and else its connection ends.
+    /// Makes the request give way: it is answered with 503 if no part of its answer has been sent, otherwise its connection is closed.
     package var cut: @Sendable () -> Void = {}
 
     package init(remoteAddress: String, origin: String, drain: DrainSignal) {
@@ -70,5 +70,5 @@ package struct ConnectionInfo: Sendable {
     }
 }
 
-/// What a handler beneath HTTP, such as TLS, tells about the client, fired through the pipeline as an inbound user event.
+/// What a handler below HTTP, such as TLS, knows about the client; fired through the pipeline as an inbound user event.
 package protocol PeerIdentity: Sendable {}

@@ -5,10 +5,10 @@ import NIOCore
 public struct HTTPResponse: Sendable {
     package enum Body: Sendable {
         case buffer(ByteBuffer)
-        /// Written piece by piece at the client's pace. With a length exactly so many bytes have to come. If the closure throws, the
-        /// connection is cut, so that the client does not take the part for the whole. Not called for HEAD.
+        /// Written piece by piece at the client's pace. If a length is given, exactly that many bytes must follow. If the closure
+        /// throws, the connection is closed, so that the client does not take the part for the whole. Not called for HEAD.
         case stream(length: Int? = nil, @Sendable (ResponseBodyWriter) async throws -> Void)
-        /// The connection leaves HTTP.
+        /// The connection switches from HTTP to another protocol.
         case upgrade(ProtocolUpgrade)
     }
 
@@ -22,19 +22,19 @@ public struct HTTPResponse: Sendable {
         self.body = body
     }
 
-    /// JSON text as body.
+    /// A response with JSON text as its body.
     package static func json(status: Int = 200, _ text: String, headers: HeaderList = [:]) -> HTTPResponse {
         json(status: status, ByteBuffer(string: text), headers: headers)
     }
 
-    /// JSON text as body.
+    /// A response with JSON text as its body.
     package static func json(status: Int = 200, _ bytes: ByteBuffer, headers: HeaderList = [:]) -> HTTPResponse {
         var headers = headers
         headers.set("Content-Type", "application/json")
         return HTTPResponse(status: status, headers: headers, body: .buffer(bytes))
     }
 
-    /// The shape of CouchDB's errors: `{"error": …, "reason": …}`.
+    /// In the form of CouchDB's errors: `{"error": …, "reason": …}`.
     package static func error(status: Int, error: String, reason: String, headers: HeaderList = [:]) -> HTTPResponse {
         json(status: status, "{\"error\":\(JSONString.quoted(error)),\"reason\":\(JSONString.quoted(reason))}\n", headers: headers)
     }
@@ -46,7 +46,7 @@ public struct HTTPResponse: Sendable {
         HTTPResponse(status: status, headers: headers, body: .stream(length: length, produce))
     }
 
-    /// The response is not sent: whoever prepared the upgrade has to know.
+    /// The response is not sent, which whoever prepared the upgrade has to know.
     func abandonUpgrade() {
         if case .upgrade(let upgrade) = body { upgrade.abandoned() }
     }
@@ -56,12 +56,12 @@ public struct HTTPResponse: Sendable {
     }
 }
 
-/// How a connection goes on after HTTP.
+/// How a connection continues after HTTP.
 package struct ProtocolUpgrade: Sendable {
     /// The new owner of a connection.
     package struct Takeover: Sendable {
         package var handler: any ChannelHandler & Sendable
-        /// HTTP has left the pipeline and the bytes behind the request, if any, went to the handler. On the event loop.
+        /// HTTP has left the pipeline, and any bytes after the request have been passed to the handler. Called on the event loop.
         package var completed: @Sendable () -> Void
 
         package init(handler: any ChannelHandler & Sendable, completed: @escaping @Sendable () -> Void) {
@@ -70,11 +70,12 @@ package struct ProtocolUpgrade: Sendable {
         }
     }
 
-    /// The 101 response, header and empty line, byte for byte.
+    /// The complete 101 response, including the empty line, byte for byte.
     package var response: ByteBuffer
-    /// Called on the channel's event loop, before the response goes out. An ``HTTPError`` that it throws is sent instead.
+    /// Called on the channel's event loop, before the response is sent. If it throws an ``HTTPError``, that is sent instead.
     package var takeOver: @Sendable (any Channel) throws -> Takeover
-    /// The upgrade is not done after all, because the client went away, its request was not complete, or the listener stops.
+    /// The upgrade does not happen after all, because the client disconnected, its request was incomplete, or the listener is
+    /// stopping.
     package var abandoned: @Sendable () -> Void
 
     package init(

@@ -1,4 +1,4 @@
-/// HTTP header fields in order; names compare without regard to case, as bytes.
+/// HTTP header fields in order; names are compared case-insensitively, as bytes.
 public struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, RandomAccessCollection {
     public struct Field: Sendable, Equatable {
         public var name: String
@@ -30,7 +30,7 @@ public struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, R
         fields.append(Field(name: name, value: value))
     }
 
-    /// Replaces every field of that name.
+    /// Replaces all fields with that name.
     public mutating func set(_ name: String, _ value: String) {
         remove(name)
         add(name, value)
@@ -44,12 +44,12 @@ public struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, R
         fields.contains { Self.sameName($0.name, name) }
     }
 
-    /// The value of the first field of that name.
+    /// The value of the first field with that name.
     public func first(_ name: String) -> String? {
         fields.first { Self.sameName($0.name, name) }?.value
     }
 
-    /// The elements of the comma-separated lists in all fields of that name, trimmed, empty ones left out.
+    /// The elements of the comma-separated lists in all fields with that name, trimmed, without empty ones.
     public func list(_ name: String) -> [String] {
         var result: [String] = []
         for field in fields where Self.sameName(field.name, name) {
@@ -76,8 +76,8 @@ public struct HeaderList: Sendable, Equatable, ExpressibleByDictionaryLiteral, R
         return rest
     }
 
-    /// True if the field can stand in a message without ending its line or its header: a token as name and no control
-    /// characters in the value.
+    /// Whether the field can be part of a message without ending its line or its header: the name is a token, and the value
+    /// contains no control characters.
     package static func isSendable(_ name: String, _ value: String) -> Bool {
         guard !name.isEmpty else { return false }
         for byte in name.utf8 {

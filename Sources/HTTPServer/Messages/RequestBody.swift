@@ -1,16 +1,16 @@
 import NIOCore
 
-/// The body of a request, read from the socket as it is asked for: a client cannot send faster than the route takes.
+/// The body of a request, read from the socket on demand: a client cannot send faster than the route reads.
 public struct RequestBody: AsyncSequence, Sendable {
     public typealias Element = ByteBuffer
 
-    /// Nil when the request has no body.
+    /// Nil if the request has no body.
     private let pipe: BodyPipe?
-    /// `Content-Length`; nil for chunks, 0 for no body.
+    /// `Content-Length`; nil for chunked bodies, 0 for no body.
     package let declaredLength: Int?
-    /// What may come at most.
+    /// The most that may be received.
     package var limit: NamedLimit
-    /// Goes with the last copy of this value.
+    /// Released with the last copy of this value.
     private let memory: BodyMemory?
 
     init(pipe: BodyPipe?, declaredLength: Int?, limit: NamedLimit, memory: BodyMemory? = nil) {
@@ -22,22 +22,22 @@ public struct RequestBody: AsyncSequence, Sendable {
 
     package var isEmpty: Bool { pipe == nil }
 
-    /// Refuses a body whose declared length is above the limit, before anything of it is read.
+    /// Refuses a body whose declared length exceeds the limit, before any of it is read.
     ///
-    /// - Throws: ``HTTPError`` 413 that names the limit.
+    /// - Throws: ``HTTPError`` 413 naming the limit.
     package func checkDeclaredLength() throws(HTTPError) {
         if let declaredLength, declaredLength > limit.value { throw limit.tooLarge }
     }
 
-    /// The whole body in memory, drawn from the agent's memory for its peers until nobody holds the request any more.
+    /// The whole body in memory, taken from the agent's memory for its peers until nobody refers to the request any more.
     ///
-    /// - Throws: ``HTTPError``: 413 above ``limit``, 408 when it comes too slowly, 503 when the budget is used up, 400 when the
-    ///   client went away or what it sent is no HTTP.
+    /// - Throws: ``HTTPError``: 413 above ``limit``, 408 if it arrives too slowly, 503 if the budget is used up, 400 if the client
+    ///   disconnected or sent invalid HTTP.
     package func collect() async throws -> ByteBuffer { ByteBuffer(bytes: try await bytes()) }
 
-    /// The whole body in memory, unpacked: what it unpacks to counts, and is bounded as what comes is.
+    /// The whole body in memory, decompressed: the decompressed size counts, and has the same limit as the received size.
     ///
-    /// - Throws: as ``collect()``, and what the unpacker throws.
+    /// - Throws: as ``collect()``, and the decompressor's errors.
     package func bytes(unpacking unpacker: (any BodyUnpacker)? = nil) async throws -> [UInt8] {
         var pieces = pieces(unpacking: unpacker, whole: limit.value)
         var gathered = GatheredBytes()
@@ -49,26 +49,26 @@ public struct RequestBody: AsyncSequence, Sendable {
         return gathered.take()
     }
 
-    /// The body piece by piece, unpacked where it comes packed: what it unpacks to counts, and is bounded as what comes is.
+    /// The body piece by piece, decompressed if necessary: the decompressed size counts, and has the same limit as the received size.
     ///
-    /// - Parameter whole: as long as no more than that is there it has to be complete within `body_time`, as what is collected.
+    /// - Parameter whole: up to this size, the body must be complete within `body_time`, as if it were collected.
     package func pieces(unpacking unpacker: (any BodyUnpacker)?, whole: Int) -> Pieces { Pieces(body: self, unpacker: unpacker, whole: whole) }
 
-    /// What was made of the body comes to so many bytes from here on. Returns when the agent's memory for its peers has room for them, so that
-    /// nothing more is read, or unpacked, before.
+    /// From now on what was made from the body takes this many bytes. Returns when the agent's memory for its peers has that much available,
+    /// so that nothing more is read or decompressed before.
     ///
-    /// - Throws: ``HTTPError``: 413 where they are more than half of it, 503 when it is used up.
+    /// - Throws: ``HTTPError``: 413 if it is more than half of that memory, 503 if that is used up.
     package func hold(_ count: Int) async throws { try await memory?.hold(count) }
 
-    /// What takes the body apart while it comes holds so many bytes from here on, beside what was made of it.
+    /// From now on what processes the body while it arrives takes this many bytes in addition.
     ///
     /// - Throws: as ``hold(_:)``.
     package func holdTools(_ count: Int) async throws { try await memory?.holdTools(count) }
 
-    /// Nothing of the body is to come: what it holds is ours to make go away.
+    /// The body has been received completely: its memory now depends on us, not on the client.
     package func noteComplete() { memory?.noteComplete() }
 
-    /// Nobody holds what was collected any more: its memory is free for others before the response is sent.
+    /// Nobody refers to the collected body any more: its memory is available to others before the response is sent.
     package func giveBack() { memory?.giveBack() }
 
     package struct Pieces {
@@ -76,16 +76,16 @@ public struct RequestBody: AsyncSequence, Sendable {
         private let unpacker: (any BodyUnpacker)?
         private let whole: Int
         private var came = 0
-        /// Bytes so far, unpacked.
+        /// Decompressed bytes so far.
         package private(set) var count = 0
 
         fileprivate init(body: RequestBody, unpacker: (any BodyUnpacker)?, whole: Int) {
             (self.body, self.unpacker, self.whole) = (body, unpacker, whole)
         }
 
-        /// The next piece, nil at the end.
+        /// The next piece; nil at the end.
         ///
-        /// - Throws: ``HTTPError`` as ``RequestBody/collect()``, what the unpacker throws, and `CancellationError`.
+        /// - Throws: ``HTTPError`` as ``RequestBody/collect()``, the decompressor's errors, and `CancellationError`.
         package mutating func next() async throws -> ByteBuffer? {
             if came == 0 {
                 try body.checkDeclaredLength()
@@ -93,7 +93,7 @@ public struct RequestBody: AsyncSequence, Sendable {
             }
             while true {
                 if let unpacked = try unpacker?.nextPiece() {
-                    // A few packed bytes may be many: others get the thread meanwhile.
+                    // A few compressed bytes may expand to many: lets others use the thread meanwhile.
                     await Task.yield()
                     return try counted(unpacked)
                 }
@@ -124,7 +124,7 @@ public struct RequestBody: AsyncSequence, Sendable {
             self.body = body
         }
 
-        /// The next piece, nil at the end.
+        /// The next piece; nil at the end.
         ///
         /// - Throws: ``HTTPError`` as ``RequestBody/collect()``, and `CancellationError`.
         public mutating func next() async throws -> ByteBuffer? {
@@ -137,11 +137,11 @@ public struct RequestBody: AsyncSequence, Sendable {
     }
 }
 
-/// Makes of a body that comes packed what it holds, some at a time.
+/// Decompresses a body incrementally.
 package protocol BodyUnpacker: AnyObject {
-    /// What it takes at most, with what waits in it and the piece that it gives out.
+    /// The most memory it takes, including unprocessed input and the output buffer.
     var memory: Int { get }
     func feed(_ piece: ByteBuffer)
-    /// Nil: more has to come.
+    /// Nil if more input is needed.
     func nextPiece() throws(HTTPError) -> ByteBuffer?
 }

@@ -1,6 +1,6 @@
 import Encodings
 
-/// The target of an HTTP request line, taken apart.
+/// Parses the target of an HTTP request line.
 package enum RequestTarget {
     package static func split(_ uri: String) -> (path: String, query: String?) {
         let bytes = uri.utf8
@@ -8,9 +8,9 @@ package enum RequestTarget {
         return (String(uri[..<mark]), String(uri[bytes.index(after: mark)...]))
     }
 
-    /// The path's components, each decoded on its own, so that `%2F` is part of a name. A slash at the end adds none.
+    /// The path's components, each decoded separately, so that `%2F` is part of a name. A trailing slash adds none.
     ///
-    /// - Throws: ``HTTPError`` 400 if one is not well encoded.
+    /// - Throws: ``HTTPError`` 400 if one is not encoded correctly.
     package static func components(_ path: String) throws(HTTPError) -> [String] {
         var parts = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         if parts.first?.isEmpty == true { parts.removeFirst() }

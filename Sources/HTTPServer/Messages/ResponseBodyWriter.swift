@@ -10,9 +10,10 @@ package struct ResponseBodyWriter: Sendable {
         self.eventLoop = eventLoop
     }
 
-    /// Sends one piece. Returns once less than `write_high_watermark` waits for the client.
+    /// Sends one piece. Returns once less than `write_high_watermark` is waiting for the client.
     ///
-    /// - Throws: when the client is gone or took nothing for `response_idle_time`, or when more came than the declared length.
+    /// - Throws: if the client has disconnected or read nothing for `response_idle_time`, or if more was written than the
+    ///   declared length.
     package func write(_ piece: ByteBuffer) async throws {
         try Task.checkCancellation()
         guard piece.readableBytes > 0 else { return }

@@ -1,22 +1,22 @@
 import NIOCore
 import NIOHTTP1
 
-/// The bytes of one response: header, body as it comes, and end. A value without a socket.
+/// Encodes one response: its header, its body as it is produced, and its end. Independent of any socket.
 struct ResponseEncoder {
     enum Progress: Equatable {
         case notBegun
-        /// The header is out. `remaining` bytes have to follow, nil when chunks or the connection's end tell the length.
+        /// The header was sent. `remaining` bytes must follow; nil if chunks or the end of the connection determine the length.
         case streaming(framing: ResponseHead.Framing, remaining: Int?)
         /// Complete.
         case written
     }
 
-    /// The request was HEAD: the header is the same and no body follows.
+    /// The request was HEAD: the header is the same, but no body follows.
     let isHead: Bool
-    /// The client speaks HTTP/1.1, so it knows chunks.
+    /// The client speaks HTTP/1.1, so it understands chunks.
     let isModern: Bool
     private(set) var progress = Progress.notBegun
-    /// Told to the client in the header.
+    /// As announced to the client in the header.
     private(set) var keepAlive = false
 
     init(_ head: HTTPRequestHead) {
@@ -24,7 +24,7 @@ struct ResponseEncoder {
         isModern = head.version.minor >= 1
     }
 
-    /// What ends a connection, whether or not its request was understood.
+    /// The last message on a connection, whether or not its request was understood.
     static func refusal(_ error: HTTPError, isHead: Bool) -> ByteBuffer {
         var encoder = ResponseEncoder(HTTPRequestHead(version: .http1_1, method: isHead ? .HEAD : .GET, uri: "/"))
         let response = error.response
@@ -44,7 +44,7 @@ struct ResponseEncoder {
         return out
     }
 
-    /// The header of a response whose body follows, and whether one may follow at all.
+    /// The header of a response whose body follows, and whether a body may follow at all.
     mutating func begin(_ response: HTTPResponse, length: Int?, keepAlive: Bool) -> (header: ByteBuffer, hasBody: Bool) {
         let isBodyless = ResponseHead.isBodyless(response.status)
         let framing: ResponseHead.Framing = isBodyless ? .none : length.map { .length($0) } ?? (isModern ? .chunked : .untilClose)
@@ -56,7 +56,7 @@ struct ResponseEncoder {
         return (out, hasBody)
     }
 
-    /// One piece of the body, as it goes on the wire.
+    /// One piece of the body, in wire format.
     mutating func frame(_ piece: ByteBuffer) throws -> [ByteBuffer] {
         guard case .streaming(let framing, let remaining) = progress else { throw ChannelError.ioOnClosedChannel }
         if let remaining {
@@ -68,7 +68,7 @@ struct ResponseEncoder {
         return [size, piece, ByteBuffer(staticString: "\r\n")]
     }
 
-    /// What ends the body on the wire, if anything does.
+    /// The end of the body in wire format, if it has one.
     mutating func end() throws -> ByteBuffer? {
         guard case .streaming(let framing, let remaining) = progress else { throw ChannelError.ioOnClosedChannel }
         if let remaining, remaining > 0 { throw HTTPError(500, "the response is \(remaining) bytes shorter than its declared length") }

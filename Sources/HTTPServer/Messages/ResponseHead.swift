@@ -3,17 +3,17 @@ import NIOHTTP1
 
 /// Writes the header of an HTTP/1.1 response.
 enum ResponseHead {
-    /// How the body's end is marked.
+    /// How the end of the body is marked.
     enum Framing: Equatable {
         case length(Int)
         case chunked
-        /// HTTP/1.0 clients know no chunks.
+        /// HTTP/1.0 clients do not understand chunks.
         case untilClose
-        /// 1xx, 204 and 304 have none.
+        /// 1xx, 204 and 304 have no body.
         case none
     }
 
-    /// Fields that belong to the listener, or that could not be sent as they are, are left out.
+    /// Omits fields that the listener sets itself, or that cannot be sent as they are.
     static func write(status: Int, headers: HeaderList, framing: Framing, keepAlive: Bool, into out: inout ByteBuffer) {
         out.writeString("HTTP/1.1 \(status) \(HTTPResponseStatus(statusCode: status).reasonPhrase)\r\n")
         for field in headers where HeaderList.isSendable(field.name, field.value) && !field.value.isEmpty && !isOurs(field.name) {

@@ -1,11 +1,11 @@
-/// What answers a method on a path.
+/// Answers a method on a path.
 package struct Route: Sendable {
     package var method: String
-    /// `/db/:name/doc/*id`: a component as it is, `:` and a name for any one component, `*` and a name for all the rest, at least one.
+    /// `/db/:name/doc/*id`: a literal component, `:` and a name for any single component, `*` and a name for all the rest, at least one.
     package var pattern: String
-    /// For the body; nil takes the listener's `body_bytes`.
+    /// For the body; nil for the listener's `body_bytes`.
     package var bodyLimit: NamedLimit?
-    /// Reads bodies with `Content-Encoding: gzip`.
+    /// Whether it accepts bodies with `Content-Encoding: gzip`.
     package var takesGzip: Bool
     package var respond: HTTPListener.Responder
 
@@ -19,7 +19,7 @@ package struct Route: Sendable {
         self.respond = respond
     }
 
-    /// Also answers HEAD, unless a route for that stands beside it.
+    /// Also answers HEAD, unless there is a separate route for that.
     package static func get(_ pattern: String, _ respond: @escaping HTTPListener.Responder) -> Route {
         Route("GET", pattern, respond)
     }
@@ -37,7 +37,7 @@ package struct Route: Sendable {
     }
 }
 
-/// The components of a path that a route's pattern names, percent-decoded.
+/// The components of a path that the route's pattern names, percent-decoded.
 package struct RouteParameters: Sendable {
     private var values: [(name: String, value: String)] = []
 
@@ -47,7 +47,7 @@ package struct RouteParameters: Sendable {
         self.values = zip(names, values).map { (name: $0, value: $1) }
     }
 
-    /// - Throws: ``HTTPError`` 500 if the pattern has no such name, which is a mistake of the route's author.
+    /// - Throws: ``HTTPError`` 500 if the pattern has no such name, which is a programming error.
     package func require(_ name: String) throws(HTTPError) -> String {
         for (known, value) in values where known.utf8.elementsEqual(name.utf8) { return value }
         throw HTTPError(500, "the route has no parameter \(name)")

@@ -1,18 +1,18 @@
-/// Finds the route of a request: a component as it is wins over `:name`, and that over `*rest`. 404 if no pattern fits the path, 405 with
-/// `Allow` if one does, but not with the method.
+/// Finds the route for a request: a literal component takes precedence over `:name`, and that over `*rest`. 404 if no pattern matches the
+/// path, 405 with `Allow` if one does, but not with the method.
 package struct Router: Sendable {
     private struct Target {
         var route: Route
         var names: [String]
     }
 
-    /// One place in the tree of patterns.
+    /// A node in the tree of patterns.
     private struct Node {
         var literals: [String: Int] = [:]
         var parameter: Int?
-        /// What ends here, by method.
+        /// Routes that end here, by method.
         var targets: [String: Target] = [:]
-        /// What takes all the rest, by method.
+        /// Routes that take all the rest, by method.
         var rest: [String: Target] = [:]
     }
 
@@ -50,16 +50,16 @@ package struct Router: Sendable {
         nodes[at].targets[route.method] = Target(route: route, names: names)
     }
 
-    /// The pattern of the route that answers a request; nil where none does. However its path is written, it is the route that is meant.
+    /// The pattern of the route for a request, however its path is spelled; nil if there is none.
     package func pattern(_ method: String, _ path: String) -> String? {
         var values: [String] = []
         guard let components = try? RequestTarget.components(path), let (targets, _) = find(components[...], 0, &values) else { return nil }
         return (targets[method] ?? (method == "HEAD" ? targets["GET"] : nil))?.route.pattern
     }
 
-    /// Answers a request by its route.
+    /// Answers a request with its route.
     ///
-    /// - Throws: ``HTTPError`` 404, 405, 413, 415 or 400, or what the route throws.
+    /// - Throws: ``HTTPError`` 404, 405, 413, 415 or 400, or the route's own error.
     package func respond(to request: HTTPRequest) async throws -> HTTPResponse {
         let path = request.path
         let components = try RequestTarget.components(path)
