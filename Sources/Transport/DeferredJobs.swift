@@ -1,10 +1,10 @@
 import NIOCore
 import Synchronization
 
-/// Jobs of an event loop between which it looks at its sockets. NIO runs all tasks of a loop, and those that they bring, before it looks at a socket
-/// again: connections whose work comes back as a task keep all others waiting for as long as they have any.
+/// Jobs on an event loop that give it a chance to poll its sockets in between. NIO runs all tasks of a loop, including those that these add, before
+/// it polls again: connections that continue their work in new tasks would starve all others for as long as they have any.
 final class DeferredJobs: Sendable {
-    /// Long enough for the loop to find that nothing is due now.
+    /// Long enough that the loop finds no task due, and polls.
     private static let pause = TimeAmount.microseconds(20)
 
     private struct State {
@@ -18,7 +18,7 @@ final class DeferredJobs: Sendable {
 
     init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
 
-    /// The one of a loop. Loops live as long as the process.
+    /// The queue of a loop. Loops live as long as the process.
     static func of(_ eventLoop: any EventLoop) -> DeferredJobs {
         known.withLock { known in
             if let jobs = known[ObjectIdentifier(eventLoop)], jobs.eventLoop === eventLoop { return jobs }
@@ -37,7 +37,7 @@ final class DeferredJobs: Sendable {
         if isFirst { schedule() }
     }
 
-    /// One job for each look at the sockets.
+    /// Runs one job between two polls.
     private func schedule() {
         eventLoop.scheduleTask(in: Self.pause) { [self] in
             let job = state.withLock { $0.jobs.popFirst() }

@@ -1,10 +1,10 @@
 import Environment
 import NIOCore
 
-/// An event loop as the place of a connection.
+/// An event loop as the execution context of a connection.
 public final class EventLoopContext: SerialContext {
     package let eventLoop: any EventLoop
-    /// Asked of the loop when an actor needs it: an embedded loop has none.
+    /// Obtained from the loop when an actor needs it, because an embedded loop has none.
     public var serialExecutor: any SerialExecutor { eventLoop.executor }
 
     public init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }

@@ -3,7 +3,7 @@ import Interfaces
 import NIOCore
 import NIOHTTP1
 
-/// Sends the upgrade request, checks the answer and makes way for the ``WebSocketConnection``.
+/// Sends the upgrade request, checks the answer and hands the connection over to the ``WebSocketConnection``.
 final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
@@ -30,7 +30,7 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
     }
 
     private func sendRequest(_ context: ChannelHandlerContext) {
-        // The channel may be active when this handler comes and say so once more.
+        // If the channel is already active when this handler is added, that is signalled twice.
         guard !isSent else { return }
         isSent = true
         context.write(wrapOutboundOut(.head(attempt.request)), promise: nil)
@@ -71,7 +71,7 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
         guard !isDone else { return }
         switch error {
         case HTTPParserError.invalidEOFState:
-            // Comes before channelInactive when the peer closes in mid-answer.
+            // Half-closure in the middle of the answer; this event comes before channelInactive.
             channelInactive(context: context)
         case HTTPParserError.headerOverflow:
             let limits = attempt.configuration.limits
@@ -121,7 +121,7 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
         let connection = WebSocketConnection(
             side: .client(maskRandom: attempt.random), channel: channel, protocolName: headers.first("Sec-WebSocket-Protocol") ?? "",
             peerDescription: peerDescription(channel), securePeer: securePeer,
-            // The server's word goes: Sync Gateway has one of its own.
+            // The server's value has priority: Sync Gateway assigns its own.
             correlationID: CorrelationID.accepted(headers.first(CorrelationID.header)) ?? attempt.request.headers.first(name: CorrelationID.header),
             peerHasBothNames: headers.first(Subprotocol.versionsHeader) != nil, heartbeat: attempt.configuration.heartbeat,
             limits: attempt.configuration.limits, onEnd: nil
@@ -133,7 +133,7 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
             try pipeline.addHandler(connection, position: .after(context.handler))
             pipeline.removeHandler(context: context, promise: nil)
             pipeline.removeHandler(context: encoder, promise: nil)
-            // Frames that came with the answer go on to the WebSocket when the decoder leaves.
+            // Frames that arrived with the answer are passed to the WebSocket when the decoder is removed.
             let removed = context.eventLoop.makePromise(of: Void.self)
             removed.futureResult.assumeIsolated().whenComplete { [promise] _ in
                 connection.begin()
@@ -146,13 +146,13 @@ final class ClientHandshakeHandler: ChannelInboundHandler, RemovableChannelHandl
         }
     }
 
-    /// The socket's other end is the proxy, where there is one.
+    /// With a proxy, the socket's remote address is the proxy's.
     private func peerDescription(_ channel: any Channel) -> String {
         if let proxy = attempt.configuration.proxy { return "\(attempt.url.authority) through \(proxy)" }
         return channel.remoteAddress?.shown ?? attempt.url.authority
     }
 
-    /// What is wrong with a 101 answer, in LiteCore's codes.
+    /// What is wrong with a 101 answer, as one of LiteCore's codes.
     private func problem(_ headers: HeaderList) -> ReplicationError? {
         func wrong(_ code: Int, _ text: String) -> ReplicationError {
             ReplicationError(domain: .websocket, code: code, message: "\(attempt.url): \(text)")

@@ -3,7 +3,7 @@ import Interfaces
 import NIOCore
 import NIOHTTP1
 
-/// One try to open a WebSocket at one address: connection and upgrade under one deadline.
+/// One attempt to open a WebSocket at one address: connection and upgrade share a deadline.
 struct ConnectionAttempt: Sendable {
     enum Outcome: Sendable {
         case upgraded(WebSocketConnection)

@@ -15,7 +15,7 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
     public var isSecure: Bool { scheme == "wss" || scheme == "https" }
     var hasDefaultPort: Bool { port == (isSecure ? 443 : 80) }
 
-    /// The value of the `Host` header: the port is left out where it is the scheme's own.
+    /// The value of the `Host` header: the scheme's default port is omitted.
     public var authority: String {
         let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
         return hasDefaultPort ? name : "\(name):\(port)"
@@ -70,8 +70,7 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// The request target of the replication endpoint: one trailing slash is stripped and `/_blipsync` appended, as LiteCore
-    /// does, unless it is there.
+    /// The request target of the replication endpoint: like LiteCore, strips one trailing slash and appends `/_blipsync`, unless it is already there.
     var replicationTarget: String {
         var base = Substring(path)
         if base.last == "/" { base = base.dropLast() }
@@ -80,7 +79,7 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
         return query.map { "\(full)?\($0)" } ?? full
     }
 
-    /// Where a `Location` header leads from here: `/path` or a whole URL.
+    /// The target of a `Location` header: `/path` or a whole URL.
     func redirected(to location: String) -> EndpointURL? {
         guard !location.hasPrefix("//") else { return nil }
         guard location.hasPrefix("/") else { return try? EndpointURL(location) }
@@ -90,14 +89,14 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
         return target
     }
 
-    /// Whoever answers here may get what is secret to the other: it is the same server, by host and port, or the TLS port that belongs to the clear
-    /// one. Another port of a host may be somebody else's.
+    /// Whether secrets for the other URL may also be sent here: it is the same server, with the same host and port, or the default TLS port in place
+    /// of the default clear-text port. Any other port of the host may belong to somebody else.
     func isSameServer(as other: EndpointURL) -> Bool {
         guard HeaderList.sameName(host, other.host) else { return false }
         return port == other.port || !other.isSecure && isSecure && other.port == 80 && port == 443
     }
 
-    /// What to do where a server that gets no secrets asks for a login.
+    /// The remedy if a server that must not get any secrets asks for a login.
     var remedyForRedirect: String {
         "the target led to \(authority), another host or port, which gets no credentials; if it is the right one, name it in target"
     }

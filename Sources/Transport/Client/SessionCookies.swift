@@ -3,13 +3,13 @@ import Environment
 import HTTPServer
 import Synchronization
 
-/// The cookies of one replicator (RFC 6265, as far as a client of one server needs it): a session that the server opens
-/// after a login with name and password is used for the next connections, which spares the server the costly check of the
-/// password, and is left alone in time before it ends.
+/// The cookies of one replicator (RFC 6265, as far as a client of a single server needs it): a session that the server opens
+/// after a login with name and password is used for further connections, which saves the server the expensive password check,
+/// and is dropped shortly before it expires.
 ///
-/// Cookies of Couchbase Lite are kept in the same way: whatever the server sets comes back, only to this host.
+/// As in Couchbase Lite, any other cookies that the server sets are returned too, but only to this host.
 public final class SessionCookies: Sendable {
-    /// Bounds on what a server can make us keep and send.
+    /// Limits on what a server can make us store and send.
     private enum Limits {
         /// `cookies`.
         static let count = 16
@@ -17,15 +17,15 @@ public final class SessionCookies: Sendable {
         static let bytes = 4096
     }
 
-    /// Seconds before its end from which a cookie is no longer sent, so that it cannot end on the way.
+    /// A cookie is no longer sent from this many seconds before its expiry, so that it cannot expire on the way.
     private static let margin: Int64 = 60
 
     private struct Cookie {
         var name: String
         var value: String
-        /// Only for TLS.
+        /// Only sent over TLS.
         var isSecure: Bool
-        /// Seconds since 1970; nil for as long as the process runs.
+        /// Seconds since 1970; nil for the lifetime of the process.
         var end: Int64?
     }
 
@@ -36,9 +36,9 @@ public final class SessionCookies: Sendable {
         self.time = time
     }
 
-    /// The value of the `Cookie` header for a connection now; nil if there is nothing to send.
+    /// The value of the `Cookie` header for a connection now; nil if there is none.
     ///
-    /// - Parameter name: a cookie that comes from elsewhere.
+    /// - Parameter name: a cookie to leave out, because it comes from elsewhere.
     public func header(isSecure: Bool, without name: String? = nil) -> String? {
         let now = time.wallSeconds()
         return cookies.withLock { cookies in
@@ -48,7 +48,7 @@ public final class SessionCookies: Sendable {
         }
     }
 
-    /// Takes in what a response sets. Anything malformed or too large is passed over.
+    /// Stores the cookies that a response sets. Malformed or too large ones are ignored.
     public func receive(_ headers: HeaderList) {
         let now = time.wallSeconds()
         for field in headers where HeaderList.sameName(field.name, "Set-Cookie") {
@@ -61,7 +61,7 @@ public final class SessionCookies: Sendable {
         }
     }
 
-    /// The server refused them.
+    /// Called when the server has refused them.
     public func forget() {
         cookies.withLock { $0 = [] }
     }

@@ -3,13 +3,13 @@ import HTTPServer
 import Interfaces
 import NIOCore
 
-/// Opens a session at a server that has them as Sync Gateway does, with name and password: `POST /DATABASE/_session`. The server checks the
-/// password, which is costly, once for many connections.
+/// Opens a session with name and password at a server that supports this like Sync Gateway: `POST /DATABASE/_session`. The server then performs
+/// the expensive password check once for many connections.
 struct SessionOpening: Sendable {
     let configuration: WebSocketClient.Configuration
     let group: any EventLoopGroup
 
-    /// The session is among the configuration's cookies then; or not, at a server that has none.
+    /// On success, the session is among the configuration's cookies; a server without sessions sets none.
     func open(at url: EndpointURL) async throws {
         guard case .basic(let login)? = configuration.credentials else { return }
         var client = HTTPClient(.tcp(host: url.host, port: url.port), group: group)
@@ -24,7 +24,8 @@ struct SessionOpening: Sendable {
         case 200..<300: configuration.sessions?.receive(answer.headers)
         case 401, 403, 429, 500...:
             throw HandshakeResponse(status: answer.status, headers: answer.headers, body: Array(answer.body.readableBytesView)).error(at: url)
-        // Couchbase Lite has no sessions; whoever leads elsewhere does that with the upgrade, too. There, name and password are shown.
+        // Servers made with Couchbase Lite have no sessions; a server that redirects will do so for the upgrade as well, and there name and
+        // password are sent.
         default: break
         }
     }

@@ -10,9 +10,9 @@ public struct WebSocketClient: TransportConnector {
     public enum Credentials: Sendable, Equatable {
         case basic(BasicCredentials)
         case bearer(String)
-        /// Bearer tokens of IBM Cloud's IAM, for databases only.
+        /// Bearer tokens from IBM Cloud's IAM, only for CouchDB databases.
         case iam(IAMTokens)
-        /// Bearer tokens or sessions of somebody who makes them.
+        /// Bearer tokens or sessions that a plugin or the like makes.
         case supplied(SuppliedTokens)
     }
 
@@ -20,35 +20,35 @@ public struct WebSocketClient: TransportConnector {
         public var url: EndpointURL
         public var userAgent = "nightjar"
         public var credentials: Credentials?
-        /// False: credentials are withheld until the server asks for them with a 401.
+        /// If false, credentials are withheld until the server asks for them with a 401.
         public var sendsCredentialsUpFront = true
         /// The value of the `Cookie` header, e.g. `SyncGatewaySession=…`.
         public var cookies: String?
-        /// Keeps sessions that the server opens. While there is one, credentials are withheld.
+        /// Stores sessions that the server opens. While there is one, credentials are withheld.
         public var sessions: SessionCookies?
-        /// Where there is none, one is asked for with name and password, and the upgrade shows the session only.
+        /// If there is no session, one is requested with name and password, and the upgrade request contains only the session.
         public var opensSession = false
-        /// False: of a database too no session is asked for, and name and password are shown with each request.
+        /// If false, no session is requested even from a CouchDB database, and name and password are sent with each request.
         public var mayOpenSessions = true
         public var headers: HeaderList = [:]
         /// A network interface's name or an address of this machine to connect from.
         public var networkInterface: String?
-        /// What connections are held to, all together; nil: nothing.
+        /// The bandwidth limit for all connections together; nil for none.
         public var bandwidth: Bandwidth?
         /// The proxy that connections are made through.
         public var proxy: ProxyServer?
-        /// Idle time after which the peer is sent a PING.
+        /// Idle time after which a PING is sent.
         public var heartbeat: TimeAmount = .seconds(300)
         public var limits = TransportLimits()
         /// TLS; needed for `wss:` and `https:`.
         public var secureLayer: SecureLayer?
         /// The offered tokens of `Sec-WebSocket-Protocol`, in order of preference.
         public var protocols = Subprotocol.names
-        /// Whether version vectors are preferred by now, where the other side has both kinds of revisions; nil: this is not said.
+        /// Whether version vectors are already preferred if the other side has both kinds of revisions; nil to say nothing about that.
         public var prefersVersions: (@Sendable () -> Bool)?
-        /// Called for every HTTP response on the way, redirects and refusals included; cookies arrive here.
+        /// Called for every HTTP response on the way, including redirects and refusals; used for cookies.
         public var onResponse: (@Sendable (_ status: Int, _ headers: HeaderList) -> Void)?
-        /// Called before each connection: brings in credentials as they are then. May read files.
+        /// Called before each connection to update the credentials. May read files.
         public var refresh: (@Sendable (inout Configuration) -> Void)?
 
         public init(url: EndpointURL) {
@@ -60,7 +60,7 @@ public struct WebSocketClient: TransportConnector {
     private let group: any EventLoopGroup
     private let environment: Environment
 
-    /// - Parameter environment: its randomness makes the keys of the handshake and of the masks.
+    /// - Parameter environment: its randomness is used for handshake keys and frame masks.
     public init(_ configuration: Configuration, group: any EventLoopGroup, environment: Environment) {
         self.environment = environment
         self.configuration = configuration
@@ -69,8 +69,8 @@ public struct WebSocketClient: TransportConnector {
 
     /// Opens the WebSocket; the transport is a ``WebSocketConnection``.
     ///
-    /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, websocket 1002 or 403 for an answer that is
-    ///   no proper upgrade, network or tls for what lies below; `CancellationError` if the task is cancelled.
+    /// - Throws: ``ReplicationError``: in the http domain for a refusal with a status, websocket 1002 or 403 for an answer that is not a valid
+    ///   upgrade, network or tls for errors below that; `CancellationError` if the task is cancelled.
     public func connect() async throws -> any MessageTransport {
         var client = self
         configuration.refresh?(&client.configuration)
@@ -135,7 +135,7 @@ public struct WebSocketClient: TransportConnector {
                 return connection
             case .response(let response):
                 if response.status == 401, session != nil {
-                    // The session ended before its time: log in again.
+                    // The session ended early: log in again.
                     configuration.sessions?.forget()
                     configuration.onResponse?(response.status, response.headers)
                     continue
@@ -181,11 +181,11 @@ public struct WebSocketClient: TransportConnector {
             case .iam, .supplied, nil: break
             }
         }
-        // Another host that we were sent to gets neither cookies nor credentials, nor headers, which may be either.
+        // After a redirect to another host, neither cookies nor credentials are sent, nor configured headers, which may contain either.
         let cookies = isTrusted ? [configuration.cookies, session].compactMap(\.self).filter { !$0.isEmpty } : []
         if !cookies.isEmpty { fields.append(("Cookie", cookies.joined(separator: "; "))) }
         for field in configuration.headers where isTrusted {
-            // A request with two of them is refused by careful servers; the authenticator's goes.
+            // Careful servers refuse a request with two Authorization headers, so the authenticator's own is dropped.
             let isLogin = HeaderList.sameName(field.name, "Authorization")
             if isLogin, !withCredentials || fields.contains(where: { HeaderList.sameName($0.0, field.name) }) { continue }
             fields.append((field.name, field.value))
@@ -209,10 +209,10 @@ public struct WebSocketClient: TransportConnector {
 }
 
 extension WebSocketClient.Configuration {
-    /// Shorter ones are also found by chance: hiding those would only make a text unreadable.
+    /// Shorter secrets also occur by chance: hiding those would make texts unreadable.
     static let shortestSecret = 4
 
-    /// Passwords, tokens, cookies and values of headers.
+    /// Passwords, tokens, cookies and header values.
     var secrets: [String] {
         var secrets = headers.map(\.value)
         if let login = proxy?.credentials { secrets += [Base64.encode(Array("\(login.username):\(login.password)".utf8)), login.password] }
@@ -229,19 +229,19 @@ extension WebSocketClient.Configuration {
         return secrets
     }
 
-    /// A text in which those are not shown.
+    /// A text with these replaced.
     func withoutSecrets(_ text: String) -> String {
         secrets.filter { $0.utf8.count >= Self.shortestSecret }.reduce(text) { $0.with($1, replacedBy: "(secret)") }
     }
 }
 
-/// An HTTP answer that was no upgrade.
+/// An HTTP answer that is not an upgrade.
 struct HandshakeResponse: Sendable {
     var status: Int
     var headers: HeaderList
     var body: [UInt8]
 
-    /// The peer's words: a JSON body's `reason`, or a plain text body.
+    /// The server's message: a JSON body's `reason`, or a plain text body.
     var reason: String? {
         let type = headers.first("Content-Type")?.lowercased() ?? ""
         if type.hasPrefix("application/json") { return ErrorBody.string(forKey: "reason", in: body) }
@@ -252,7 +252,7 @@ struct HandshakeResponse: Sendable {
         return nil
     }
 
-    /// The words of our own listener, of Sync Gateway (Go) and of nginx.
+    /// Recognises the messages of our own listener, of Sync Gateway (Go) and of nginx.
     private var isFromTLSPort: Bool {
         if ErrorBody.string(forKey: "error", in: body) == "tls_required" { return true }
         let text = String(decoding: body, as: UTF8.self)
@@ -265,7 +265,7 @@ struct HandshakeResponse: Sendable {
                 domain: .websocket, code: 1002,
                 message: "\(url): answered HTTP \(status) instead of an upgrade; is this the address of a replication endpoint?")
         }
-        // The field's code for a clear-text client at a TLS port, whatever that port answers.
+        // LiteCore's code for a clear-text client at a TLS port, whatever status that port sends.
         if status == 400, !url.isSecure, isFromTLSPort {
             return .speaksTLS(url)
         }
@@ -277,7 +277,7 @@ struct HandshakeResponse: Sendable {
 }
 
 extension ReplicationError {
-    /// A clear-text client at a TLS port.
+    /// The error for a clear-text client at a TLS port.
     static func speaksTLS(_ url: EndpointURL) -> ReplicationError {
         ReplicationError(domain: .websocket, code: 1006, message: "\(url): the server speaks TLS: use wss:", remedy: "write wss: in target")
     }

@@ -4,19 +4,19 @@ import Logging
 import NIOCore
 import NIOPosix
 
-/// A program that was started for an endpoint: its pipes, its words on standard error, its end.
+/// A program started for an endpoint: its pipes, its standard error, its exit.
 ///
-/// Sendable although it is mutable: everything mutable is touched on `eventLoop` only.
+/// Sendable although mutable: all mutable state is confined to `eventLoop`.
 final class ChildProgram: @unchecked Sendable {
-    /// `stderr_lines`: lines of a child's standard error that are logged; later ones are only counted.
+    /// `stderr_lines`: lines of a child's standard error that are logged; any more are only counted.
     static let errorLines = 100
-    /// `stderr_line_bytes`: of each line.
+    /// `stderr_line_bytes`: the logged length of each line.
     static let errorLineBytes = 1024
     /// `exit_time`: between SIGTERM and SIGKILL.
     static let exitTime = TimeAmount.seconds(2)
 
     let pid: pid_t
-    /// What it writes, and what it reads.
+    /// The child's standard output, and its standard input.
     let output: CInt
     let input: CInt
     private let errors: CInt
@@ -26,7 +26,7 @@ final class ChildProgram: @unchecked Sendable {
     private var hasEnded = false
     private var waited = TimeAmount.zero
 
-    /// Starts it without a shell, in a process group of its own.
+    /// Starts it without a shell, in its own process group.
     init(_ arguments: [String], eventLoop: any EventLoop, logger: Logger) throws {
         name = arguments.first ?? ""
         self.eventLoop = eventLoop
@@ -49,7 +49,7 @@ final class ChildProgram: @unchecked Sendable {
         posix_spawn_file_actions_adddup2(&actions, pipes[0], 0)
         posix_spawn_file_actions_adddup2(&actions, pipes[3], 1)
         posix_spawn_file_actions_adddup2(&actions, pipes[5], 2)
-        // Sockets of SwiftNIO are inherited: connections of ours would stay open in the child.
+        // SwiftNIO's sockets are inherited: our connections would stay open in the child.
         for descriptor in Self.openDescriptors() where descriptor > 2 { posix_spawn_file_actions_addclose(&actions, descriptor) }
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
@@ -88,11 +88,11 @@ final class ChildProgram: @unchecked Sendable {
     }
 
     private static func failure(_ name: String, _ code: CInt) -> ReplicationError {
-        // It may be installed, or have descriptors again, when it is tried later.
+        // Transient: the program may be installed, or descriptors may be available, at the next attempt.
         ReplicationError(network: .hostDown, message: "exec:\(name) cannot be started: \(NetworkErrors.systemText(code))")
     }
 
-    /// The child's standard input and output as one channel. Once.
+    /// The child's standard input and output as one channel. Must be called only once.
     func channel(_ handler: @escaping @Sendable () -> StreamHandler) -> EventLoopFuture<any Channel> {
         let log = ErrorLines(pid: pid, name: name, logger: logger)
         NIOPipeBootstrap(group: eventLoop)
@@ -104,7 +104,7 @@ final class ChildProgram: @unchecked Sendable {
             .map { $0 as any Channel }
     }
 
-    /// Its pipes are closed: it has `exit_time` to end, then it is killed, and what it started with it.
+    /// Its pipes are closed: it gets `exit_time` to exit, then it is killed together with its child processes.
     func end() {
         eventLoop.execute {
             guard !self.hasEnded, !self.reaped() else { return }
@@ -134,7 +134,7 @@ final class ChildProgram: @unchecked Sendable {
     }
 }
 
-/// Logs what a child writes on standard error, within bounds.
+/// Logs what a child writes to standard error, within limits.
 private struct ErrorLines: Sendable {
     let pid: pid_t
     let name: String

@@ -1,8 +1,8 @@
-/// Where a message endpoint is that operators write down.
+/// The address of a message endpoint that an operator can configure.
 public enum EndpointAddress: Sendable, Equatable, CustomStringConvertible {
     /// A Unix domain socket.
     case unix(path: String)
-    /// A program that is started without a shell; its standard input and output are the stream.
+    /// A program started without a shell; its standard input and output are the stream.
     case exec(arguments: [String])
     /// A terminal device in raw mode, eight bits, no parity, one stop bit.
     case serial(device: String, speed: Int)
@@ -15,7 +15,7 @@ public enum EndpointAddress: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// For status and logs of peers, without the arguments of a command, which may hold secrets.
+    /// For status and logs, without the arguments of a command, which may contain secrets.
     var shortDescription: String {
         if case .exec(let arguments) = self { "exec:\(arguments.first ?? "")" } else { description }
     }

@@ -10,9 +10,9 @@ import NIOPosix
 public struct EndpointConnector: TransportConnector {
     public let address: EndpointAddress
     public var offer: EndpointOffer
-    /// Called before each connection: what is offered then. May read files.
+    /// Called before each connection to get the current offer. May read files.
     public var refresh: (@Sendable () -> EndpointOffer)?
-    /// What is held for the peer counts for it.
+    /// The budget for memory held on behalf of the peer.
     private let memory: MemoryBudget
     private let group: any EventLoopGroup
     private let environment: Environment
@@ -46,13 +46,13 @@ extension EndpointAddress {
     var limits: MessageEndpointLimits {
         var limits = MessageEndpointLimits()
         if case .serial(_, let speed) = self { limits = .line(speed: speed) }
-        // Within the time that an agent has for its end.
+        // Shorter than the time in which an agent has to stop.
         limits.closeTime = 3_000_000_000
         return limits
     }
 }
 
-/// Makes the streams of an address.
+/// Creates the streams for an address.
 struct Streams: MessageEndpointDelegate {
     let address: EndpointAddress
     let eventLoop: any EventLoop
@@ -81,7 +81,7 @@ struct Streams: MessageEndpointDelegate {
             return StreamConnection(name, eventLoop: eventLoop, onClose: ends) { connection in child.channel { StreamHandler(connection) } }
         case .serial(let device, let speed):
             let descriptor = try SerialDevice.open(device, speed: speed)
-            // Closing a device waits for bytes that it cannot get rid of: they are thrown away.
+            // Closing a device waits for output that it cannot send: that output is discarded first.
             let flush: @Sendable () -> Void = { tcflush(descriptor, TCOFLUSH) }
             return StreamConnection(name, eventLoop: eventLoop, lingers: .milliseconds(200), beforeClose: flush, onClose: onClose) { connection in
                 NIOPipeBootstrap(group: connection.eventLoop)

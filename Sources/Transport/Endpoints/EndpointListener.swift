@@ -8,17 +8,17 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Serves peers at a message endpoint: a Unix domain socket for many, a device or the streams of a command for one at a time. The
-/// ``ListenerDelegate`` decides about them as about those of a port.
+/// Serves peers at a message endpoint: many at a Unix domain socket, one at a time at a device or a command's streams. The ``ListenerDelegate``
+/// decides about them as about those at a port.
 public final class EndpointListener: Sendable {
     public struct Configuration: Sendable {
         public var address: EndpointAddress
-        /// Of a Unix domain socket's file.
+        /// The file mode of a Unix domain socket.
         public var mode: UInt32 = 0o600
-        /// Who the peer is; nil for the user that runs it, where the system says.
+        /// The peer's user name; nil for the user that runs the peer's process, if the system says.
         public var user: String?
         public var maxConnections = 1000
-        /// What is held for peers counts for it.
+        /// The budget for memory held on behalf of peers.
         public var memory = MemoryBudget.unlimited
 
         public init(_ address: EndpointAddress) { self.address = address }
@@ -58,11 +58,11 @@ public final class EndpointListener: Sendable {
             })
     }
 
-    /// Without the arguments of a command, which may hold secrets.
+    /// Without the arguments of a command, which may contain secrets.
     public var description: String { configuration.address.shortDescription }
     public var connectionCount: Int { endpoints.connectionCount }
 
-    /// Binds the socket; or begins to open the device, or to start the command, whenever it is closed.
+    /// Binds the socket; or starts to open the device, or to run the command, again whenever it has closed.
     public func start() async throws {
         guard case .unix(let path) = configuration.address else {
             let keeper = environment.task { await self.keep() }
@@ -107,7 +107,7 @@ public final class EndpointListener: Sendable {
 
     // MARK: - One at a time
 
-    /// `reopen_time`: seconds between attempts to open a device or to start a command, doubled up to the second after failures.
+    /// `reopen_time`: seconds between attempts to open a device or to start a command; doubled after failures, up to the second value.
     private static let reopenSeconds = (first: 1, longest: 30)
 
     private func keep() async {
@@ -129,7 +129,7 @@ public final class EndpointListener: Sendable {
                 let lasted = environment.time.monotonicNanoseconds() &- began
                 isQuiet = lasted < 10_000_000_000
                 wait = isQuiet ? min(wait * 2, Self.reopenSeconds.longest) : Self.reopenSeconds.first
-                // A device answers for itself; a command that ends at once would be started all the time.
+                // Opening a device shows that it works, but a command that exits at once would be restarted constantly.
                 if case .serial = configuration.address { wait = Self.reopenSeconds.first }
             } catch {
                 logger.log(level: isQuiet ? .debug : .warning, "\(NetworkErrors.describe(error)); tried again until it can")
@@ -156,7 +156,7 @@ public final class EndpointListener: Sendable {
     }
 }
 
-/// Brings a peer's offer before the listener's owner, as a request for an upgrade would be.
+/// Passes a peer's offer to the listener's owner, like an upgrade request.
 private struct Judge: Sendable {
     struct Admission: Sendable {
         var request: UpgradeRequest

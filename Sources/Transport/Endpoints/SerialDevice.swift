@@ -3,7 +3,7 @@ import Interfaces
 
 /// A terminal device in raw mode.
 enum SerialDevice {
-    /// Bits a second that termios knows, with its constants.
+    /// The speeds in bits per second that termios supports, with its constants.
     static let speeds: [Int: speed_t] = [
         300: speed_t(B300), 600: speed_t(B600), 1200: speed_t(B1200), 2400: speed_t(B2400), 4800: speed_t(B4800), 9600: speed_t(B9600),
         19_200: speed_t(B19200), 38_400: speed_t(B38400), 57_600: speed_t(B57600), 115_200: speed_t(B115200), 230_400: speed_t(B230400),
@@ -11,7 +11,7 @@ enum SerialDevice {
         1_000_000: speed_t(B1000000), 1_500_000: speed_t(B1500000), 2_000_000: speed_t(B2000000), 3_000_000: speed_t(B3000000), 4_000_000: speed_t(B4000000),
     ]
 
-    /// Opens it for this process alone. Does not wait for a carrier.
+    /// Opens it for exclusive use. Does not wait for a carrier.
     ///
     /// - Throws: ``ReplicationError`` of the network domain.
     static func open(_ device: String, speed: Int) throws -> CInt {
@@ -30,7 +30,7 @@ enum SerialDevice {
             guard cfsetispeed(&settings, constant) == 0, cfsetospeed(&settings, constant) == 0, tcsetattr(descriptor, TCSANOW, &settings) == 0 else {
                 throw failure(device, "does not take \(speed) bits a second", errno)
             }
-            // What stood in the buffers belongs to an earlier connection.
+            // Data in the buffers belongs to an earlier connection.
             tcflush(descriptor, TCIOFLUSH)
             return descriptor
         } catch {
@@ -40,7 +40,7 @@ enum SerialDevice {
     }
 
     private static func failure(_ device: String, _ what: String, _ code: CInt) -> ReplicationError {
-        // A device may be plugged in later, or be given back: trying again can help.
+        // Transient: a device may be plugged in or released by the next attempt.
         ReplicationError(network: .hostDown, message: "serial:\(device) \(what): \(NetworkErrors.systemText(code))")
     }
 }

@@ -3,16 +3,16 @@ import Interfaces
 import MessageEndpoints
 import NIOCore
 
-/// The connection of a message endpoint over a channel of bytes: a socket, the pipes of a child, a device.
+/// A message endpoint's connection over a byte channel: a socket, a child's pipes, a device.
 ///
-/// Sendable although it is mutable: everything mutable is touched on `eventLoop` only.
+/// Sendable although mutable: all mutable state is confined to `eventLoop`.
 final class StreamConnection: MessageEndpointConnection, @unchecked Sendable {
     let eventLoop: any EventLoop
     let peerDescription: String
-    /// `SO_PEERCRED`, of a Unix domain socket.
+    /// `SO_PEERCRED` of a Unix domain socket.
     let peerUser: uid_t?
     private let makeChannel: @Sendable (StreamConnection) -> EventLoopFuture<any Channel>
-    /// Before the channel is closed: for what was written to go out.
+    /// How long closing waits for written data to be sent.
     private let lingers: TimeAmount
     private let beforeClose: @Sendable () -> Void
     private let onClose: @Sendable () -> Void
@@ -89,7 +89,7 @@ final class StreamConnection: MessageEndpointConnection, @unchecked Sendable {
     }
 }
 
-/// Gives a channel's bytes to its connection.
+/// Passes a channel's bytes to its connection.
 final class StreamHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -2,11 +2,11 @@ import Glibc
 import HTTPServer
 import Interfaces
 
-/// The socket file of a listener.
+/// A listener's socket file.
 enum UnixSocket {
-    /// Binds a socket whose file has its mode from the first moment, and listens. A file that nobody listens at any more makes room.
+    /// Binds a socket, whose file has the given mode from the start, and listens. Replaces a socket file on which nobody is listening.
     ///
-    /// - Throws: ``ReplicationError`` that says why not.
+    /// - Throws: ``ReplicationError`` that says why it failed.
     static func bind(_ path: String, mode: mode_t) throws -> CInt {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
@@ -17,7 +17,7 @@ enum UnixSocket {
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
         guard descriptor >= 0 else { throw failure(path, errno) }
-        // The file takes its mode from the socket, less the umask: never wider, even for a moment.
+        // The file gets its mode from the socket, reduced by the umask: it is never more permissive, even for a moment.
         fchmod(descriptor, mode)
         var status = call(Glibc.bind, descriptor, &address)
         if status != 0, errno == EADDRINUSE, isAbandoned(path, &address) {
@@ -32,7 +32,7 @@ enum UnixSocket {
         return descriptor
     }
 
-    /// A socket, and nobody answers.
+    /// Whether it is a socket that nobody answers.
     private static func isAbandoned(_ path: String, _ address: inout sockaddr_un) -> Bool {
         var facts = stat()
         guard lstat(path, &facts) == 0, facts.st_mode & S_IFMT == S_IFSOCK else {
@@ -60,7 +60,7 @@ enum UnixSocket {
             network: NetworkErrors.code(errno: code) ?? .aborted, message: "cannot listen on unix:\(path): \(NetworkErrors.systemText(code))\(holder)")
     }
 
-    /// The name of a user of this machine. May ask the network: not for event loops.
+    /// The name of a local user. May use the network, so it must not be called on event loops.
     static func userName(_ id: uid_t) -> String {
         var record = passwd()
         var found: UnsafeMutablePointer<passwd>?

@@ -5,16 +5,16 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// One connection of an ``HTTPClient``, which carries requests one after the other.
+/// One connection of an ``HTTPClient``, which carries requests one after another.
 final class ClientConnection: Sendable {
     typealias Stream = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
 
-    /// The server had ended a connection that waited here before the request reached it.
+    /// The server had closed an idle connection before the request reached it.
     struct ClosedWhileIdle: Error {}
 
-    /// What comes in.
+    /// The incoming response parts.
     ///
-    /// Unchecked: it belongs to the one request that the connection carries; ``KeptConnections`` hands a connection to nobody else meanwhile.
+    /// Unchecked: used only by the one request that the connection carries; meanwhile ``KeptConnections`` gives the connection to nobody else.
     final class Parts: @unchecked Sendable {
         private var iterator: NIOAsyncChannelInboundStream<HTTPClientResponsePart>.AsyncIterator
 
@@ -23,7 +23,7 @@ final class ClientConnection: Sendable {
         func next() async throws -> HTTPClientResponsePart? { try await iterator.next() }
     }
 
-    /// The first error that explains why a connection was closed from our side.
+    /// The first error that explains why we closed a connection.
     final class Failure: Sendable {
         private let value: Mutex<(any Error)?> = Mutex(nil)
         var error: (any Error)? { value.withLock { $0 } }
@@ -33,12 +33,12 @@ final class ClientConnection: Sendable {
         }
     }
 
-    /// How much of a request went out.
+    /// How much of a request was sent.
     private final class Sent: Sendable {
         private let isDone = Atomic(false)
         private let lastBegan = Atomic(false)
         var all: Bool { isDone.load(ordering: .acquiring) }
-        /// The last part was given to the channel, which may have written it: an answer can be here before its writer goes on.
+        /// The last part was passed to the channel, which may have written it: an answer can arrive before its writer continues.
         var maybeAll: Bool { lastBegan.load(ordering: .acquiring) }
         func noteLast() { lastBegan.store(true, ordering: .releasing) }
         func note() { isDone.store(true, ordering: .releasing) }
@@ -72,7 +72,7 @@ final class ClientConnection: Sendable {
         let stream = opened.stream
         let target = "\(client.target)"
         return try await withCheckedThrowingContinuation { continuation in
-            // What comes and goes may be used within this scope only: it lasts as long as the connection.
+            // The streams may only be used within this scope, so the scope has to last as long as the connection.
             Task {
                 try? await stream.executeThenClose { inbound, outbound in
                     continuation.resume(
@@ -86,9 +86,9 @@ final class ClientConnection: Sendable {
 
     // MARK: - Requests
 
-    /// Sends a request and passes the response's body on as it comes.
+    /// Sends a request and passes the response's body on as it arrives.
     ///
-    /// - Returns: what `handle` made of it, and whether the connection may carry another request.
+    /// - Returns: the result of `handle`, and whether the connection may carry another request.
     func carry<Result: Sendable>(
         _ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, _ deadline: HTTPClient.Deadline?, patience limit: TimeAmount?, pace: HTTPClient.Pace?,
         isFresh: Bool,
@@ -123,13 +123,13 @@ final class ClientConnection: Sendable {
                     if mayHaveEnded() { throw ClosedWhileIdle() }
                     throw ReplicationError(network: .connectionReset, message: "\(target): the peer closed the connection before its HTTP answer")
                 }
-                // Said to nobody in particular before a server closes what was idle for too long; it crossed the request.
+                // Servers send this before closing an idle connection; it crossed our request.
                 if answer.status == .requestTimeout, !answer.isKeepAlive, mayHaveEnded() { throw ClosedWhileIdle() }
                 let list = HeaderList(answer.headers.map { (name: $0.name, value: $0.value) })
                 let rest = HTTPClient.ResponseBody(parts, target: target)
                 let result = try await handle(HTTPClient.ResponseHead(status: Int(answer.status.code), headers: list), rest)
                 if let error = failure.error { throw error }
-                // One that answered before it had the request may still be reading that, or not at all.
+                // A server that answered before it had the whole request may still read the rest, or not.
                 let isComplete = rest.isComplete && answer.isKeepAlive && !Task.isCancelled
                 let isReusable = if isComplete { try await isAllOut(sent) } else { false }
                 if isReusable { try await tasks.waitForAll() } else { tasks.cancelAll() }
@@ -154,8 +154,8 @@ final class ClientConnection: Sendable {
         return try await channel.eventLoop.submit { !patience.value.isWriting }.get()
     }
 
-    /// A connection that waited was ended, or answered what nobody had asked. Anything else, such as an answer that cannot be read, is an
-    /// answer to this request, which the server may have carried out.
+    /// Whether an idle connection was closed, or received an answer without a request. Any other error, such as an unreadable answer, belongs to this
+    /// request, which the server may have carried out.
     private static func isEnd(_ error: any Error) -> Bool {
         switch error {
         case is IOError, is ChannelError: true
@@ -171,14 +171,14 @@ final class ClientConnection: Sendable {
         } catch { throw NetworkErrors.replicationError(error, target: target) }
     }
 
-    /// A connection that breaks while we write is not an error here: the server may have answered early, and the reading
-    /// side finds out. What the producer throws is.
+    /// A connection that breaks while we write is not an error here: the server may have answered early, which the reading side finds out. Errors
+    /// from the producer are thrown.
     private func send(_ head: HTTPRequestHead, _ body: HTTPClient.RequestBody, _ failure: Failure, _ sent: Sent) async {
         do {
             let writer = HTTPClient.BodyWriter(outbound: outbound)
             if case .none = body { sent.noteLast() }
             try await writer.send(.head(head))
-            // What is written before TLS is ready gathers in memory, without the channel noticing.
+            // Data written before TLS is ready would be buffered without the channel's noticing.
             if case .none = body {} else { try await untilReady() }
             switch body {
             case .none: break

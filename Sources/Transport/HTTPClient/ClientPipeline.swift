@@ -3,7 +3,7 @@ import Interfaces
 import NIOCore
 import NIOHTTP1
 
-/// What an ``HTTPClient`` speaks with, once its connection is there.
+/// The channel pipeline of an ``HTTPClient``, once connected.
 struct ClientPipeline: Sendable {
     struct Opened: Sendable {
         var patience: NIOLoopBound<PatienceHandler>
@@ -18,7 +18,7 @@ struct ClientPipeline: Sendable {
         ready = HTTPClient.Ready(client.onSecured)
     }
 
-    /// - Parameter deadline: of the request, where that comes before the end of `connect_time`.
+    /// - Parameter deadline: the request's, if it comes before the end of `connect_time`.
     func connect(_ deadline: HTTPClient.Deadline?) async throws -> Opened {
         let shown = "\(client.target)"
         let end = NIODeadline.now() + client.connectTime
@@ -32,11 +32,11 @@ struct ClientPipeline: Sendable {
         return try await pipeline.open(client.group.next()) { channel, promise in promise.succeed(try handlers(channel)) }
     }
 
-    /// What this returns has to be used: a writer that nobody finishes ends the process.
+    /// The result must be used: NIO traps if a writer is never finished.
     private func handlers(_ channel: any Channel) throws -> Opened {
         let pipeline = channel.pipeline.syncOperations
         let patience = PatienceHandler()
-        // It sees what passes the socket, before TLS.
+        // First in the pipeline, so that it sees the socket's traffic, below TLS.
         try pipeline.addHandler(patience, position: .first)
         if client.secureLayer != nil { try pipeline.addHandler(HTTPClient.ReadyHandler(ready)) }
         try pipeline.addHandler(HTTPRequestEncoder())

@@ -4,7 +4,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// A small HTTP/1.1 client: one connection a request, as the command line talks to the admin socket, or with connections that are kept.
+/// A small HTTP/1.1 client: with one connection per request, as commands use for the admin socket, or with kept connections.
 public struct HTTPClient: Sendable {
     public enum Target: Sendable, Equatable, CustomStringConvertible {
         /// A unix domain socket's path.
@@ -22,7 +22,7 @@ public struct HTTPClient: Sendable {
     public enum RequestBody: Sendable {
         case none
         case buffer(ByteBuffer)
-        /// Written piece by piece at the server's pace. Without a length it is sent in chunks.
+        /// Written piece by piece at the server's pace. Without a length it is sent chunked.
         case stream(length: Int? = nil, @Sendable (BodyWriter) async throws -> Void)
     }
 
@@ -38,40 +38,40 @@ public struct HTTPClient: Sendable {
     }
 
     public var target: Target
-    /// For resolution, connection and the proxy's greeting.
+    /// For name resolution, connecting and the proxy handshake.
     public var connectTime: TimeAmount = .seconds(5)
     public var limits = TransportLimits()
     /// TLS; nil for plain HTTP.
     public var secureLayer: SecureLayer?
-    /// The longest time in which nothing is read or written although we would; nil: no bound.
+    /// The longest time in which nothing is read or written although we are waiting; nil for no limit.
     public var patience: TimeAmount?
-    /// What has to be read or written in a time, so that a peer that says a byte now and then holds no request for ever; nil: no bound.
+    /// The minimum pace for reading and writing, so that a peer that sends a byte now and then cannot hold a request forever; nil for no limit.
     var pace: Pace?
     /// A network interface's name or an address of this machine to connect from.
     public var networkInterface: String?
-    /// What its connections are held to, all together; nil: nothing.
+    /// The bandwidth limit for all its connections together; nil for none.
     var bandwidth: Bandwidth?
     /// The proxy that connections are made through.
     public var proxy: ProxyServer?
-    /// Connections that wait here are used first, and come back; nil: each request has its own.
+    /// Idle connections to be reused, to which connections return; nil for one connection per request.
     var kept: KeptConnections?
-    /// Told who is at the other end, once for every connection with a secure layer.
+    /// Called with the peer's identity, once for every connection with a secure layer.
     package var onSecured: (@Sendable (SecurePeer) -> Void)?
-    /// In place of the system's name resolution.
+    /// Replaces the system's name resolution.
     var resolver: (@Sendable (any EventLoop) -> any Resolver & Sendable)?
     let group: any EventLoopGroup
 
     struct Pace: Sendable {
         /// `portion_bytes`.
         var bytes = 16 << 10
-        /// `portion_time`: for each such portion, while anybody takes it. Slow radio links bring so much in a minute.
+        /// `portion_time`: for each such portion, while the data is being read. Slow radio links transfer that much in a minute.
         var time = TimeAmount.minutes(5)
     }
 
-    /// When a request has to be over.
+    /// When a request must be complete.
     struct Deadline: Sendable {
         var time: NIODeadline
-        /// What it means when it is not.
+        /// The error if it is not.
         var error: ReplicationError
     }
 
@@ -83,9 +83,9 @@ public struct HTTPClient: Sendable {
     /// Sends a request and collects the response.
     ///
     /// - Parameters:
-    ///   - timeout: for everything, the connection included; nil for none.
-    ///   - maximumBody: bytes of the response's body, an error above it.
-    /// - Throws: ``ReplicationError`` of the network domain, or what a body's producer threw. Every status is a response.
+    ///   - timeout: for everything, including connecting; nil for none.
+    ///   - maximumBody: maximum size of the response's body; more is an error.
+    /// - Throws: ``ReplicationError`` in the network domain, or the body producer's error. Any status counts as a response.
     public func request(
         _ method: String, _ uri: String, headers: HeaderList = [:], body: RequestBody = .none, timeout: TimeAmount? = .seconds(30),
         maximumBody: Int = 64 * 1024 * 1024
@@ -103,12 +103,12 @@ public struct HTTPClient: Sendable {
         }
     }
 
-    /// Sends a request and passes the response's body on as it comes. The connection ends with the closure, unless it is kept.
+    /// Sends a request and passes the response's body on as it arrives. The connection ends with the closure, unless it is kept.
     ///
-    /// A server may end a connection that waits at any time. A request that meets this is sent once more, over a new one: what is sent
-    /// over kept connections has to bear that, and a streamed body is produced anew.
+    /// A server may close an idle connection at any time. A request that meets this is sent once more, over a new connection: requests over kept
+    /// connections have to be repeatable, and a streamed body is produced again.
     ///
-    /// - Parameter timeout: for everything, connections and closure included; nil for none.
+    /// - Parameter timeout: for everything, including connecting and the closure; nil for none.
     public func stream<Result: Sendable>(
         _ method: String, _ uri: String, headers: HeaderList = [:], body: RequestBody = .none, timeout: TimeAmount? = nil,
         _ handle: (ResponseHead, ResponseBody) async throws -> Result
@@ -147,7 +147,7 @@ public struct HTTPClient: Sendable {
         case .tcp(let host, let port): fields.add(name: "Host", value: "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)")
         }
         for field in headers { fields.replaceOrAdd(name: field.name, value: field.value) }
-        // What HTTP/1.1 does anyhow; some servers of HTTP/1.0 want to hear it.
+        // Redundant in HTTP/1.1, but some HTTP/1.0 servers need it.
         fields.replaceOrAdd(name: "Connection", value: kept == nil ? "close" : "keep-alive")
         fields.remove(name: "Content-Length")
         fields.remove(name: "Transfer-Encoding")

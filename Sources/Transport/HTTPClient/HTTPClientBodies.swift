@@ -9,9 +9,9 @@ extension HTTPClient {
 
         let outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>
 
-        /// Sends one piece; returns when the connection can take more.
+        /// Sends one piece; returns when the connection can accept more.
         ///
-        /// - Throws: if the server is gone or has answered already; let it through.
+        /// - Throws: if the server has disconnected or already answered; do not catch this error.
         public func write(_ piece: ByteBuffer) async throws {
             guard piece.readableBytes > 0 else { return }
             try await send(.body(.byteBuffer(piece)))
@@ -28,7 +28,7 @@ extension HTTPClient {
         }
     }
 
-    /// A response's body as it comes; to be read by one task, once.
+    /// A response's body as it arrives; may be read only once, by one task.
     public final class ResponseBody: AsyncSequence {
         public typealias Element = ByteBuffer
 
@@ -41,7 +41,7 @@ extension HTTPClient {
             self.target = target
         }
 
-        /// The next piece, nil at the end.
+        /// The next piece; nil at the end.
         ///
         /// - Throws: if the connection breaks before the end.
         public func next() async throws -> ByteBuffer? {

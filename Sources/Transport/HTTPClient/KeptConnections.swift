@@ -1,15 +1,16 @@
 import NIOCore
 import Synchronization
 
-/// Connections to one server that wait for their next request.
+/// Idle connections to one server, waiting for their next request.
 final class KeptConnections: Sendable {
-    /// `kept_connections`: that wait at once. More are closed as soon as they have nothing to do.
+    /// `kept_connections`: how many may be idle. Any more are closed as soon as they have nothing to do.
     static let maximum = 8
-    /// `kept_time`: how long one waits. Shorter than the servers and load balancers in the field wait, so that it is mostly us who close.
+    /// `kept_time`: how long one may be idle. Shorter than the timeouts of common servers and load balancers, so that it is mostly us who
+    /// close.
     static let time = TimeAmount.seconds(25)
 
     private struct State {
-        /// Last in, first out, so that no more stay in use than are needed.
+        /// Last in, first out, so that no more than necessary stay in use.
         var waiting: [(connection: ClientConnection, until: NIODeadline)] = []
         var isClosed = false
         var hasTimer = false
@@ -22,7 +23,7 @@ final class KeptConnections: Sendable {
     func take() -> ClientConnection? {
         let now = NIODeadline.now()
         return state.withLock { state in
-            // The rest goes with its last reference, which closes it.
+            // Removed connections are closed with their last reference.
             state.waiting.removeAll { $0.until <= now || !$0.connection.isOpen }
             return state.waiting.popLast()?.connection
         }
@@ -54,7 +55,7 @@ final class KeptConnections: Sendable {
         }
     }
 
-    /// Closes those that wait, and those that come.
+    /// Closes idle connections, and any that are returned later.
     func close() {
         let waiting = state.withLock { state in
             state.isClosed = true

@@ -1,7 +1,7 @@
 import NIOCore
 
-/// Closes a connection on which nothing moves, or too little, while a request is under way. Time in which nobody takes what comes, and
-/// nothing is to go, does not count: what holds us up then is not the peer.
+/// Closes a connection on which nothing, or too little, moves during a request. Time in which nobody reads incoming data and nothing is to
+/// be sent does not count: then the delay is ours, not the peer's.
 final class PatienceHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -12,10 +12,10 @@ final class PatienceHandler: ChannelDuplexHandler {
     private var lastMove = NIODeadline.now()
     private var portionBegan = NIODeadline.now()
     private var portion = 0
-    /// Somebody wants to read. What was asked before this handler came is not known.
+    /// Somebody wants to read. A read requested before this handler was added is not known.
     private var isReading = true
     private var writes = 0
-    /// Since when nobody waits for the peer.
+    /// Since when we have not been waiting for the peer.
     private var paused: NIODeadline?
     private var timer: Scheduled<Void>?
     private var willClose: (_ why: String) -> Void = { _ in }
@@ -27,7 +27,7 @@ final class PatienceHandler: ChannelDuplexHandler {
         self.context = nil
     }
 
-    /// On the event loop.
+    /// Must be called on the event loop.
     func begin(_ limit: TimeAmount, _ pace: HTTPClient.Pace?, _ willClose: @escaping (_ why: String) -> Void) {
         end()
         (self.limit, self.pace, self.willClose) = (limit, pace, willClose)
@@ -42,7 +42,7 @@ final class PatienceHandler: ChannelDuplexHandler {
         (timer, limit, pace, willClose) = (nil, nil, nil, { _ in })
     }
 
-    /// Something was given to the connection that the system has not taken yet.
+    /// Data was passed to the connection that the system has not accepted yet.
     var isWriting: Bool { writes > 0 }
 
     private var waits: Bool { isReading || writes > 0 }
@@ -59,7 +59,7 @@ final class PatienceHandler: ChannelDuplexHandler {
     private func look() {
         guard let limit, let context else { return }
         timer = nil
-        // It goes on when somebody takes again.
+        // The clock resumes when somebody reads again.
         guard paused == nil else { return }
         let deadline = deadline(limit)
         guard deadline <= .now() else { return look(at: deadline) }
@@ -71,7 +71,7 @@ final class PatienceHandler: ChannelDuplexHandler {
         context.close(promise: nil)
     }
 
-    /// The clock stops and goes on.
+    /// Pauses or resumes the clock.
     private func noteWaiting() {
         let now = NIODeadline.now()
         if waits {
@@ -104,10 +104,10 @@ final class PatienceHandler: ChannelDuplexHandler {
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        // Whoever wants more says so from here on.
+        // The next read is requested explicitly.
         isReading = false
         context.fireChannelReadComplete()
-        // The channel asks for more behind this, if it may.
+        // The channel requests more after this event, if it may.
         context.eventLoop.assumeIsolated().execute { [weak self] in self?.noteWaiting() }
     }
 

@@ -2,28 +2,28 @@ import NIOCore
 import Synchronization
 
 extension HTTPClient {
-    /// Whether bodies may be written: at once without a secure layer, after its handshake with one.
+    /// When bodies may be written: at once without a secure layer, otherwise after its handshake.
     final class Ready: Sendable {
         private let future: Mutex<EventLoopFuture<Void>?> = Mutex(nil)
-        /// Told who the peer is.
+        /// Called with the peer's identity.
         let onSecured: (@Sendable (SecurePeer) -> Void)?
 
         init(_ onSecured: (@Sendable (SecurePeer) -> Void)?) { self.onSecured = onSecured }
 
-        /// For the handler that finds out.
+        /// To be completed by the handler.
         func promise(_ eventLoop: any EventLoop) -> EventLoopPromise<Void> {
             let promise = eventLoop.makePromise(of: Void.self)
             future.withLock { $0 = promise.futureResult }
             return promise
         }
 
-        /// - Throws: what the handshake failed with.
+        /// - Throws: the error of the handshake.
         func wait() async throws {
             try await future.withLock({ $0 })?.get()
         }
     }
 
-    /// Keeps the promise when the secure layer reports the peer.
+    /// Completes the promise when the secure layer reports the peer.
     final class ReadyHandler: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
 

@@ -4,25 +4,25 @@ import HTTPServer
 import Interfaces
 import NIOCore
 
-/// Reaches a database by HTTP, such as one of CouchDB: the active side's ``TransportConnector`` for `http:` and `https:` targets. What it
-/// connects to is an ``HTTPPeer``.
+/// Connects to a database over HTTP, such as one in CouchDB: the active side's ``TransportConnector`` for `http:` and `https:` targets. The
+/// connection is an ``HTTPPeer``.
 public struct DatabaseClient: TransportConnector {
     public var configuration: WebSocketClient.Configuration
-    /// A database that is not there is made.
+    /// Whether a missing database is created.
     public var createsTarget = false
     private let group: any EventLoopGroup
     private let environment: Environment
 
-    /// - Parameter configuration: of these the heartbeat and the offered protocols do not count.
+    /// - Parameter configuration: its heartbeat and offered protocols are not used.
     public init(_ configuration: WebSocketClient.Configuration, group: any EventLoopGroup, environment: Environment) {
         self.configuration = configuration
         self.group = group
         self.environment = environment
     }
 
-    /// Logs in and looks whether the database is there.
+    /// Logs in and checks whether the database exists.
     ///
-    /// - Throws: ``ReplicationError``, of the domain http for a refusal by status, network or tls for what lies below.
+    /// - Throws: ``ReplicationError``: in the http domain for a refusal with a status, network or tls for errors below that.
     public func connect() async throws -> any MessageTransport {
         var configuration = configuration
         configuration.refresh?(&configuration)
@@ -33,7 +33,7 @@ public struct DatabaseClient: TransportConnector {
             let answer = try await peer.exchange(Self.small("GET"))
             switch answer.status {
             case 200:
-                // Whatever says more than a database has to say of itself is none.
+                // An answer longer than a database's information does not come from a database.
                 let bytes = answer.isTooLarge ? [] : [UInt8](answer.body.readableBytesView)
                 let body = try? JSONValue(parsing: bytes)
                 guard body?["db_name"] != nil || body?["update_seq"] != nil || body?["instance_start_time"] != nil else {
@@ -58,14 +58,14 @@ public struct DatabaseClient: TransportConnector {
                 }
                 if !next.isSameServer(as: configuration.url) {
                     isTrusted = false
-                    // Another server gets nothing that may be a secret.
+                    // After a redirect to another server, nothing that may be secret is sent.
                     (configuration.credentials, configuration.cookies, configuration.headers, configuration.refresh) = (nil, nil, [:], nil)
                     configuration.sessions = SessionCookies(time: environment.time)
                 }
                 configuration.url = next
             case 404 where createsTarget:
                 let made = try await peer.exchange(Self.small("PUT"))
-                // 412: another made it meanwhile.
+                // 412: somebody else has created it meanwhile.
                 guard made.isGood || made.status == 412 else {
                     let refusal = peer.refusal(made)
                     guard [401, 403].contains(made.status) else { throw refusal }
@@ -80,7 +80,7 @@ public struct DatabaseClient: TransportConnector {
         }
     }
 
-    /// `couch_small_answer_bytes`: of what a database says of itself.
+    /// `couch_small_answer_bytes`: the size of a database's information.
     private static let smallAnswer = 64 << 10
 
     private static func small(_ method: String) -> PeerRequest {
@@ -91,6 +91,6 @@ public struct DatabaseClient: TransportConnector {
 }
 
 extension ReplicationError {
-    /// The same with a remedy that fits better than the one for its code.
+    /// The same error with a more specific remedy than the one for its code.
     func advising(_ remedy: String) -> ReplicationError { ReplicationError(domain: domain, code: code, message: message, remedy: remedy) }
 }

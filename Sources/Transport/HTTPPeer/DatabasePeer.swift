@@ -6,8 +6,8 @@ import Interfaces
 import NIOCore
 import Synchronization
 
-/// A remote database that is reached by HTTP: sends requests over a few kept connections with what the server wants to see of us, and renews
-/// session, token or password when they end.
+/// A remote database reached over HTTP: sends requests over a few kept connections, with the credentials that the server expects, and renews a
+/// session, token or password when it expires.
 final class DatabasePeer: HTTPPeer, SecuredTransport {
     let current: Mutex<WebSocketClient.Configuration>
     private let kept = KeptConnections()
@@ -17,24 +17,24 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
     let sessions: SessionCookies
     let login: Mutex<Login>
     private let flow = Mutex(Flow())
-    /// Secrets that were shown and are replaced or forgotten by now: a late answer may repeat them.
+    /// Secrets that were sent earlier and have been replaced or dropped: a late answer may repeat them.
     private let former = Mutex<[String]>([])
     /// `former_secrets`.
     private static let formerSecrets = 64
 
     typealias Taking = @Sendable (PeerAnswer, ByteBuffer) async throws -> Void
 
-    /// How the server hears who we are.
+    /// How we identify ourselves to the server.
     enum Login {
-        /// Not at all, until it asks.
+        /// Not at all until it asks.
         case withheld
-        /// By a session that is to be opened first.
+        /// With a session that has to be opened first.
         case due
-        /// The login is under way.
+        /// A login is in progress.
         case opening(SharedWork<Bool>)
-        /// By the cookie of a session.
+        /// With a session's cookie.
         case session
-        /// By the header `Authorization`, if at all.
+        /// With the `Authorization` header, if at all.
         case header
     }
 
@@ -58,7 +58,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         }
     }
 
-    /// How name and password are shown.
+    /// How name and password are used.
     static func shownLogin(_ configuration: WebSocketClient.Configuration) -> Login { configuration.mayOpenSessions ? .due : .header }
 
     // MARK: - As a transport
@@ -137,11 +137,11 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         former.withLock { $0 }.reduce(configuration.withoutSecrets(text)) { $0.with($1, replacedBy: "(secret)") }
     }
 
-    /// What a refusal says goes into errors and logs.
+    /// The text of a refusal is used in errors and logs.
     private func cleaned(_ answer: PeerAnswer) -> PeerAnswer {
         guard !answer.isGood, answer.body.readableBytes > 0 else { return answer }
         var answer = answer
-        // In JSON a letter may be spelled in several ways. Of it nobody reads more than texts.
+        // In JSON a character can be escaped in several ways, so the strings are cleaned after parsing. Nothing but strings is used from it.
         if case .object(let object)? = try? JSONValue(parsing: [UInt8](answer.body.readableBytesView)) {
             let texts = object.members.compactMap { member in member.value.asString.map { JSONObject.Member(key: member.key, value: .string(withoutSecrets($0))) } }
             answer.body = ByteBuffer(bytes: JSONValue.object(JSONObject(texts)).serialize())
@@ -151,7 +151,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         return answer
     }
 
-    /// What was shown may come back in an answer that is still under way.
+    /// Remembers secrets that were sent, because an answer still on its way may repeat them.
     func remember(_ secrets: [String]) {
         let secrets = secrets.filter { $0.utf8.count >= WebSocketClient.Configuration.shortestSecret }
         former.withLock { former in
@@ -212,7 +212,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
                     continue
                 }
                 guard answer.body.readableBytes + piece.readableBytes <= (isGood ? request.maximumAnswer : errorBytes) else {
-                    // Of a refusal the beginning says enough.
+                    // For a refusal, the beginning is enough.
                     answer.isTooLarge = isGood
                     break
                 }
@@ -222,7 +222,7 @@ final class DatabasePeer: HTTPPeer, SecuredTransport {
         }
     }
 
-    /// What an answer that is no success means for the database.
+    /// What a failure status means for the database.
     func refusal(_ answer: PeerAnswer) -> ReplicationError {
         let text = [UInt8](answer.body.readableBytesView.prefix(4_096))
         let words = [ErrorBody.string(forKey: "error", in: text), ErrorBody.string(forKey: "reason", in: text)].compactMap(\.self)

@@ -5,17 +5,17 @@ import HTTPServer
 import Interfaces
 import NIOCore
 
-/// Bearer tokens that IBM Cloud's IAM gives for an API key, as Cloudant takes them: asked for when they are needed, kept until they are
-/// about to end, one question at a time.
+/// Bearer tokens that IBM Cloud's IAM issues for an API key, for use with Cloudant: requested when needed, kept until shortly before they expire,
+/// with one request at a time.
 public final class IAMTokens: Sendable {
     private enum Limits {
-        /// `iam_answer_bytes`: of the service's answer.
+        /// `iam_answer_bytes`: the size of the service's answer.
         static let answerBytes = 64 << 10
-        /// `iam_time`: for question and answer.
+        /// `iam_time`: for the request and its answer.
         static let time = TimeAmount.seconds(30)
     }
 
-    /// How the service is reached.
+    /// How to reach the service.
     public struct Way: Sendable {
         /// For `https:`.
         public var secureLayer: SecureLayer?
@@ -35,8 +35,8 @@ public final class IAMTokens: Sendable {
     private let keeper: TokenKeeper
 
     /// - Parameters:
-    ///   - url: the service's, such as `https://iam.cloud.ibm.com/identity/token`.
-    ///   - way: asked for anew each time, as the key is. Both may read files.
+    ///   - url: the service's URL, such as `https://iam.cloud.ibm.com/identity/token`.
+    ///   - way: evaluated for each request, as is the key. Both may read files.
     ///   - key: the API key.
     public init(
         _ url: EndpointURL, group: any EventLoopGroup, environment: Environment, way: @escaping @Sendable () throws -> Way,
@@ -46,15 +46,15 @@ public final class IAMTokens: Sendable {
         keeper = TokenKeeper(environment)
     }
 
-    /// A token that is good now.
+    /// A token that is valid now.
     ///
-    /// - Throws: ``ReplicationError``: http 401 where the service does not take the key, else what it answered or what lies below.
+    /// - Throws: ``ReplicationError``: http 401 if the service rejects the key, otherwise its answer or the error below.
     func current() async throws -> String { try await keeper.current { await self.ask() }.text }
 
-    /// The database did not take this token: it is not used any more.
+    /// The database rejected this token, so it is not used any more.
     func forget(_ token: String) { keeper.forget(token) }
 
-    /// What must not be shown.
+    /// Texts that must not be logged.
     var secrets: [String] { [key()] + keeper.texts }
 
     private func ask() async -> Result<TokenKeeper.Token, ReplicationError> {
@@ -81,7 +81,7 @@ public final class IAMTokens: Sendable {
 
     private func refusal(_ answer: HTTPClient.Response, _ json: JSONValue?) -> ReplicationError {
         let words = [json?["errorCode"]?.asString, json?["errorMessage"]?.asString].compactMap(\.self).joined(separator: ": ")
-        // The service says 400 to a key that it does not know.
+        // The service answers 400 for an unknown key.
         let isKey = [400, 401, 403].contains(answer.status)
         let key = key()
         var message = "\(url): no token for the API key: HTTP \(answer.status)\(words.isEmpty ? "" : ", \(words.prefix(300))")"

@@ -3,11 +3,11 @@ import HTTPServer
 import Interfaces
 import NIOCore
 
-/// How a peer hears who we are, and what is done when it does not know us any more.
+/// How we identify ourselves to a peer, and what to do when it no longer accepts us.
 extension DatabasePeer {
-    /// What a request tells of who we are.
+    /// The credentials in a request.
     struct Shown: Sendable {
-        /// What the configuration says; no cookies of sessions that the server opened.
+        /// Credentials from the configuration; without cookies of sessions that the server opened.
         struct Configured: Sendable, Equatable {
             var headers: HeaderList
             var cookies: String?
@@ -15,7 +15,7 @@ extension DatabasePeer {
         }
 
         var configured: Configured
-        /// Of the session that the server opened.
+        /// The session that the server opened.
         var session: String?
         var token: String?
 
@@ -27,7 +27,7 @@ extension DatabasePeer {
             return headers
         }
 
-        /// What must not be shown to anybody else.
+        /// Texts that nobody else may see.
         var secrets: [String] {
             let cookies = [configured.cookies, session].compactMap(\.self).flatMap { $0.split(separator: ";") }
             return cookies.compactMap { $0.split(separator: "=", maxSplits: 1).last.map { String($0) } }
@@ -50,7 +50,7 @@ extension DatabasePeer {
             let token = try await tokens.current()
             shown.token = token.text
             if let cookie = token.cookie {
-                // The server may have renewed it for itself, and would see both.
+                // The server may have renewed this cookie itself, and would get both.
                 shown.session = sessions.header(isSecure: configuration.url.isSecure, without: cookie)
                 shown.configured.cookies = token.cookieHeader
                 return shown
@@ -65,7 +65,7 @@ extension DatabasePeer {
         "Basic " + Base64.encode(Array("\(basic.username):\(basic.password)".utf8))
     }
 
-    /// The server said 401 to a request with these credentials. False where the same would be shown again.
+    /// Called after a 401 to a request with these credentials. False if the next request would contain the same ones.
     func mayLogInAgain(_ shown: Shown) async throws -> Bool {
         let isRenewed = renew()
         switch configuration.credentials {
@@ -75,7 +75,7 @@ extension DatabasePeer {
         case .supplied(let tokens):
             if let token = shown.token { tokens.forget(token) }
             return try await credentials().configured != shown.configured
-        // Another request may have renewed it meanwhile.
+        // Another request may have renewed them meanwhile.
         case .bearer, nil: return try await credentials().configured != shown.configured
         case .basic(let basic):
             return login.withLock { login in
@@ -96,9 +96,9 @@ extension DatabasePeer {
         }
     }
 
-    /// Reads again what may come from files.
+    /// Reads values again that may come from files.
     ///
-    /// - Returns: whether it is different now.
+    /// - Returns: whether anything has changed.
     private func renew() -> Bool {
         let before = configuration
         guard let refresh = before.refresh else { return false }
@@ -107,7 +107,7 @@ extension DatabasePeer {
         guard now.credentials != before.credentials || now.headers != before.headers || now.cookies != before.cookies else { return false }
         remember(before.secrets)
         return current.withLock { current in
-            // Of several that read the same, one renewed it.
+            // Several requests may have read the same change; one of them has applied it.
             guard now.credentials != current.credentials || now.headers != current.headers || now.cookies != current.cookies else { return false }
             (current.credentials, current.headers, current.cookies) = (now.credentials, now.headers, now.cookies)
             return true
@@ -132,7 +132,7 @@ extension DatabasePeer {
                 _ = try await opening.value()
                 return
             } catch is CancellationError {
-                // Others may have given it up.
+                // Other waiters may have abandoned it.
                 guard !Task.isCancelled, !isClosed else { throw CancellationError() }
             }
         }
@@ -150,7 +150,7 @@ extension DatabasePeer {
         return result
     }
 
-    /// Asks for a session, so that the server checks the password once and not with each request. False where it gives none.
+    /// Requests a session, so that the server checks the password once instead of for each request. False if it does not offer sessions.
     private func openSession() async -> Result<Bool, ReplicationError> {
         let configuration = configuration
         guard case .basic(let basic)? = configuration.credentials else { return .success(false) }
@@ -172,14 +172,14 @@ extension DatabasePeer {
 }
 
 extension EndpointURL {
-    /// The path of the database, without a slash at its end.
+    /// The path of the database, without a trailing slash.
     var databasePath: String {
         var path = Substring(path)
         while path.last == "/" { path = path.dropLast() }
         return String(path)
     }
 
-    /// The path of the server that has the database.
+    /// The path of the server that contains the database.
     var serverPath: String {
         let path = databasePath
         return path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""

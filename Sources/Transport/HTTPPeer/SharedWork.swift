@@ -2,7 +2,7 @@ import Environment
 import Interfaces
 import Synchronization
 
-/// Work that several wait for and that is done once. Who is cancelled waits no more; when nobody waits any more, the work is cancelled too.
+/// Work done once for several waiters. A cancelled waiter stops waiting; when none are left, the work is cancelled too.
 final class SharedWork<Value: Sendable>: Sendable {
     private struct State {
         var waiting: [Int: CheckedContinuation<Value, any Error>] = [:]
@@ -19,15 +19,15 @@ final class SharedWork<Value: Sendable>: Sendable {
         state.withLock { $0.task = task }
     }
 
-    /// Whoever comes now needs another one.
+    /// A new caller needs to start new work.
     var isGivenUp: Bool { state.withLock { $0.isGivenUp } }
 
-    /// For tests: how many wait.
+    /// For tests: the number of waiters.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-    /// What came of it.
+    /// The result of the work.
     ///
-    /// - Throws: what the work failed with; `CancellationError` as soon as this task is cancelled.
+    /// - Throws: the error of the work; `CancellationError` as soon as this task is cancelled.
     func value() async throws -> Value {
         let number = state.withLock { state in
             state.last += 1
@@ -51,7 +51,7 @@ final class SharedWork<Value: Sendable>: Sendable {
         }
     }
 
-    /// Ends the work, and the waiting for it.
+    /// Cancels the work, and ends all waiting for it.
     func cancel() {
         let (waiting, task) = state.withLock { state in
             state.isGivenUp = true

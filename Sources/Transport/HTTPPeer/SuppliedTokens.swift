@@ -1,7 +1,7 @@
 import Environment
 import Interfaces
 
-/// Bearer tokens or sessions that somebody here makes, such as a plugin: asked for when they are needed, kept until they are about to end.
+/// Bearer tokens or sessions from a local source such as a plugin: requested when needed, and kept until shortly before they expire.
 public final class SuppliedTokens: Sendable {
     private let keeper: TokenKeeper
     private let source: any TokenSource
@@ -9,22 +9,22 @@ public final class SuppliedTokens: Sendable {
     private let remote: String
 
     /// - Parameters:
-    ///   - replicator: whose they are.
-    ///   - remote: who is to take them.
+    ///   - replicator: the one that uses them.
+    ///   - remote: the server that they are for.
     public init(_ source: any TokenSource, replicator: String, remote: String, environment: Environment) {
         (self.source, self.replicator, self.remote) = (source, replicator, remote)
         keeper = TokenKeeper(environment)
     }
 
-    /// A token that is good now.
+    /// A token that is valid now.
     ///
-    /// - Throws: ``ReplicationError``: http 503 where the source fails.
+    /// - Throws: ``ReplicationError``: http 503 if the source fails.
     func current() async throws -> TokenKeeper.Token { try await keeper.current { await self.ask() } }
 
-    /// The other side did not take this token: it is not used any more.
+    /// The other side rejected this token, so it is not used any more.
     func forget(_ token: String) { keeper.forget(token) }
 
-    /// What must not be shown.
+    /// Texts that must not be logged.
     var secrets: [String] { keeper.texts }
 
     private func ask() async -> Result<TokenKeeper.Token, ReplicationError> {

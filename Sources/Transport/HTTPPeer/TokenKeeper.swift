@@ -2,16 +2,16 @@ import Environment
 import Interfaces
 import Synchronization
 
-/// Keeps a token or a session until it is about to end. It is asked for when it is needed, one question at a time.
+/// Keeps a token or a session until shortly before it expires. It is requested when needed, with one request at a time.
 final class TokenKeeper: Sendable {
     struct Token: Sendable {
         var text: String
-        /// The cookie that carries it; nil for a bearer token.
+        /// The name of the cookie that carries it; nil for a bearer token.
         var cookie: String?
-        /// Seconds since 1970 from which it is not used any more.
+        /// When it stops being used (seconds since 1970).
         var end: Int64
 
-        /// The value of the header `Cookie`; nil for a bearer token.
+        /// The value of the `Cookie` header; nil for a bearer token.
         var cookieHeader: String? { cookie.map { "\($0)=\(text)" } }
     }
 
@@ -20,10 +20,10 @@ final class TokenKeeper: Sendable {
         var asking: SharedWork<Token>?
     }
 
-    /// `token_life`: seconds that a token lives of which nobody says it.
+    /// `token_life`: assumed lifetime in seconds of a token that does not state it.
     static let usualLife: Int64 = 600
 
-    /// Seconds; a token that says that it lives for longer is asked for anew after so long.
+    /// Seconds; even a token with a longer lifetime is requested anew after this.
     static let longestLife: Int64 = 86_400
 
     private let environment: Environment
@@ -31,16 +31,16 @@ final class TokenKeeper: Sendable {
 
     init(_ environment: Environment) { self.environment = environment }
 
-    /// A token that begins to live now. A fifth is left for requests under way, and for clocks that differ.
+    /// A token whose lifetime starts now. A fifth of it is reserved for requests in progress, and for differing clocks.
     func token(_ text: String, cookie: String? = nil, life: Int64) -> Token {
         let life = max(0, min(life, Self.longestLife))
         return Token(text: text, cookie: cookie, end: environment.time.wallSeconds() + life - life / 5)
     }
 
-    /// A token that is good now.
+    /// A token that is valid now.
     ///
-    /// - Parameter ask: gets another one.
-    /// - Throws: ``ReplicationError`` of `ask`, and `CancellationError`.
+    /// - Parameter ask: requests a new one.
+    /// - Throws: the ``ReplicationError`` of `ask`, or `CancellationError`.
     func current(_ ask: @escaping @Sendable () async -> Result<Token, ReplicationError>) async throws -> Token {
         while true {
             let now = environment.time.wallSeconds()
@@ -52,17 +52,17 @@ final class TokenKeeper: Sendable {
                 return (nil, asking)
             }
             if let token { return token }
-            // Others may have given it up.
+            // Other waiters may have abandoned it.
             do { if let asking { return try await asking.value() } } catch is CancellationError { try Task.checkCancellation() }
         }
     }
 
-    /// The other side did not take this token: it is not used any more.
+    /// The other side rejected this token, so it is not used any more.
     func forget(_ token: String) {
         state.withLock { state in if state.token?.text == token { state.token = nil } }
     }
 
-    /// What must not be shown.
+    /// Texts that must not be logged.
     var texts: [String] { state.withLock { $0.token.map { [$0.text] } } ?? [] }
 
     private func keep(_ result: Result<Token, ReplicationError>, of asking: SharedWork<Token>) -> Result<Token, ReplicationError> {

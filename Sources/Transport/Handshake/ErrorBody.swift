@@ -1,8 +1,8 @@
 import Documents
 
-/// The little JSON that a transport needs: to find the reason in an error body.
+/// The small amount of JSON parsing that a transport needs: finding the reason in an error body.
 enum ErrorBody {
-    /// The string value of a key of the outermost object; nil if it is not there or the text is no such JSON.
+    /// The string value of a key in the outermost object; nil if there is none, or the text is not such JSON.
     static func string(forKey key: String, in bytes: [UInt8]) -> String? {
         guard case .object(let object)? = try? JSONValue(parsing: bytes) else { return nil }
         return object[key]?.asString

@@ -5,7 +5,7 @@ import Interfaces
 
 /// The HTTP side of RFC 6455, section 4, without sockets.
 enum WebSocketHandshake {
-    /// What a well-formed upgrade request says.
+    /// The contents of a valid upgrade request.
     struct Offer: Equatable {
         var accept: String
         var offeredProtocols: [String]
@@ -17,7 +17,7 @@ enum WebSocketHandshake {
         var status: Int
         var reason: String
         var headers: HeaderList = [:]
-        /// What was offered, where nothing of it is spoken here: a peer of another generation, whom an operator should know of.
+        /// The offered protocols, if none of them is supported: operators should know about a peer of a different generation.
         var unknownProtocols: [String]?
     }
 
@@ -25,8 +25,8 @@ enum WebSocketHandshake {
         Base64.encode(SHA1.hash(Array(key.utf8) + Array("258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8)))
     }
 
-    /// Checks an upgrade request. Lists in `Connection` and `Upgrade` are tolerated, several `Sec-WebSocket-Protocol` lines
-    /// are read as one; see ``Subprotocol/choose(of:spoken:prefersVersions:)``.
+    /// Checks an upgrade request. Lists in `Connection` and `Upgrade` are accepted, and several `Sec-WebSocket-Protocol` lines are read as
+    /// one; see ``Subprotocol/choose(of:spoken:prefersVersions:)``.
     static func check(method: String, headers: HeaderList, speaking spoken: [String]) -> Result<Offer, Refusal> {
         guard method == "GET" else {
             return .failure(Refusal(status: 405, reason: "a replication connection begins with GET, not \(method)", headers: ["Allow": "GET"]))
@@ -68,10 +68,10 @@ enum WebSocketHandshake {
         return .success(Offer(accept: accept(forKey: trimmed), offeredProtocols: offered, selectedProtocol: selected))
     }
 
-    /// The response exactly as Couchbase Lite's own client wants it: `Connection` is one word, `websocket` in lower case, one
+    /// The response exactly as Couchbase Lite's own client requires it: `Connection` is a single word, `websocket` in lower case, one
     /// protocol, no extension, no empty value.
     ///
-    /// - Parameter saysBothNames: to a replicator of our own kind, that this is one as well.
+    /// - Parameter saysBothNames: tells a replicator of our own kind that this is one, too.
     static func switchingProtocols(accept: String, protocolName: String, correlationID: String? = nil, saysBothNames: Bool = false) -> String {
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             + "Sec-WebSocket-Accept: \(accept)\r\nSec-WebSocket-Protocol: \(protocolName)\r\n"
@@ -79,12 +79,12 @@ enum WebSocketHandshake {
             + (saysBothNames ? "\(Subprotocol.versionsHeader): \(Subprotocol.versionsSupported)\r\n" : "") + "\r\n"
     }
 
-    /// Clients leave the padding out of credentials now and then.
+    /// Some clients omit the padding.
     private static func padded(_ text: Substring) -> String {
         String(text) + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
     }
 
-    /// User and password of an `Authorization: Basic` header; nil if there is none or it is malformed.
+    /// User and password in an `Authorization: Basic` header; nil if there is none or it is malformed.
     static func basicCredentials(_ headers: HeaderList) -> BasicCredentials? {
         guard let value = headers.first("Authorization") else { return nil }
         let bytes = HeaderList.trim(Substring(value).utf8)
@@ -98,7 +98,7 @@ enum WebSocketHandshake {
         return BasicCredentials(username: username, password: password)
     }
 
-    /// The token of an `Authorization: Bearer` header (RFC 6750); nil if there is none.
+    /// The token in an `Authorization: Bearer` header (RFC 6750); nil if there is none.
     static func bearerToken(_ headers: HeaderList) -> String? {
         guard let value = headers.first("Authorization") else { return nil }
         let parts = HeaderList.trim(Substring(value).utf8).split(separator: 0x20, maxSplits: 1)

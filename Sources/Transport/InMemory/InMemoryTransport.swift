@@ -2,20 +2,19 @@ import Interfaces
 import Environment
 import NIOCore
 
-/// One end of a connection that exists in memory only: for tests and for simulations of many replicas in one process.
+/// One end of a connection that exists only in memory: for tests, and for simulations with many replicas in one process.
 ///
-/// Messages keep their order. What the other end has not taken counts against the watermarks, so that back-pressure works
-/// as on a socket.
+/// Messages keep their order. Messages that the other end has not read count towards the watermarks, so that back-pressure works as on a socket.
 ///
-/// Sendable although it is mutable: everything mutable is touched on `eventLoop` only; the ends talk by hopping.
+/// Sendable although mutable: all mutable state is confined to `eventLoop`; the ends communicate by hopping between loops.
 public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
-    /// What may go wrong on the way from one end to the other.
+    /// Faults to inject on the way from one end to the other.
     public struct Faults: Sendable {
-        /// True swallows the message; called with its running number from 0.
+        /// Returns true to drop a message; called with the message's number, from 0.
         public var loses: (@Sendable (_ number: Int) -> Bool)?
-        /// The connection is cut (1006 at both ends) instead of delivering the message with this number.
+        /// Instead of delivering the message with this number, the connection is cut (1006 at both ends).
         public var cutsAt: Int?
-        /// Added to every message; the order stays.
+        /// Added to every message; the order is kept.
         public var latency: TimeAmount?
 
         public init(loses: (@Sendable (Int) -> Bool)? = nil, cutsAt: Int? = nil, latency: TimeAmount? = nil) {
@@ -32,7 +31,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
     public let peerHasBothNames: Bool
     private let limits: TransportLimits
     private let faults: Faults
-    // Set once, in `pair`, before either end is handed out.
+    // Set once, in `pair`, before either end is returned.
     private var peer: InMemoryTransport?
 
     private var receiver: (any MessageReceiver)?
@@ -58,11 +57,11 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
         self.limits = limits
     }
 
-    /// Two joined ends.
+    /// Creates two connected ends.
     ///
     /// - Parameters:
-    ///   - firstLoop: the event loop of the first end; the same one for both is fine.
-    ///   - faults: on the way from the first end to the second; `returnFaults` for the way back.
+    ///   - firstLoop: the event loop of the first end; both ends may share a loop.
+    ///   - faults: on the way from the first end to the second; `returnFaults` for the opposite direction.
     public static func pair(
         _ firstLoop: any EventLoop, _ secondLoop: any EventLoop, faults: Faults = Faults(), returnFaults: Faults = Faults(),
         names: (first: String, second: String) = ("memory-1", "memory-2"), subprotocol: Subprotocol? = nil,
@@ -158,8 +157,7 @@ public final class InMemoryTransport: MessageTransport, @unchecked Sendable {
         if eventLoop.inEventLoop { work() } else { eventLoop.execute(work) }
     }
 
-    /// Runs something at the other end, always in a later turn of its loop, so that no end is called from within its own
-    /// `write`.
+    /// Runs something at the other end, always in a later tick of its loop, so that no end is called from within its own `write`.
     private func onTheWay(_ work: @escaping @Sendable () -> Void) {
         guard let target = peer?.eventLoop else { return }
         if let latency = faults.latency {

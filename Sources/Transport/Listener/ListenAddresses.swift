@@ -4,16 +4,16 @@ import Interfaces
 import NIOCore
 import NIOPosix
 
-/// Which addresses a listener's `interface` stands for.
+/// The addresses that a listener's `interface` stands for.
 package enum ListenAddresses {
-    /// - Throws: ``ReplicationError`` of the network domain, or what the resolver says.
+    /// - Throws: ``ReplicationError`` in the network domain, or the resolver's error.
     package static func resolve(interface: String?, port: Int) async throws -> [HTTPListener.Address] {
         try await find(interface: interface, port: port).addresses
     }
 
-    /// The same, and whether they are those that a network interface has for the moment.
+    /// The same, and whether they are the present addresses of a network interface.
     ///
-    /// - Throws: ``ReplicationError`` of the network domain, or what the resolver says.
+    /// - Throws: ``ReplicationError`` in the network domain, or the resolver's error.
     static func find(interface: String?, port: Int) async throws -> (addresses: [HTTPListener.Address], areOfInterface: Bool) {
         guard (0...65535).contains(port) else {
             throw ReplicationError(network: .addressNotAvailable, message: "port \(port) is not between 0 and 65535")
@@ -52,16 +52,16 @@ package enum ListenAddresses {
         }
     }
 
-    /// Rather one that is not there than a host that a name server knows.
+    /// In doubt, a word counts as the name of a missing interface rather than a host name.
     static func isPerhapsInterface(_ word: String) -> Bool { word.utf8.count < Int(IF_NAMESIZE) && !word.utf8.contains(UInt8(ascii: ".")) }
 
     static func untold(_ interface: String) -> ReplicationError {
         ReplicationError(network: .addressNotAvailable, message: "the system does not say which addresses the network interface \(interface) has")
     }
 
-    /// The addresses that a network interface has now, at least one; nil where the system does not say.
+    /// The present addresses of a network interface, at least one; nil if the system does not say.
     ///
-    /// - Throws: ``ReplicationError`` 27 where there is no such interface, 25 where it has no address.
+    /// - Throws: ``ReplicationError`` 27 if there is no such interface, 25 if it has no address.
     static func current(of interface: String) throws(ReplicationError) -> [SocketAddress]? {
         guard let addresses = NetworkInterfaces.listedAddresses(of: interface) else { return nil }
         guard addresses.isEmpty else { return addresses }
@@ -71,8 +71,8 @@ package enum ListenAddresses {
         throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
     }
 
-    /// Where peers can reach what is bound: an address that stands for all of them (0.0.0.0, ::) is replaced by those of the machine, and by its
-    /// loopback where there is nothing else.
+    /// Where peers can reach bound addresses: a wildcard address (0.0.0.0, ::) is replaced by the machine's addresses, or by loopback if there are no
+    /// others.
     static func reachable(_ bound: [SocketAddress], at interfaces: [NetworkInterfaces.Entry]) -> [SocketAddress] {
         let outside = reachable(bound, through: interfaces.filter { !$0.isLoopback })
         return outside.isEmpty ? reachable(bound, through: interfaces) : outside

@@ -1,16 +1,15 @@
 import HTTPServer
 import Interfaces
 
-/// What a ``WebSocketListener`` asks and tells its owner.
+/// What a ``WebSocketListener`` asks and reports to its owner.
 public protocol ListenerDelegate: Sendable {
-    /// Decides on a replication connection before it is upgraded. The task is cancelled if the peer goes away.
+    /// Decides about a replication connection before it is upgraded. The task is cancelled if the peer disconnects.
     func authorize(_ request: UpgradeRequest) async -> UpgradeDecision
 
-    /// A connection was upgraded. Called on the transport's event loop; `start` may be called at once or later from there.
+    /// A connection was upgraded. Called on the transport's event loop; `start` may be called there, immediately or later.
     func accepted(_ transport: any MessageTransport, request: UpgradeRequest, context: (any Sendable)?)
 
-    /// Answers every other HTTP request; an ``HTTPError`` that is thrown is answered as it says. The task is cancelled if the peer goes
-    /// away.
+    /// Answers every other HTTP request; an ``HTTPError`` determines its own answer. The task is cancelled if the peer disconnects.
     func respond(to request: HTTPRequest) async throws -> HTTPResponse
 }
 
@@ -20,7 +19,7 @@ extension ListenerDelegate {
     }
 }
 
-/// A well-formed request for `…/DATABASE/_blipsync`, whose WebSocket handshake was checked.
+/// A valid request for `…/DATABASE/_blipsync`, whose WebSocket handshake has been checked.
 public struct UpgradeRequest: Sendable {
     /// The path component before `_blipsync`, percent-decoded.
     public var database: String
@@ -31,7 +30,7 @@ public struct UpgradeRequest: Sendable {
     public var headers: HeaderList
     /// The peer's address and port, for logs and authenticators.
     public var remoteAddress: String
-    /// Whose limits it counts for: the address without its port, of IPv6 its /64 network.
+    /// The origin for limits: the address without its port; for IPv6, its /64 network.
     public var origin: String
     /// The tokens of `Sec-WebSocket-Protocol`, in the client's order.
     public var offeredProtocols: [String]
@@ -39,9 +38,9 @@ public struct UpgradeRequest: Sendable {
     public var selectedProtocol: String
     /// From `Authorization: Basic`.
     public var basicCredentials: BasicCredentials?
-    /// Who is behind the secure layer; nil without one.
+    /// The identity established by the secure layer; nil without one.
     public var securePeer: SecurePeer?
-    /// At a message endpoint: who the system says, or the configuration, is on the other side.
+    /// At a message endpoint: the other side's user according to the system, or to the configuration.
     public var endpointUser: String?
 
     /// From `Authorization: Bearer`.
@@ -61,7 +60,7 @@ public struct BasicCredentials: Sendable, Equatable {
 
 /// The answer to an ``UpgradeRequest``.
 public enum UpgradeDecision: Sendable {
-    /// Upgrade. `protocol` nil takes ``UpgradeRequest/selectedProtocol``; `context` comes back in `accepted`.
+    /// Upgrade. If `protocol` is nil, ``UpgradeRequest/selectedProtocol`` is used; `context` is passed on to `accepted`.
     case accept(protocol: String? = nil, context: (any Sendable)? = nil)
     /// Refuse with an HTTP status; the body is `{"error": …, "reason": …}`.
     case refuse(status: Int, reason: String, headers: HeaderList = [:])

@@ -1,41 +1,40 @@
-/// Slows down guessing of passwords: a user at whose password others guess, and an address that guesses, have to wait longer and
-/// longer.
+/// Slows down password guessing: a user whose password is being guessed, and an address that guesses, have to wait longer and longer.
 ///
-/// Failures are counted for each user, from wherever they come, for each address, whatever the user, and for each user at one address. A
-/// success forgives only the last of them, so that whoever has one password cannot buy guesses at another with it. A user who has logged
-/// in from an address goes by that count alone: nobody can lock him out from elsewhere, or by guessing at others from behind the same router.
-/// One who has not failed at an address does not wait for what others did there, however often they guessed at whom: there may be a whole
-/// site behind one router. Only where ever other names fail does he wait, for a second, because he could be the next of them,
-/// and one who has mistyped there waits seconds, not minutes.
+/// Failures are counted for each user from any address, for each address with any user, and for each user at one address. A success only forgives
+/// failures in the last count, so that knowing one password does not buy guesses at another. For a user who has logged in from an address before,
+/// only that count matters: nobody can lock the user out from elsewhere, or by attacking other users from behind the same router. A user without
+/// failures at an address does not wait because of what others did there, however often they guessed at any one user: a whole site may be behind one
+/// router. Only if many different names fail there does the user wait, for a second, because he could be the next of these names; and a user who has
+/// mistyped there waits seconds, not minutes.
 ///
-/// A value without a clock of its own: the caller passes the time, in seconds of any monotonic clock.
+/// A value without its own clock: the caller passes the time, in seconds of any monotonic clock.
 public struct LoginGuard: Sendable {
     public struct Limits: Sendable {
-        /// `login_attempts`: failures that cost nothing, for people who mistype and devices whose password was just changed.
+        /// `login_attempts`: failures without a penalty, for people who mistype and devices whose password was just changed.
         public var attempts = 20
         /// `login_first_wait`: seconds after the first failure beyond those; doubled with each further one.
         public var firstWait: Double = 1
         /// `login_longest_wait`: seconds. Long enough to make guessing hopeless, short enough for a site that shares an address.
         public var longestWait: Double = 300
-        /// `login_neighbour_wait`: once so many users as `login_attempts` have failed at an address, seconds from one more until another who has not
-        /// failed there is looked at. An address cannot try more passwords of ever other users than one in this time.
+        /// `login_neighbour_wait`: once `login_attempts` different users have failed at an address, seconds after each such failure until another
+        /// user without failures there may try. So an address can try at most one password of a new user in this time.
         public var neighbourWait: Double = 1
-        /// `login_address_wait`: seconds after the last failure at an address, whoever failed, until one who has mistyped there is looked at again,
-        /// however long the address has to wait.
+        /// `login_address_wait`: seconds after the last failure at an address, by any user, until a user who has mistyped there may try again,
+        /// however long the address itself has to wait.
         public var addressWait: Double = 5
         /// `login_memory`: seconds without a failure after which failures are forgotten.
         public var memory: Double = 900
-        /// `login_entries`: users, addresses, users at addresses, and users known at addresses that are remembered at once, so many of each
-        /// and about 100 bytes for each. When all are in use those that came longest ago are forgotten.
+        /// `login_entries`: how many users, addresses, users at addresses, and users known at addresses are remembered, each, at about 100 bytes.
+        /// When all are in use, the oldest are forgotten.
         public var entries = 10_000
 
         public init() {}
     }
 
-    /// Who tries to log in, and from where.
+    /// Who is trying to log in, and from where.
     public struct Login: Sendable, Hashable {
         public var user: String
-        /// An address; of IPv6 a /64 network.
+        /// An address; for IPv6, a /64 network.
         public var origin: String
 
         public init(user: String, origin: String) {
@@ -44,21 +43,21 @@ public struct LoginGuard: Sendable {
         }
     }
 
-    /// What failed, by what is counted.
+    /// Failures, by key.
     private struct Failures<Key: Hashable & Sendable>: Sendable {
         struct Entry {
             var failures: Int
             var last: Double
-            /// Logins are refused without being looked at until then.
+            /// Until then, logins are refused without being checked.
             var until: Double
         }
 
         var entries: [Key: Entry] = [:]
 
-        /// None that count.
+        /// There are no failures that count.
         func isClean(_ key: Key, at now: Double, _ limits: Limits) -> Bool { entries[key].map { now - $0.last > limits.memory } ?? true }
 
-        /// What is left of so many seconds since the last one.
+        /// The remaining time of this many seconds since the last failure.
         func rest(_ key: Key, of seconds: Double, at now: Double) -> Double {
             entries[key].map { max(0, $0.last + seconds - now) } ?? 0
         }
@@ -93,7 +92,7 @@ public struct LoginGuard: Sendable {
     private var users = Failures<String>()
     private var origins = Failures<String>()
     private var pairs = Failures<Login>()
-    /// How many users failed at an address: the first failure of each.
+    /// How many different users failed at an address: the first failure of each is counted.
     private var names = Failures<String>()
     /// When a user last logged in from an address.
     private var known: [Login: Double] = [:]
@@ -102,7 +101,7 @@ public struct LoginGuard: Sendable {
         self.limits = limits
     }
 
-    /// Seconds until this login is looked at; nil if it is now.
+    /// Seconds until this login may be checked; nil if it may be now.
     public func wait(_ login: Login, at now: Double) -> Double? {
         var wait = pairs.wait(login, at: now)
         if known[login] == nil {
@@ -111,15 +110,15 @@ public struct LoginGuard: Sendable {
         return wait > 0 ? wait : nil
     }
 
-    /// Whether others are all that a login waits for: nobody has guessed at this user from there, nor too often from elsewhere. It need not be
-    /// refused, it can be held for the second that it waits.
+    /// Whether a login has to wait only because of other users: nobody has guessed at this user from there, nor too often from elsewhere. It need
+    /// not be refused, but can be held for the second that it waits.
     public func waitsForOthersOnly(_ login: Login, at now: Double) -> Bool {
         pairs.isClean(login, at: now, limits) && users.wait(login.user, at: now) <= 0
     }
 
-    /// Seconds to wait for what others did at the address.
+    /// Seconds to wait because of what other users did at the address.
     ///
-    /// - Parameter isGuessedAt: at this user, from there, more often than costs nothing.
+    /// - Parameter isGuessedAt: whether this user has failed there more often than is free of penalty.
     private func neighbours(_ login: Login, isGuessedAt: Bool, at now: Double) -> Double {
         if pairs.isClean(login, at: now, limits) {
             return min(names.wait(login.origin, at: now), names.rest(login.origin, of: limits.neighbourWait, at: now))
@@ -128,10 +127,10 @@ public struct LoginGuard: Sendable {
         return isGuessedAt ? wait : min(wait, origins.rest(login.origin, of: limits.addressWait, at: now))
     }
 
-    /// The user has logged in from there before.
+    /// Whether the user has logged in from there before.
     public func knows(_ login: Login) -> Bool { known[login] != nil }
 
-    /// A login was refused. Gives the wait that follows, nil if none.
+    /// Notes a refused login. Returns the wait that follows, nil for none.
     public mutating func failed(_ login: Login, at now: Double) -> Double? {
         if pairs.isClean(login, at: now, limits) { _ = names.failed(login.origin, at: now, limits) }
         let own = pairs.failed(login, at: now, limits)
@@ -141,14 +140,14 @@ public struct LoginGuard: Sendable {
         return wait > 0 ? wait : nil
     }
 
-    /// A login succeeded: what this user mistyped at this address before was a mistake.
+    /// Notes a successful login: this user's earlier failures at this address were mistakes.
     public mutating func succeeded(_ login: Login, at now: Double) {
         pairs.entries[login] = nil
         if known[login] == nil { Self.makeRoom(&known, limits.entries) { $0 } }
         known[login] = now
     }
 
-    /// Forgets a tenth at once, so that an attack from very many addresses does not cost a search each time.
+    /// Drops a tenth at once, so that an attack from very many addresses does not cost a search each time.
     private static func makeRoom<Key: Hashable, Value>(_ entries: inout [Key: Value], _ limit: Int, age: (Value) -> Double) {
         guard entries.count >= limit else { return }
         for (key, _) in entries.sorted(by: { age($0.value) < age($1.value) }).prefix(max(1, limit / 10)) { entries[key] = nil }

@@ -1,16 +1,16 @@
 import Synchronization
 
-/// Has logins checked a few at a time, because each costs a password hash: tens of milliseconds and megabytes. Addresses take turns, and
-/// users of one address do, so that many wrong logins delay a right one by one check at most. Those who have logged in before from where they
-/// are have a lane of their own, which takes turns with that of strangers: whatever names a neighbour tries, they wait for one of his checks
+/// Checks a few logins at a time, because each costs a password hash: tens of milliseconds and megabytes. Addresses take turns, and so do the
+/// users of one address, so that many wrong logins delay a right one by at most one check. Users who have logged in before from the same
+/// address have their own lane, which takes turns with that of strangers: whatever names a neighbour tries, they wait for one of his checks
 /// for each of their own.
 package final class LoginQueue: Sendable {
     package struct Limits: Sendable {
-        /// `logins_at_once`: one, so that plugins that judge documents have a thread too.
+        /// `logins_at_once`: one, so that a thread is left for plugins that judge documents.
         package var atOnce = 1
-        /// `waiting_logins`: in each lane. A peer that is refused comes back.
+        /// `waiting_logins`: in each lane. A peer that is refused tries again.
         package var waiting = 256
-        /// `waiting_logins_per_address`: a site behind one router, coming back together.
+        /// `waiting_logins_per_address`: enough for a site behind one router that reconnects all at once.
         package var waitingPerAddress = 64
 
         package init() {}
@@ -18,9 +18,9 @@ package final class LoginQueue: Sendable {
 
     /// Why a login was not checked.
     package enum Refusal: Error, Equatable {
-        /// A limit, by its name and value.
+        /// A limit, with its name and value.
         case full(limit: String, value: Int)
-        /// Nobody waits for it any more.
+        /// Nobody is waiting for it any more.
         case cancelled
     }
 
@@ -42,19 +42,19 @@ package final class LoginQueue: Sendable {
 
     private struct Lane {
         var waiting = 0
-        /// Whose turn is next stands first; so do the users of each.
+        /// The next one to be served comes first; the same holds for the users of each.
         var lines: [AddressLine] = []
     }
 
     private struct State {
         var running = 0
         var next: UInt64 = 0
-        /// Of strangers, and of those who are known.
+        /// One for strangers, and one for known users.
         var lanes = [Lane(), Lane()]
-        /// Whose turn is next.
+        /// The lane that is served next.
         var lane = 1
         var waiting: Int { lanes[0].waiting + lanes[1].waiting }
-        /// On their way into a line; a login that is cancelled before it stands there is taken out here.
+        /// Logins about to enter a line; a login that is cancelled before that is removed from here.
         var arriving: Set<UInt64> = []
     }
 
@@ -63,15 +63,15 @@ package final class LoginQueue: Sendable {
 
     package init(limits: Limits = Limits()) { self.limits = limits }
 
-    /// How many logins wait.
+    /// How many logins are waiting.
     package var waiting: Int { state.withLock { $0.waiting } }
 
-    /// How many logins have come so far.
+    /// How many logins have arrived so far.
     var arrived: Int { state.withLock { Int($0.next) - $0.arriving.count } }
 
     /// Does the work when it is this login's turn.
     ///
-    /// - Parameter isKnown: the user has logged in from there before.
+    /// - Parameter isKnown: whether the user has logged in from there before.
     package func run<Value: Sendable>(
         _ login: LoginGuard.Login, isKnown: Bool = false, _ work: () async -> Value
     ) async throws(Refusal) -> Value {
@@ -106,7 +106,7 @@ package final class LoginQueue: Sendable {
         if let (ticket, refusal) = answered { ticket.turn.resume(returning: refusal) }
     }
 
-    /// Gives who is refused because of it, if anybody is.
+    /// Returns the login that is refused as a result, if any.
     private func enter(_ login: LoginGuard.Login, _ ticket: Ticket, _ lane: inout Lane) -> (Ticket, Refusal?)? {
         var out: (Ticket, Refusal?)?
         let own = lane.lines.firstIndex { $0.origin.utf8.elementsEqual(login.origin.utf8) }
@@ -127,8 +127,8 @@ package final class LoginQueue: Sendable {
         return out
     }
 
-    /// The newest of the user who has most in the line, unless this login's own user would then have as many. So one who is alone in their
-    /// line keeps the place, however many come after: the turn comes when those before have had theirs.
+    /// Evicts the newest login of the user with most in the line, unless this login's own user would then have as many. So a user with a
+    /// single login in the line keeps his place, however many others arrive.
     private static func giveWay(in index: Int, to login: LoginGuard.Login, _ lane: inout Lane) -> Ticket? {
         let users = lane.lines[index].users
         guard let longest = users.indices.max(by: { users[$0].tickets.count < users[$1].tickets.count }) else { return nil }
@@ -160,7 +160,7 @@ package final class LoginQueue: Sendable {
         lane.lines.removeAll { $0.users.isEmpty }
     }
 
-    /// A check is done: the lanes take turns, and in each the first user of the first address is next; both go to the end.
+    /// A check is done: the lanes take turns, and within a lane the first user of the first address is next; both then move to the end.
     private func leave() {
         let next = state.withLock { state -> Ticket? in
             guard state.waiting > 0 else {

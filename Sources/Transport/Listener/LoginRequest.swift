@@ -1,7 +1,7 @@
 import HTTPServer
 
 extension UpgradeRequest {
-    /// A login that is no replication connection: its credentials are judged like those of one.
+    /// A login without a replication connection: its credentials are judged in the same way.
     package init(login request: HTTPRequest, database: String, credentials: BasicCredentials?) {
         self.init(
             database: database, path: request.path, query: request.query, headers: request.headers,

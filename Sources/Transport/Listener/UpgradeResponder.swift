@@ -4,7 +4,7 @@ import Interfaces
 import Logging
 import NIOCore
 
-/// Answers the requests of a ``WebSocketListener``: replication connections become WebSockets, all others go to the delegate.
+/// Answers the requests to a ``WebSocketListener``: replication connections become WebSockets, all others go to the delegate.
 struct UpgradeResponder: Sendable {
     let configuration: WebSocketListener.Configuration
     let delegate: any ListenerDelegate
@@ -96,11 +96,11 @@ struct UpgradeResponder: Sendable {
 }
 
 extension HTTPRequest {
-    /// User and password of `Authorization: Basic`.
+    /// User and password in `Authorization: Basic`.
     package var basicCredentials: BasicCredentials? { WebSocketHandshake.basicCredentials(headers) }
-    /// The token of `Authorization: Bearer`.
+    /// The token in `Authorization: Bearer`.
     package var bearerToken: String? { WebSocketHandshake.bearerToken(headers) }
-    /// Who is behind the secure layer; nil without one.
+    /// The identity established by the secure layer; nil without one.
     package var securePeer: SecurePeer? { connection.identity as? SecurePeer }
 }
 

@@ -5,28 +5,28 @@ import Interfaces
 import Logging
 import NIOCore
 
-/// Accepts connections on a port: replication connections become WebSockets, everything else is HTTP, and the
-/// ``ListenerDelegate`` decides about both.
+/// Accepts connections on a port: replication connections become WebSockets, everything else is HTTP, and the ``ListenerDelegate`` decides about
+/// both.
 public final class WebSocketListener: Sendable {
     public struct Configuration: Sendable {
         /// A network interface's name, an IP address or a host name; nil for all addresses.
         public var interface: String?
         /// 0 for any free port.
         public var port: Int
-        /// A peer from which nothing has come for this long gets a PING.
+        /// A PING is sent to a peer that has been silent for this long.
         public var heartbeat: TimeAmount = .seconds(300)
         public var limits = TransportLimits()
-        /// Of the agent: what the bodies of requests draw on.
+        /// The agent's budget, from which the bodies of requests are taken.
         public var memory = MemoryBudget.unlimited
         /// TLS; nil for plain `ws:` and `http:`.
         public var secureLayer: SecureLayer?
-        /// What connections are held to; nil: nothing.
+        /// The bandwidth limits of connections; nil for none.
         public var bandwidth: ListenerBandwidth?
-        /// Told of each connection that is refused because of a limit, with the address that it came from.
+        /// Called for each connection that is refused because of a limit, with its remote address.
         package var refused: @Sendable (NamedLimit, String) -> Void = { _, _ in }
-        /// Makes an id for a connection whose client names none; nil: such connections have none.
+        /// Generates an id for a connection whose client names none; nil to have none.
         public var newCorrelationID: (@Sendable () -> String)?
-        /// The tokens of `Sec-WebSocket-Protocol` that are spoken.
+        /// The supported tokens of `Sec-WebSocket-Protocol`.
         public var protocols = Subprotocol.names
 
         public init(interface: String? = nil, port: Int) {
@@ -35,22 +35,22 @@ public final class WebSocketListener: Sendable {
         }
     }
 
-    /// What ``followInterface()`` has come to.
+    /// The result of ``followInterface()``.
     public struct Following: Sendable {
-        /// `host:port` that it listens on since then, and those that it no longer does.
+        /// The `host:port` of addresses that were added, and of those that were removed.
         public var bound: [String] = []
         public var closed: [String] = []
-        /// Why it listens on none of the interface's addresses, or not on all.
+        /// Why it does not listen on any, or on all, of the interface's addresses.
         public var obstacle: ReplicationError?
     }
 
     private let http: HTTPListener
-    /// By whose name it was bound; nil where that was an address or a host.
+    /// The name of the interface that it is bound to; nil if it was bound to an address or a host.
     private let interface: String?
     private let places: WebSocketPlaces
     private let closeTime: TimeAmount
 
-    /// Every address that is listened on, with the real port.
+    /// Every address that it listens on, with the actual port.
     public var boundAddresses: [SocketAddress] { http.boundAddresses }
 
     /// The port of the first address.
@@ -59,8 +59,8 @@ public final class WebSocketListener: Sendable {
     /// `host:port` of every bound address, IPv6 hosts in brackets.
     public var boundDescriptions: [String] { boundAddresses.map(\.shown) }
 
-    /// `host:port` under which peers can reach it: where it listens on every address, those that the machine has now. Addresses that mean
-    /// something on one link only are left out, and loopback where there is another one.
+    /// The `host:port` under which peers can reach it: for a wildcard address, the machine's present addresses. Omits link-local addresses, and
+    /// loopback if there are others.
     public var reachableDescriptions: [String] { ListenAddresses.reachable(boundAddresses, at: NetworkInterfaces.all()).map(\.shown) }
 
     /// Upgraded connections.
@@ -69,7 +69,7 @@ public final class WebSocketListener: Sendable {
     /// Open sockets of any kind.
     public var socketCount: Int { http.socketCount }
 
-    /// Its addresses are those of a network interface, which may get others.
+    /// Whether it is bound to a network interface, whose addresses may change.
     public var followsInterface: Bool { interface != nil }
 
     private init(http: HTTPListener, interface: String?, places: WebSocketPlaces, closeTime: TimeAmount) {
@@ -79,10 +79,10 @@ public final class WebSocketListener: Sendable {
         self.closeTime = closeTime
     }
 
-    /// Binds and begins to accept.
+    /// Binds and starts accepting.
     ///
-    /// - Throws: ``ReplicationError`` of the network domain: 27 for an unknown interface, 25 for an address that is not this
-    ///   machine's or is in use, 1 or 2 for names, 17 with the system's words for a port that is forbidden.
+    /// - Throws: ``ReplicationError`` in the network domain: 27 for an unknown interface, 25 for an address that is not this machine's or is in use,
+    ///   1 or 2 for names, 17 with the system's message for a forbidden port.
     public static func bind(
         _ configuration: Configuration, delegate: any ListenerDelegate, group: any EventLoopGroup, logger: Logger
     ) async throws -> WebSocketListener {
@@ -118,8 +118,8 @@ public final class WebSocketListener: Sendable {
         return failure
     }
 
-    /// Where it was bound by the name of a network interface: listens on the addresses that the interface has by now, on the port that it has.
-    /// What is connected goes on, and an address that the interface has kept is not touched. One call at a time.
+    /// If it was bound to a network interface by name: listens on the interface's present addresses, with the same port. Existing connections and
+    /// unchanged addresses are not affected. Must be called by one task at a time.
     public func followInterface() async -> Following {
         guard let interface else { return Following() }
         var following = Following()
@@ -146,22 +146,21 @@ public final class WebSocketListener: Sendable {
         guard let error = error as? ReplicationError, error.domain == .tls else {
             return HTTPListener.ConnectionFailure(detail: NetworkErrors.describe(error))
         }
-        // At the level info: whoever runs the other side sees no connection, and only this side knows why.
+        // At level info: the other side's operator only sees that there is no connection, and only this side knows why.
         return HTTPListener.ConnectionFailure(
             level: .info, message: "TLS connection failed", detail: error.message,
             refusal: isSecure ? nil : "this port speaks plain HTTP, not TLS: use http: or ws:")
     }
 
-    /// Stops accepting: another listener may have the port when this returns. What is connected goes on until ``stop(code:reason:)``.
+    /// Stops accepting: another listener may bind the port when this returns. Existing connections continue until ``stop(code:reason:)``.
     public func stopAccepting() async {
         places.beginStopping()
         await http.stopAccepting()
     }
 
-    /// Stops accepting, closes every connection and returns when all are gone: at the latest after `close_time`, when the
-    /// rest is dropped.
+    /// Stops accepting, closes every connection and returns when all have ended: after `close_time` at the latest, when the rest are dropped.
     ///
-    /// - Parameter code: 4001 makes Couchbase Lite come back, 1001 makes it stop for good.
+    /// - Parameter code: 4001 makes Couchbase Lite reconnect, 1001 makes it stop permanently.
     public func stop(code: UInt16 = 4001, reason: String = "the listener stops") async {
         await stopAccepting()
         for connection in places.connections { connection.close(code: code, reason: reason) }

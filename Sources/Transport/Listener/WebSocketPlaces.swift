@@ -2,7 +2,7 @@ import Synchronization
 
 /// The `max_connections` places of one listener, and the WebSockets that hold them.
 final class WebSocketPlaces: Sendable {
-    /// One place: taken while an upgrade is decided on, and as long as its WebSocket is open.
+    /// One place: taken while an upgrade is being decided, and as long as its WebSocket is open.
     final class Place: Sendable {
         private let places: WebSocketPlaces
 
@@ -10,7 +10,8 @@ final class WebSocketPlaces: Sendable {
 
         deinit { giveBack() }
 
-        /// The connection holds the place now. False when the listener stops, which must not miss it.
+        /// The connection takes over the place. False if the listener is stopping, because the stop would not
+        /// see the connection.
         func hold(_ connection: WebSocketConnection) -> Bool {
             places.state.withLock { state in
                 guard !state.isStopping else { return false }
@@ -19,14 +20,14 @@ final class WebSocketPlaces: Sendable {
             }
         }
 
-        /// The place is free again. Once or more often.
+        /// Frees the place. May be called more than once.
         func giveBack() {
             places.state.withLock { _ = $0.taken.removeValue(forKey: ObjectIdentifier(self)) }
         }
     }
 
     private struct State {
-        /// Nil while the upgrade is under way.
+        /// The value is nil while the upgrade is in progress.
         var taken: [ObjectIdentifier: WebSocketConnection?] = [:]
         var isStopping = false
     }
@@ -41,7 +42,7 @@ final class WebSocketPlaces: Sendable {
     var isStopping: Bool { state.withLock { $0.isStopping } }
     var connections: [WebSocketConnection] { state.withLock { $0.taken.values.compactMap { $0 } } }
 
-    /// Nil when all places are taken.
+    /// Nil if all places are taken.
     func reserve() -> Place? {
         let place = Place(self)
         return state.withLock { state in

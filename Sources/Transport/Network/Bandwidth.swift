@@ -1,7 +1,7 @@
 import Environment
 import Synchronization
 
-/// Bytes a second that may go each way, at most; nil: as many as the line takes.
+/// The maximum bytes per second in each direction; nil for no limit.
 public struct BandwidthCap: Sendable, Equatable {
     public var send: Int?
     public var receive: Int?
@@ -12,7 +12,7 @@ public struct BandwidthCap: Sendable, Equatable {
     }
 }
 
-/// A cap with what was used of it: of one connection, or of several that share it.
+/// A cap together with its usage: for one connection, or shared by several.
 public final class Bandwidth: Sendable {
     let send: TokenBucket?
     let receive: TokenBucket?
@@ -23,15 +23,15 @@ public final class Bandwidth: Sendable {
     }
 }
 
-/// What the connections of a listener are held to.
+/// The bandwidth limits for a listener's connections.
 public struct ListenerBandwidth: Sendable {
-    /// All together.
+    /// For all connections together.
     private let all: Bandwidth?
-    /// Each of them.
+    /// For each connection.
     private let each: BandwidthCap?
     private let time: any TimeSource
 
-    /// Nil where nothing is capped.
+    /// Nil if there is no limit.
     public init?(all: BandwidthCap?, each: BandwidthCap?, time: any TimeSource) {
         guard all != nil || each != nil else { return nil }
         self.all = all.map { Bandwidth($0, time: time) }
@@ -39,19 +39,19 @@ public struct ListenerBandwidth: Sendable {
         self.time = time
     }
 
-    /// For one more connection.
+    /// The limits for another connection.
     var ofConnection: [Bandwidth] { [all, each.map { Bandwidth($0, time: time) }].compactMap { $0 } }
 }
 
-/// Bytes that become free at an even pace. Whoever takes more than there are gets them, and the next one waits until they are made up for: who
-/// shares it is served in the order of asking.
+/// Bytes that become available at a constant rate. A caller that takes more than are available gets them anyway, and the next one waits until
+/// they have been made up for: callers are served in the order in which they ask.
 final class TokenBucket: Sendable {
-    /// Bytes a second.
+    /// Bytes per second.
     let rate: Int
-    /// What has not been used goes up to so much of a second's bytes.
+    /// Unused bytes accumulate for at most this many nanoseconds.
     private static let unused: UInt64 = 250_000_000
     private let time: any TimeSource
-    /// When all that was taken is made up for.
+    /// When everything taken so far will have been made up for.
     private let settled: Mutex<UInt64>
 
     init(rate: Int, time: any TimeSource) {
@@ -60,7 +60,7 @@ final class TokenBucket: Sendable {
         settled = Mutex(0)
     }
 
-    /// - Returns: nanoseconds until they may be used.
+    /// - Returns: nanoseconds until the bytes may be used.
     func take(_ bytes: Int) -> UInt64 {
         let now = time.monotonicNanoseconds()
         let cost = UInt64(Double(max(0, bytes)) / Double(rate) * 1_000_000_000)

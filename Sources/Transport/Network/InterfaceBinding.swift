@@ -3,21 +3,21 @@ import Interfaces
 import NIOCore
 import NIOPosix
 
-/// Has a socket use one network interface whatever the routing table says (SO_BINDTODEVICE).
+/// Binds a socket to one network interface, regardless of the routing table (SO_BINDTODEVICE).
 enum InterfaceBinding {
-    /// Linux: IFNAMSIZ, with the zero at the end.
+    /// Linux: IFNAMSIZ, including the terminating NUL.
     private static let nameSize = 16
     /// Linux: SO_BINDTODEVICE.
     private static let bindToDevice = NIOBSDSocket.Option(rawValue: 25)
 
-    /// The address that a connection comes from which has to use an interface, given by its name or by an address of it.
+    /// The local address of a connection that must use an interface, which is given by name or by one of its addresses.
     static func localAddress(of interface: String, toReach host: String) throws -> SocketAddress {
         if let address = try? SocketAddress(ipAddress: interface, port: 0) { return address }
         guard NetworkInterfaces.exists(interface) else {
             throw ReplicationError(network: .unknownInterface, message: "\(interface) is no network interface and no address of this machine")
         }
         let addresses = NetworkInterfaces.addresses(of: interface)
-        // An IPv6 address as target needs one of the same family on our side.
+        // To connect to an IPv6 address, the local address must be an IPv6 address, too.
         let wanted: NIOBSDSocket.ProtocolFamily = host.utf8.contains(UInt8(ascii: ":")) ? .inet6 : .inet
         guard var address = addresses.first(where: { $0.protocol == wanted }) ?? addresses.first else {
             throw ReplicationError(network: .addressNotAvailable, message: "the network interface \(interface) has no address or is down")
@@ -26,8 +26,9 @@ enum InterfaceBinding {
         return address
     }
 
-    /// Before the socket is connected. An address instead of a name is bound by the caller. Where the system forbids it (before Linux
-    /// 5.7 it takes CAP_NET_RAW), the address of the interface has to do, which the caller binds as well.
+    /// Called before the socket is connected. If the interface is given by an address, the caller binds to that. If the system forbids
+    /// binding to a device (before Linux 5.7 this needs CAP_NET_RAW), binding to the interface's address, which the caller does as well, has
+    /// to be enough.
     static func bind(_ channel: any Channel, to interface: String?) -> EventLoopFuture<Void> {
         let done = channel.eventLoop.makeSucceededVoidFuture()
         guard let interface, (try? SocketAddress(ipAddress: interface, port: 0)) == nil, interface.utf8.count < nameSize,

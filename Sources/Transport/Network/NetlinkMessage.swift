@@ -1,9 +1,9 @@
-/// The messages of Linux' routing socket, as far as they say that there is a network, or another one.
+/// The messages of Linux's routing socket that say that there is a network connection, or a different one.
 enum NetlinkMessage {
-    /// Of one read: more than one message of the kernel has.
+    /// For one read: more than the size of any single kernel message.
     static let bufferSize = 32 << 10
 
-    /// `sockaddr_nl` for the groups of links, addresses and routes.
+    /// `sockaddr_nl`, subscribed to links, addresses and routes.
     struct SocketAddress {
         var family: UInt16 = 16
         var padding: UInt16 = 0
@@ -18,24 +18,25 @@ enum NetlinkMessage {
     private static let deletedAddress: UInt16 = 21
     private static let newRoute: UInt16 = 24
 
-    /// What messages bring.
+    /// What messages report.
     enum News: Int, Comparable {
         case nothing
-        /// An interface no longer runs, or has an address less.
+        /// An interface is no longer running, or has lost an address.
         case loss
-        /// What lets a connection succeed that failed before: a link that came up, an address or a route.
+        /// Something that may let a connection succeed that failed before: a link that came up, an address or a
+        /// route.
         case gain
 
         static func < (one: News, other: News) -> Bool { one.rawValue < other.rawValue }
     }
 
-    /// The interfaces that run, as far as the kernel has told.
+    /// The running interfaces, as far as the kernel has reported them.
     struct Links {
-        /// `network_links`: interfaces that are told apart.
+        /// `network_links`: interfaces that are tracked separately.
         private static let limit = 1_024
         private var running: Set<UInt32> = []
 
-        /// The best that one read brought. Bytes that are no messages bring nothing.
+        /// The best that one read reports. Bytes that are not messages report nothing.
         mutating func news(_ bytes: some RandomAccessCollection<UInt8>) -> News {
             var news = News.nothing
             var rest = bytes[...]
@@ -55,10 +56,11 @@ enum NetlinkMessage {
             case NetlinkMessage.newAddress: return .gain
             case NetlinkMessage.deletedAddress: return .loss
             case NetlinkMessage.newRoute:
-                // struct rtmsg: the main table, and a route for one destination's packets.
+                // struct rtmsg: the main table, and a unicast route.
                 return body.count >= 12 && integer(body, 4, 1) == 254 && integer(body, 7, 1) == 1 ? .gain : .nothing
             case NetlinkMessage.newLink, NetlinkMessage.deletedLink:
-                // struct ifinfomsg: the index at 4, the flags at 8. Wireless links are told of at every scan.
+                // struct ifinfomsg: the index at offset 4, the flags at 8. Wireless links are reported at every
+                // scan.
                 guard body.count >= 16 else { return .nothing }
                 let index = UInt32(integer(body, 4, 4))
                 let isRunning = type == NetlinkMessage.newLink && integer(body, 8, 4) & 0x41 == 0x41
@@ -72,7 +74,7 @@ enum NetlinkMessage {
             }
         }
 
-        /// In the machine's order, which is little-endian wherever this runs.
+        /// In the machine's byte order, which is little-endian wherever this runs.
         private func integer(_ bytes: some RandomAccessCollection<UInt8>, _ offset: Int, _ size: Int) -> UInt64 {
             bytes.dropFirst(offset).prefix(size).reversed().reduce(0) { $0 << 8 | UInt64($1) }
         }

@@ -4,7 +4,7 @@ import NIOCore
 import NIOPosix
 import TLS
 
-/// Turns what sockets and resolvers throw into the network domain of ``ReplicationError``.
+/// Maps errors from sockets and resolvers to the network domain of ``ReplicationError``.
 enum NetworkErrors {
     static func code(errno value: CInt) -> ReplicationError.NetworkCode? {
         switch value {
@@ -20,7 +20,7 @@ enum NetworkErrors {
         case EHOSTUNREACH: .hostUnreachable
         case EADDRNOTAVAIL, EADDRINUSE: .addressNotAvailable
         case EPIPE: .brokenPipe
-        // A unix domain socket that is not there.
+        // A unix domain socket that does not exist.
         case ENOENT: .refused
         default: nil
         }
@@ -31,7 +31,7 @@ enum NetworkErrors {
         return String(cString: text)
     }
 
-    /// A line for a person, without Swift type names where we know better.
+    /// One line for people, avoiding Swift type names if possible.
     static func describe(_ error: any Error) -> String {
         switch error {
         case let error as IOError: systemText(error.errnoCode)
@@ -41,7 +41,7 @@ enum NetworkErrors {
         }
     }
 
-    /// - Parameter target: what was to be reached, as shown to the operator.
+    /// - Parameter target: the target of the connection, as shown to the operator.
     static func replicationError(_ error: any Error, target: String) -> ReplicationError {
         switch error {
         case let error as ReplicationError:

@@ -8,14 +8,14 @@ public enum NetworkInterfaces {
         public var interface: String
         public var address: SocketAddress
         public var isLoopback: Bool
-        /// An IPv6 address that means something on its own link only.
+        /// A link-local IPv6 address.
         public var isLinkLocal: Bool
     }
 
-    /// All addresses of the interfaces that are up; empty if the system does not say.
+    /// All addresses of interfaces that are up; empty if the system does not say.
     public static func all() -> [Entry] { listed() ?? [] }
 
-    /// All addresses of the interfaces that are up; nil if the system does not say, for want of a descriptor for instance.
+    /// All addresses of interfaces that are up; nil if the system does not say, for example for lack of a file descriptor.
     private static func listed() -> [Entry]? {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return nil }
@@ -39,8 +39,8 @@ public enum NetworkInterfaces {
         return entries
     }
 
-    /// The addresses of the interface of that name, IPv4 first; link-local ones only if there are no others. Empty if there
-    /// is no such interface.
+    /// The addresses of the interface with that name, IPv4 first; link-local ones only if there are no others. Empty if there is no such
+    /// interface.
     public static func addresses(of interface: String) -> [SocketAddress] { listedAddresses(of: interface) ?? [] }
 
     /// The same; nil if the system does not say.

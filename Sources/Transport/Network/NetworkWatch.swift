@@ -3,10 +3,10 @@ import Glibc
 import NIOCore
 import NIOPosix
 
-/// Tells when the machine gets a network or another one, or loses one: an interface comes up or goes down, gets or loses an address, or a route is
-/// added (netlink).
+/// Reports when the machine gains, changes or loses its network connection: an interface comes up or goes down, gains or loses an address, or a
+/// route is added (netlink).
 public final class NetworkWatch: Sendable {
-    /// `network_change_gathering`: changes within so many milliseconds are one, since an interface that comes up brings many.
+    /// `network_change_gathering`: changes within this many milliseconds are reported as one, since an interface that comes up causes many.
     static let gatheringMilliseconds = 1_000
 
     private let channel: any Channel
@@ -17,13 +17,13 @@ public final class NetworkWatch: Sendable {
 
     /// What happened within a second.
     public enum Change: Sendable {
-        /// What lets a connection succeed that failed before, and perhaps a loss too.
+        /// Something that may let a connection succeed that failed before, and perhaps also a loss.
         case gain
         case loss
     }
 
-    /// - Parameter changed: called on an event loop, at most once in a second.
-    /// - Throws: why the system does not tell, for instance in a sandbox.
+    /// - Parameter changed: called on an event loop, at most once a second.
+    /// - Throws: why the system does not report changes, for example in a sandbox.
     public static func start(
         group: any EventLoopGroup, time: any TimeSource, changed: @escaping @Sendable (Change) -> Void
     ) throws -> NetworkWatch {
@@ -58,13 +58,13 @@ public final class NetworkWatch: Sendable {
     }
 }
 
-/// Gathers what netlink says. Used on its event loop only.
+/// Collects netlink's reports. Confined to its event loop.
 private final class NetworkChangeHandler: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
 
     private let changed: @Sendable (NetworkWatch.Change) -> Void
     private var links = NetlinkMessage.Links()
-    /// What has come since it was last told.
+    /// What has arrived since the last report.
     private var gathered = NetlinkMessage.News.nothing
 
     init(changed: @escaping @Sendable (NetworkWatch.Change) -> Void) {
@@ -76,7 +76,7 @@ private final class NetworkChangeHandler: ChannelInboundHandler, @unchecked Send
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // More happened at once than the socket holds: something changed.
+        // More happened at once than the socket can hold, so something has changed.
         gather(.gain, context)
     }
 

@@ -4,7 +4,8 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// How every outgoing connection begins, whatever is spoken over it: name resolution, the network interface, TCP, the proxy's greeting, TLS.
+/// The beginning of every outgoing connection, whatever protocol is used over it: name resolution, the network interface, TCP, the proxy handshake,
+/// TLS.
 struct OutgoingPipeline: Sendable {
     var target: HTTPClient.Target
     /// The target as the operator wrote it, for errors.
@@ -12,29 +13,29 @@ struct OutgoingPipeline: Sendable {
     var proxy: ProxyServer?
     /// A network interface's name or an address of this machine to connect from.
     var networkInterface: String?
-    /// What the connection is held to; nil: nothing.
+    /// The connection's bandwidth limit; nil for none.
     var bandwidth: Bandwidth?
     /// Nil for clear text.
     var secureLayer: SecureLayer?
-    /// For clear text: what it means when the other side speaks TLS.
+    /// The error for a clear-text connection if the other side speaks TLS.
     var speaksTLS: ReplicationError
     var userAgent = "nightjar"
     var limits = TransportLimits()
-    /// Until then the promise is to be kept.
+    /// The promise must be completed by then.
     var deadline: NIODeadline
-    /// Said where it is not.
+    /// The error if it is not.
     var late: ReplicationError
-    /// Said in its place where the other side has accepted the connection; nil where that makes no difference.
+    /// The error instead of that if the other side had accepted the connection; nil if that makes no difference.
     var silent: ReplicationError?
-    /// In place of the system's name resolution.
+    /// Replaces the system's name resolution.
     var resolver: (@Sendable (any EventLoop) -> any Resolver & Sendable)?
 
-    /// The connection that won, so that whoever gives up can close it. What completes the promise runs on the event loop, as all that looks
-    /// here does, except for a cancelled task.
+    /// The connection that won, so that it can be closed when the attempt is abandoned. Everything that accesses this runs on the event loop, except
+    /// for a cancelled task.
     private final class Attempt: Sendable {
         private let state: Mutex<(channel: (any Channel)?, isOver: Bool)> = Mutex((nil, false))
 
-        /// False if it came too late.
+        /// Returns false if it came too late.
         func hold(_ channel: any Channel) -> Bool {
             state.withLock { state in
                 guard !state.isOver else { return false }
@@ -54,11 +55,11 @@ struct OutgoingPipeline: Sendable {
         }
     }
 
-    /// Connects, and lets `begin` put its handlers behind TLS and complete the promise, then or later. A failed promise closes the connection,
-    /// and so does a cancelled task.
+    /// Connects, and lets `begin` add its handlers after TLS and complete the promise, immediately or later. If the promise fails or the task is
+    /// cancelled, the connection is closed.
     ///
-    /// Several addresses of a name may be tried at once, each with a channel of its own, of which all but one are thrown away. So `begin` is
-    /// called for the one that won, and not if the promise has failed meanwhile: whatever it makes reaches the caller.
+    /// Several addresses of a name may be tried concurrently, each with its own channel, and all but one are discarded. So `begin` is called only for
+    /// the one that won, and only if the promise has not failed meanwhile: whatever it creates reaches the caller.
     func open<Opened: Sendable>(
         _ eventLoop: any EventLoop, _ begin: @escaping @Sendable (any Channel, EventLoopPromise<Opened>) throws -> Void
     ) async throws -> Opened {
@@ -70,7 +71,7 @@ struct OutgoingPipeline: Sendable {
             let channel = attempt.end()
             if case .failure = result { channel?.close(promise: nil) }
         }
-        // All of it on the event loop: the handlers are there before the connection hears anything, be it a reset.
+        // All on the event loop, so that the handlers are in place before the connection receives anything, even a reset.
         eventLoop.execute {
             do {
                 try connect(eventLoop).whenComplete { result in
@@ -94,9 +95,9 @@ struct OutgoingPipeline: Sendable {
 
     private func connect(_ eventLoop: any EventLoop) throws -> EventLoopFuture<any Channel> {
         var bootstrap = ClientBootstrap(group: eventLoop)
-            // Our own timer covers more and must be the one that reports.
+            // Our own timer covers more, and must be the one that reports.
             .connectTimeout(max(deadline - .now(), .milliseconds(1)) + .seconds(1))
-            // Nothing is read, and no failure of TLS lost, before the handlers that wait for it are there.
+            // Nothing is read, and no TLS failure lost, before the handlers that wait for it are in place.
             .channelOption(.autoRead, value: false)
             .channelOption(.writeBufferWaterMark, value: .init(low: limits.writeLowWatermark, high: limits.writeHighWatermark))
             .channelOption(.recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1_024, maximum: 65_536))
@@ -120,7 +121,7 @@ struct OutgoingPipeline: Sendable {
         }
     }
 
-    /// What is said first: to the remote, or to the proxy on the way.
+    /// Starts the first exchange: with the remote, or with the proxy on the way to it.
     private func greetProxy<Opened: Sendable>(
         _ channel: any Channel, _ promise: EventLoopPromise<Opened>, _ begin: @escaping @Sendable (any Channel, EventLoopPromise<Opened>) throws -> Void
     ) throws {
@@ -133,7 +134,7 @@ struct OutgoingPipeline: Sendable {
         try channel.pipeline.syncOperations.addHandler(handler)
     }
 
-    /// TLS, or what notices that it is wanted.
+    /// Adds TLS, or a handler that notices that the other side expects TLS.
     private func secure(_ channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
         guard let secureLayer else { return try pipeline.addHandler(ClearTextGuard(error: speaksTLS)) }
@@ -145,14 +146,14 @@ struct OutgoingPipeline: Sendable {
         try pipeline.addHandlers(secureLayer.makeHandlers(role))
     }
 
-    /// The way to the proxy. What the proxy's certificate says is told to nobody: the handler that waits for the target's comes later.
+    /// Adds TLS to the proxy. Its certificate is not reported: the handler that waits for the target's certificate is added later.
     private func secure(_ channel: any Channel, to proxy: ProxyServer) throws {
         guard proxy.kind == .https else { return }
         guard let layer = proxy.secureLayer else { throw ReplicationError(domain: .tls, code: 6, message: "\(proxy): no TLS is configured for it") }
         try channel.pipeline.syncOperations.addHandlers(layer.makeHandlers(.client(host: proxy.host, port: proxy.port)))
     }
 
-    /// Who does not answer is the proxy, where there is one.
+    /// If there is a proxy, a connection failure concerns the proxy.
     private func failure(_ error: any Error) -> any Error {
         if error is CancellationError { return error }
         var failure = NetworkErrors.replicationError(error, target: proxy.map { "\($0)" } ?? shown)
@@ -164,14 +165,15 @@ struct OutgoingPipeline: Sendable {
 }
 
 extension OutgoingPipeline {
-    /// Late by `connect_time`.
+    /// The error when `connect_time` is over.
     static func late(_ shown: String, _ proxy: ProxyServer?, _ limit: TimeAmount) -> ReplicationError {
         ReplicationError(
             network: .timeout,
             message: "\(shown)\(proxy.map { " through \($0)" } ?? ""): no connection within \(limit.nanoseconds / 1_000_000) ms (connect_time)")
     }
 
-    /// The same where the connection was accepted: the machine is there, and what listens does not answer. Of a proxy nobody knows whether it is the target.
+    /// The same if the connection was accepted: the machine is up, but the server does not answer. With a proxy, it is unknown whether the target
+    /// accepted.
     static func silent(_ shown: String, _ proxy: ProxyServer?, _ limit: TimeAmount) -> ReplicationError? {
         guard proxy == nil else { return nil }
         return ReplicationError(

@@ -1,37 +1,37 @@
 import NIOCore
 
-/// Holds a connection to a bandwidth. It stands next to the socket, so that it counts what crosses the wire, that of TLS and HTTP included.
+/// Limits a connection to a bandwidth. It is next to the socket, so that it counts the bytes on the wire, including TLS and HTTP.
 ///
-/// What is written goes on at once and is flushed when its time has come: so the channel counts it as waiting, and whoever writes sees that the
-/// connection takes no more. What has come is passed on at once, and the next read waits: so the system's window holds the peer back.
+/// Writes are passed on at once and flushed when their time has come, so that the channel counts them as waiting and becomes unwritable. Received
+/// data is passed on at once and the next read is delayed, so that the TCP window holds the peer back.
 final class PacingHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = IOData
 
-    /// What is said to it through the pipeline.
+    /// Sent to it through the pipeline.
     enum Order: Sendable {
-        /// The connection ends: what is left to say waits no more, nor what is left to hear.
+        /// The connection is ending: neither remaining output nor remaining input waits any longer.
         case end
     }
 
     private let bandwidths: [Bandwidth]
     private var context: ChannelHandlerContext?
-    /// Written, and not paid for.
+    /// Written bytes that have not been taken from the bandwidth yet.
     private var unpaid = 0
     private var flushing: Scheduled<Void>?
     private var reading: Scheduled<Void>?
-    /// From when on the socket may be read.
+    /// When the socket may be read again.
     private var readable: NIODeadline?
     private var isEnding = false
-    /// What a connection says and hears first is paid for and waits for nobody: where many share a bandwidth, TLS and the upgrade would else not be
-    /// over in time.
+    /// The first bytes of a connection count towards the bandwidth but are not delayed: if many connections share a bandwidth, TLS and the upgrade
+    /// would otherwise not complete in time.
     private var greeting = (sent: 16 << 10, received: 16 << 10)
 
     init(_ bandwidths: [Bandwidth]) { self.bandwidths = bandwidths }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        // A slow line takes and brings little at a time, so that signs of life do not wait long behind the rest.
+        // On a slow line, data is transferred in small portions, so that heartbeats do not wait long behind other data.
         let options = context.channel.syncOptions
         if let portion = Self.portion(bandwidths.compactMap { $0.send?.rate }) {
             try? options?.setOption(.writeBufferWaterMark, value: .init(low: portion / 4, high: portion))
@@ -42,7 +42,7 @@ final class PacingHandler: ChannelDuplexHandler {
         try? options?.setOption(.maxMessagesPerRead, value: 1)
     }
 
-    /// What a quarter of a second brings; nil where the usual portions take no longer than a second.
+    /// The bytes in a quarter of a second; nil if the default portions take less than a second.
     private static func portion(_ rates: [Int]) -> Int? {
         guard let rate = rates.min(), rate < 64 << 10 else { return nil }
         return max(1_024, rate / 4)
@@ -72,7 +72,7 @@ final class PacingHandler: ChannelDuplexHandler {
 
     private func release() {
         flushing = nil
-        // What was written meanwhile goes along; what comes behind it waits for that, too.
+        // Includes what has been written meanwhile; later writes wait for all of it.
         _ = pay()
         context?.flush()
     }

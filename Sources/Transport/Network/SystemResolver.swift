@@ -9,11 +9,11 @@ struct ResolverError: Error, Equatable {
     var text: String
 }
 
-/// Name resolution by the system, on the thread pool for blocking work. Unlike NIO's own it keeps the reason of a failure,
-/// since "try again" and "no such host" are retried differently.
+/// Name resolution by the system, on the thread pool for blocking work. Unlike NIO's own resolver it reports the reason for a
+/// failure, since "try again" and "no such host" are retried differently.
 final class SystemResolver: Resolver, Sendable {
     private let eventLoop: any EventLoop
-    /// Only addresses of this family are of use when the local address is given.
+    /// If the local address is given, only addresses of its family are usable.
     private let family: NIOBSDSocket.ProtocolFamily?
     private let answer: Mutex<EventLoopFuture<[SocketAddress]>?> = Mutex(nil)
 

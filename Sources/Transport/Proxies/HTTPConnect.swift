@@ -1,16 +1,16 @@
 import Encodings
 import Interfaces
 
-/// CONNECT at an HTTP proxy (RFC 9110, section 9.3.6).
+/// CONNECT through an HTTP proxy (RFC 9110, section 9.3.6).
 struct HTTPConnect: ProxyNegotiation {
     let proxy: ProxyServer
     let host: String
     let port: Int
     let userAgent: String
-    /// `header_bytes`: of the whole answer, with what comes before it.
+    /// `header_bytes`: for the whole answer, including interim answers.
     let limit: Int
     private var answer: [UInt8] = []
-    /// Bytes of answers before the last (1xx).
+    /// Bytes of interim answers (1xx).
     private var passed = 0
 
     init(proxy: ProxyServer, host: String, port: Int, userAgent: String, limit: Int) {
@@ -50,10 +50,10 @@ struct HTTPConnect: ProxyNegotiation {
     }
 
     private static let beginning = Array("HTTP/1.".utf8)
-    /// An empty line. Some leave the carriage return out.
+    /// An empty line. Some proxies omit the carriage return.
     private static let ends = [Array("\n\r\n".utf8), Array("\n\n".utf8)]
 
-    /// Status line and fields of an answer.
+    /// The status line and fields of an answer.
     private struct Head {
         var status = 0
         var phrase = ""
@@ -72,7 +72,7 @@ struct HTTPConnect: ProxyNegotiation {
 
         func values(_ name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }
 
-        /// A stranger's words: printable, short.
+        /// A stranger's text: made printable and short.
         private static func shown(_ text: String) -> String {
             let printable = text.utf8.filter { (0x20..<0x7F).contains($0) }.prefix(100)
             return String(decoding: printable.drop { $0 == 0x20 }, as: UTF8.self)

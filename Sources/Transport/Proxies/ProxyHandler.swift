@@ -1,7 +1,7 @@
 import Interfaces
 import NIOCore
 
-/// Stands first on a connection to a proxy until the proxy has connected us to the remote, and leaves then.
+/// First on a connection through a proxy until the proxy has connected us to the remote; then it removes itself.
 final class ProxyHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -9,7 +9,7 @@ final class ProxyHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     private var negotiation: any ProxyNegotiation
     private let proxy: ProxyServer
-    /// Puts what speaks with the remote behind this handler.
+    /// Adds the handlers that communicate with the remote.
     private let connected: (any Channel) throws -> Void
     private let failed: (any Error) -> Void
     private var isBegun = false

@@ -3,7 +3,7 @@ import Interfaces
 /// A proxy that connections to a remote are made through.
 public struct ProxyServer: Sendable, CustomStringConvertible {
     public enum Kind: String, Sendable {
-        /// An HTTP proxy, asked with CONNECT.
+        /// An HTTP proxy, used with CONNECT.
         case http
         /// The same, over TLS.
         case https
@@ -15,7 +15,7 @@ public struct ProxyServer: Sendable, CustomStringConvertible {
     /// Without the brackets of an IPv6 address.
     public var host: String
     public var port: Int
-    /// HTTP Basic, or SOCKS' user name and password (RFC 1929).
+    /// HTTP Basic credentials, or SOCKS user name and password (RFC 1929).
     public var credentials: BasicCredentials?
     /// TLS between us and the proxy; only with ``Kind/https``.
     public var secureLayer: SecureLayer?
@@ -33,24 +33,24 @@ enum HostAndPort {
     static func text(_ host: String, _ port: Int) -> String { "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)" }
 }
 
-/// What is said to a proxy until it has connected us, and what it answers, without the connection it travels on.
+/// The exchange with a proxy until it has connected us, independent of the underlying connection.
 protocol ProxyNegotiation {
-    /// What is sent first.
+    /// The first bytes to send.
     mutating func begin() throws(ReplicationError) -> [UInt8]
     mutating func receive(_ bytes: some Collection<UInt8>) throws(ReplicationError) -> ProxyStep
 }
 
-/// What follows from what a proxy said.
+/// What to do next, according to the proxy's answer.
 enum ProxyStep: Equatable {
-    /// More has to come.
+    /// More input is needed.
     case wait
     case send([UInt8])
-    /// What comes from here on is the remote's: these bytes, to begin with.
+    /// All further input comes from the remote, starting with these bytes.
     case connected([UInt8])
 }
 
 extension ProxyServer {
-    /// - Parameter limit: bytes of an HTTP proxy's answer (`header_bytes`).
+    /// - Parameter limit: maximum size of an HTTP proxy's answer (`header_bytes`).
     func negotiation(to host: String, _ port: Int, userAgent: String, limit: Int) -> any ProxyNegotiation {
         switch kind {
         case .http, .https: HTTPConnect(proxy: self, host: host, port: port, userAgent: userAgent, limit: limit)
@@ -58,14 +58,14 @@ extension ProxyServer {
         }
     }
 
-    /// What a proxy does that lets nobody in without a login, or not with this one.
+    /// The error for a proxy that requires a login, or rejects this one.
     func wantsLogin(_ message: String) -> ReplicationError {
         ReplicationError(
             domain: .http, code: 407, message: "\(self): \(message)",
             remedy: credentials == nil ? "write proxy: { username: …, password: … }" : "check proxy.username and proxy.password")
     }
 
-    /// Something else answers at this address.
+    /// The error for an address where there is no proxy.
     func isNone(_ message: String) -> ReplicationError {
         ReplicationError(domain: .websocket, code: 1002, message: "\(self): \(message)", remedy: "check proxy.url: it is no such proxy")
     }

@@ -9,7 +9,7 @@ struct SOCKS5: ProxyNegotiation {
     let host: String
     let port: Int
     private var stage = Stage.method
-    /// Never more than one answer, 262 bytes.
+    /// At most one answer, 262 bytes.
     private var answer: [UInt8] = []
 
     init(proxy: ProxyServer, host: String, port: Int) {
@@ -34,7 +34,7 @@ struct SOCKS5: ProxyNegotiation {
             if answer.count == 1, byte != (stage == .login ? 1 : 5) { throw proxy.isNone("the answer is no SOCKS 5") }
             guard let step = try step(rest: bytes) else { continue }
             answer = []
-            // Who answers before being asked is none.
+            // A server that answers before it is asked is not a proxy.
             if case .send = step, !bytes.isEmpty { throw proxy.isNone("it answers before it is asked") }
             return step
         }

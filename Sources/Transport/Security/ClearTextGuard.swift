@@ -1,15 +1,15 @@
 import Interfaces
 import NIOCore
 
-/// Stands first on a connection without TLS and notices when the other side speaks it, which would else be an obscure parser
-/// error. It leaves after the first bytes.
+/// First on a connection without TLS; notices if the other side speaks TLS, which would otherwise cause an obscure parser
+/// error. It removes itself after the first bytes.
 final class ClearTextGuard: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
 
-    /// Thrown in place of the bytes.
+    /// Fired instead of passing the bytes on.
     private let error: ReplicationError
 
-    /// On an accepted connection.
+    /// For an accepted connection.
     static func server() -> ClearTextGuard {
         ClearTextGuard(
             error: ReplicationError(

@@ -1,15 +1,15 @@
 import NIOCore
 import TLS
 
-/// What slips between the socket and HTTP, on either side: TLS.
+/// A layer between the socket and HTTP, on either side: TLS.
 ///
-/// The handler sees the socket's bytes and passes plain ones on. It holds back writes until its handshake is done, tells
-/// the pipeline with a ``SecurePeer`` as inbound user event, and fires a ``ReplicationError``, of the domain `tls` unless the
-/// connection just ended, when it fails. ``tls(server:)`` and ``tls(client:)`` make the real one.
+/// The handler receives the socket's bytes and passes on plain ones. It holds back writes until its handshake is complete,
+/// tells the pipeline with a ``SecurePeer`` as an inbound user event, and on failure fires a ``ReplicationError``, in the
+/// domain `tls` unless the connection merely ended. ``tls(server:)`` and ``tls(client:)`` create the real one.
 public struct SecureLayer: Sendable {
     public enum Role: Sendable, Equatable {
         case server
-        /// The host name that the certificate has to be for.
+        /// The host name that the certificate has to match.
         case client(host: String, port: Int)
     }
 
@@ -21,13 +21,13 @@ public struct SecureLayer: Sendable {
     }
 }
 
-/// Who is at the other end of a secure layer.
+/// The identity at the other end of a secure layer.
 public struct SecurePeer: Sendable, Equatable {
-    /// The certificates that the peer showed, leaf first, DER; empty if none.
+    /// The certificates that the peer presented, leaf first, in DER; empty if none.
     public var certificates: [[UInt8]]
     /// Protocol version and cipher, for status.
     public var summary: String
-    /// On what ground a client accepted its server; nil at a listener.
+    /// Why a client accepted its server; nil at a listener.
     package var trust: ServerTrust?
 
     package init(certificates: [[UInt8]], summary: String, trust: ServerTrust? = nil) {

@@ -3,7 +3,7 @@ import NIOCore
 import TLS
 
 extension SecureLayer {
-    /// TLS for a listener. Each connection takes the context that is current when it is accepted.
+    /// TLS for a listener. Each connection uses the context that is current when it is accepted.
     package static func tls(server context: CurrentContext) -> SecureLayer {
         SecureLayer { role in
             guard case .server = role else { throw TLSError(.configuration, "a listener's TLS context cannot connect") }
@@ -11,7 +11,7 @@ extension SecureLayer {
         }
     }
 
-    /// TLS for a replicator or an HTTP client. Each connection takes the context that is current when it is made.
+    /// TLS for a replicator or an HTTP client. Each connection uses the context that is current when it is made.
     package static func tls(client context: CurrentContext) -> SecureLayer {
         SecureLayer { role in
             guard case .client(let host, let port) = role else { throw TLSError(.configuration, "a client's TLS context cannot serve") }
@@ -25,11 +25,11 @@ extension TLSEndpoint {
     var shown: String { "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)" }
 }
 
-/// Translates the errors and events of ``TLSHandler`` into those of this target.
+/// Translates the errors and events of ``TLSHandler`` into those of this module.
 private final class TLSLayerAdapter: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    /// Whom a client connects to, for its errors.
+    /// The server that a client connects to, for its errors.
     private let target: String?
 
     init(target: String?) {

@@ -8,7 +8,7 @@ struct CloseFrame: Equatable {
     var code: UInt16
     var reason: String
 
-    /// Reads a payload; nil if it has one byte or a code that must not be sent.
+    /// Parses a payload; nil if it is a single byte or contains a code that must not be sent.
     init?(payload: ByteBuffer) {
         guard payload.readableBytes != 0 else {
             code = Self.noStatus
@@ -20,7 +20,7 @@ struct CloseFrame: Equatable {
         reason = String(decoding: payload.readableBytesView.dropFirst(2), as: UTF8.self)
     }
 
-    /// Codes that may stand in a frame: the assigned ones, those of libraries (3000+) and of applications (4000+).
+    /// Codes that are allowed in a frame: the assigned ones, those of libraries (3000+) and of applications (4000+).
     static func isSendable(_ code: UInt16) -> Bool {
         switch code {
         case 1000...1003, 1007...1014, 3000...4999: true
@@ -28,7 +28,7 @@ struct CloseFrame: Equatable {
         }
     }
 
-    /// The payload for a code and a reason, which is cut between characters to the 123 bytes that fit.
+    /// The payload for a code and a reason, which is cut at a character boundary to the 123 bytes that fit.
     static func payload(code: UInt16, reason: String) -> [UInt8] {
         guard isSendable(code) else { return [] }
         var bytes = [UInt8(truncatingIfNeeded: code >> 8), UInt8(truncatingIfNeeded: code)]

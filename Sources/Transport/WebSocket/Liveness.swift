@@ -1,13 +1,14 @@
 import NIOCore
 
-/// Decides when a silent peer is asked for a sign of life and when it counts as gone. Anything heard is a sign of life.
+/// Decides when a silent peer is asked for a sign of life, and when it counts as dead. Anything received is a sign of
+/// life.
 struct Liveness {
     enum Action: Equatable {
-        /// Look again after this time.
+        /// Check again after this time.
         case wait(TimeAmount)
-        /// Send a PING and look again after this time.
+        /// Send a PING and check again after this time.
         case ping(TimeAmount)
-        /// No answer came within this time.
+        /// No answer arrived within this time.
         case dead(TimeAmount)
     }
 
@@ -27,7 +28,7 @@ struct Liveness {
         lastHeard = now
     }
 
-    /// - Parameter isReading: false while back-pressure keeps us from hearing anything, which is not the peer's fault.
+    /// - Parameter isReading: false while back-pressure keeps us from reading, which is not the peer's fault.
     mutating func check(at now: NIODeadline, isReading: Bool) -> Action {
         guard isReading else {
             lastHeard = now

@@ -1,7 +1,7 @@
 import Environment
 
-/// Unpredictable masking keys (RFC 6455, section 5.3), fetched by the handful, since one call to the system for each frame
-/// would show in the profile.
+/// Unpredictable masking keys (RFC 6455, section 5.3), generated in batches, since one system call per frame would be
+/// noticeable.
 struct MaskKeys {
     private let random: any RandomSource
     private var keys: [UInt32] = []

@@ -1,10 +1,10 @@
 /// The masking of RFC 6455, section 5.3.
 enum Masking {
-    /// Copies `count` bytes and masks them on the way.
+    /// Copies `count` bytes, masking them in the process.
     ///
     /// - Parameters:
-    ///   - key: the four key bytes as they stand on the wire, read as a little-endian number.
-    ///   - phase: how many bytes of this frame were masked before.
+    ///   - key: the four key bytes in wire order, as a little-endian number.
+    ///   - phase: how many bytes of this frame have been masked before.
     @inline(__always)
     static func copy(from source: UnsafeRawPointer, to target: UnsafeMutableRawPointer, count: Int, key: UInt32, phase: Int) {
         let shift = UInt32(phase & 3) * 8

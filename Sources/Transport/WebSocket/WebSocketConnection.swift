@@ -2,24 +2,24 @@ import Environment
 import Interfaces
 import NIOCore
 
-/// One WebSocket after its handshake: the last handler of its channel's pipeline, and the transport that a session uses.
+/// A WebSocket after its handshake: the last handler of its channel's pipeline, and the transport that a session uses.
 ///
-/// Sendable although it is mutable: everything mutable is touched on the channel's event loop only, which the entry points
-/// assert; `close` and `drop`, which may come from anywhere, hop there first.
+/// Sendable although mutable: all mutable state is confined to the channel's event loop, which the entry points assert; `close` and `drop`, which may
+/// be called from anywhere, hop there first.
 public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHandler, MessageTransport, SecuredTransport, @unchecked Sendable {
     public typealias InboundIn = ByteBuffer
     public typealias OutboundIn = ByteBuffer
     public typealias OutboundOut = ByteBuffer
 
     enum Side {
-        /// Masks its frames, with keys from here.
+        /// Masks its frames, with keys from this source.
         case client(maskRandom: any RandomSource)
         case server
     }
 
     private enum Phase {
         case open
-        /// Our CLOSE frame is written; the socket closes when the peer's came or time is up.
+        /// Our CLOSE frame was written; the socket is closed when the peer's arrives or the time is up.
         case closing
         case closed
     }
@@ -50,7 +50,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     private var closeWritten: EventLoopFuture<Void>?
     private var deadline: Scheduled<Void>?
 
-    /// What comes while the HTTP handlers are still leaving the pipeline: an answer to it would run into them.
+    /// Data that arrives while the HTTP handlers are still in the pipeline: an answer to it would pass through them.
     private var early: [ByteBuffer]? = []
     private var isReading = false
     private var holdsRead = false
@@ -114,12 +114,12 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         guard phase == .open, !context.channel.isWritable else { return }
         let waiting = waitingBytes
         if waiting > limits.outboundBytes {
-            // Not 1008, for which Couchbase Lite stops for good.
+            // Not 1008, which makes Couchbase Lite stop permanently.
             close(4001, "\(waiting) bytes wait for a peer that does not read; outbound_bytes is \(limits.outboundBytes)")
         }
     }
 
-    /// Bytes that the socket has not taken yet. Event loop only.
+    /// Bytes that the socket has not accepted yet. Event loop only.
     public var waitingBytes: Int {
         eventLoop.preconditionInEventLoop()
         return (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
@@ -127,7 +127,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
 
     public func setReading(_ enabled: Bool) {
         eventLoop.preconditionInEventLoop()
-        // While closing we read on to see the peer's CLOSE.
+        // While closing we keep reading, to see the peer's CLOSE.
         guard enabled != isReading, enabled || phase == .open else { return }
         isReading = enabled
         if enabled {
@@ -161,7 +161,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     }
 
     public func handlerRemoved(context: ChannelHandlerContext) {
-        // The pipeline takes its handlers apart after channelInactive; anything else is our end too.
+        // The pipeline removes its handlers after channelInactive; a removal at any other time also ends the connection.
         finish()
         self.context = nil
     }
@@ -175,7 +175,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         }
     }
 
-    /// Called when the HTTP handlers are gone, before the connection is handed out. Event loop only.
+    /// Called when the HTTP handlers have been removed, before the connection is handed out. Event loop only.
     func begin() {
         guard let early else { return }
         self.early = nil
@@ -204,7 +204,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         goOnLater()
     }
 
-    /// The next messages have their turn behind those of the other connections of the event loop.
+    /// The next messages are processed after other connections on the event loop have had their turn.
     private func goOnLater() {
         guard !reader.isEmpty, !goesOn, isReading || phase != .open else { return }
         goesOn = true
@@ -221,7 +221,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         readOn()
     }
 
-    /// What was read comes first.
+    /// Data that has already been read comes first.
     private func readOn() {
         if !reader.isEmpty { return goOnLater() }
         guard holdsRead, isReading || phase != .open else { return }
@@ -236,8 +236,8 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
             pendingPong = nil
             sendControl(.pong, payload)
         }
-        // In a later turn and once for several changes: a write that fills and drains the socket's buffer would else call the
-        // session back in the middle of its write, over and over.
+        // In a later tick, and once for several changes: otherwise a write that fills and drains the socket's buffer would call the session back in
+        // the middle of its write, repeatedly.
         guard !reportsWritability else { return }
         reportsWritability = true
         eventLoop.execute { self.reportWritability() }
@@ -246,12 +246,12 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
     private func reportWritability() {
         reportsWritability = false
         guard phase == .open, let context else { return }
-        // Also if it is what it was before: a session that saw false in between waits for this call.
+        // Even if it is unchanged: a session that saw false in between waits for this call.
         receiver?.writabilityChanged(context.channel.isWritable)
     }
 
     public func read(context: ChannelHandlerContext) {
-        // Channels read on their own account after each read; holding that back is what stops the socket.
+        // Channels request the next read by themselves after each read; holding that back is what stops the socket.
         if reader.isEmpty, isReading || phase != .open {
             context.read()
         } else {
@@ -312,7 +312,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
                 ?? ConnectionEnd(code: 1002, reason: "the peer's CLOSE frame has an impossible code", initiatedLocally: true)
             sendClose(CloseFrame.payload(code: frame?.code ?? 1002, reason: ""))
         }
-        // Both CLOSE frames exist; the socket ends as soon as ours is out.
+        // Both CLOSE frames exist; the socket is closed as soon as ours has been sent.
         let channel = context.channel
         closeWritten?.whenComplete { _ in channel.close(promise: nil) }
     }
@@ -356,14 +356,14 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
             ?? ConnectionEnd(
                 code: CloseFrame.abnormal, reason: lastSystemError ?? "the connection ended without a CLOSE frame", initiatedLocally: false)
         deliver()
-        // Whoever sent it has gone before it was looked at, and offers it again.
+        // The sender has gone before this was processed, and will offer it again.
         reader.forget()
         phase = .closed
         deadline?.cancel()
         deadline = nil
         if let receiver {
             self.receiver = nil
-            // A failing write ends the channel from within; the session must not be called back in the middle of its call.
+            // A failing write ends the channel from within; the session must not be called back in the middle of its own call.
             eventLoop.execute { receiver.closed(end) }
         } else {
             undeliveredEnd = end

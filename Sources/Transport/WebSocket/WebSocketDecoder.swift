@@ -1,9 +1,9 @@
 import NIOCore
 
-/// Reads WebSocket frames (RFC 6455, section 5.2) from the pieces that a socket delivers and joins fragments.
+/// Decodes WebSocket frames (RFC 6455, section 5.2) from the pieces that a socket delivers, and joins fragments.
 ///
-/// It stands alone, without channel or clock. A message that lies whole in one piece is not copied when it is unmasked
-/// anyway, and is unmasked into one buffer for the whole piece otherwise.
+/// Independent of channels and clocks. A complete unmasked message within one piece is not copied; masked ones are unmasked into one buffer
+/// for the whole piece.
 struct WebSocketDecoder {
     /// Why the peer's frames cannot be accepted; the connection is closed with this code.
     struct Violation: Equatable {
@@ -11,18 +11,18 @@ struct WebSocketDecoder {
         var reason: String
     }
 
-    /// What one piece contained.
+    /// The contents of one piece.
     struct Output {
         var messages: [ByteBuffer] = []
         /// The payload of the last PING; an endpoint may answer only the most recent one (section 5.5.3).
         var ping: [UInt8]?
-        /// The CLOSE frame's payload; nothing after it is looked at.
+        /// The CLOSE frame's payload; anything after it is ignored.
         var close: ByteBuffer?
         var violation: Violation?
     }
 
     private struct Range {
-        /// Offset into the piece (or into the unmasked copy); -1 stands for the next of the joined messages.
+        /// Offset within the piece (or within the unmasked copy); -1 for the next of the joined messages.
         var start: Int
         var count: Int
     }
@@ -57,7 +57,7 @@ struct WebSocketDecoder {
         self.allocator = allocator
     }
 
-    /// Memory taken for a message that is not complete.
+    /// Memory for a message that is not complete.
     var unfinishedBytes: Int { assembly?.storageCapacity ?? 0 }
 
     mutating func skipToClose() {
@@ -65,7 +65,7 @@ struct WebSocketDecoder {
         assembly = nil
     }
 
-    /// - Parameter most: so many messages are enough; what is behind them is left in `input`.
+    /// - Parameter most: stops after this many messages, leaving the rest in `input`.
     mutating func decode(_ input: inout ByteBuffer, into output: inout Output, most: Int = .max) {
         guard !seenClose else { return input.moveReaderIndex(to: input.writerIndex) }
         var looked = 0
@@ -98,14 +98,14 @@ struct WebSocketDecoder {
         }
     }
 
-    /// Goes through the bytes, notes whole messages in `ranges` and returns how many bytes it unmasked into `target`.
+    /// Scans the bytes, appends complete messages to `ranges` and returns how many bytes it unmasked into `target`.
     private mutating func scan(
         _ bytes: UnsafeRawBufferPointer, _ target: UnsafeMutableRawPointer?, _ joined: inout [ByteBuffer], _ output: inout Output, _ most: Int,
         _ looked: inout Int
     ) -> Int {
         var at = 0
         var unmasked = 0
-        // Nothing behind the end is of interest.
+        // Anything after the CLOSE frame is ignored.
         defer { looked = seenClose ? bytes.count : at }
         while at < bytes.count, ranges.count < most || insideFrame {
             if !insideFrame {
@@ -116,7 +116,7 @@ struct WebSocketDecoder {
                 }
                 insideFrame = true
                 if !skipsToClose, opcode < 8 {
-                    // The common case: a whole message in this piece.
+                    // The common case: a complete message within this piece.
                     if isFinal, !insideMessage, remaining <= bytes.count - at {
                         if isMasked {
                             if let target, remaining > 0, let base = bytes.baseAddress {
@@ -162,7 +162,7 @@ struct WebSocketDecoder {
         var value: Violation?
     }
 
-    /// Reads a frame's header, which may come in pieces; nil when more bytes are needed.
+    /// Parses a frame's header, which may arrive in pieces; nil if more bytes are needed.
     @inline(__always)
     private mutating func readHead(_ bytes: UnsafeRawBufferPointer, _ at: inout Int) -> Checked? {
         if head.isEmpty {
@@ -213,7 +213,7 @@ struct WebSocketDecoder {
         isFinal = first & 0x80 != 0
         phase = 0
         control.removeAll(keepingCapacity: true)
-        // A length with the top bit set cannot come to its end; it is skipped until the close deadline.
+        // A frame whose length has the top bit set can never be complete; it is skipped until the close deadline.
         remaining = Int(clamping: length)
         return (size, Checked(value: skipsToClose ? nil : violation(first, length, size: size)))
     }
@@ -253,7 +253,7 @@ struct WebSocketDecoder {
     }
 
     private mutating func takeData(_ bytes: UnsafeRawBufferPointer) {
-        // Memory grows with what arrives, not with what a header promises.
+        // Memory grows with what arrives, not with what a header announces.
         var buffer = assembly ?? allocator.buffer(capacity: min(remaining, 64 * 1024))
         assembly = nil
         if isMasked {
@@ -270,7 +270,7 @@ struct WebSocketDecoder {
     }
 
     private mutating func takeControl(_ bytes: UnsafeRawBufferPointer) {
-        // Longer ones are violations whose bytes nobody needs.
+        // Longer ones are violations whose bytes are not needed.
         guard control.count + bytes.count <= 125 else { return }
         for (i, byte) in bytes.enumerated() {
             control.append(isMasked ? byte ^ UInt8(truncatingIfNeeded: key >> (UInt32((phase &+ i) & 3) * 8)) : byte)

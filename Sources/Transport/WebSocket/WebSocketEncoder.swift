@@ -1,24 +1,25 @@
 import Environment
 import NIOCore
 
-/// Writes WebSocket frames (RFC 6455, section 5.2), many into one buffer.
+/// Encodes WebSocket frames (RFC 6455, section 5.2), many into one buffer.
 struct WebSocketEncoder {
     enum Opcode: UInt8 {
         case continuation = 0, text = 1, binary = 2, close = 8, ping = 9, pong = 10
     }
 
-    /// A buffer is passed on when it would grow beyond this; larger ones only make the allocator work harder.
+    /// A buffer is passed on before it would grow beyond this; larger ones only burden the allocator.
     static let chunkBytes = 128 * 1024
 
-    /// Nil: frames are not masked.
+    /// Nil if frames are not masked.
     private var keys: MaskKeys?
 
-    /// - Parameter maskRandom: clients mask their frames, with keys from here; nil for servers, which do not.
+    /// - Parameter maskRandom: the source of keys for clients, which mask their frames; nil for servers, which do
+    ///   not.
     init(maskRandom: (any RandomSource)?) {
         keys = maskRandom.map { MaskKeys($0) }
     }
 
-    /// Encodes each message as one binary frame and hands over buffers of about ``chunkBytes``.
+    /// Encodes each message as one binary frame and emits buffers of about ``chunkBytes``.
     mutating func encode(_ messages: [ByteBuffer], allocator: ByteBufferAllocator, emit: (ByteBuffer) -> Void) {
         var at = messages.startIndex
         while at < messages.endIndex {

@@ -1,44 +1,44 @@
 import NIOCore
 
-/// What comes of a socket, on its way to become messages. Only so many are made at once: what is behind them stays as the bytes that it came as, since a message
-/// of few bytes takes many times as many.
+/// Turns data from a socket into messages. Only a limited number is decoded at once; the rest stays in encoded form, since a short message takes many
+/// times its size in memory.
 struct WebSocketReader {
-    /// Messages that are made at once.
+    /// Messages that are decoded at once.
     private static let batch = 512
-    /// More waits only where the peer has gone: then the channel reads what is left in the socket, whoever wants it.
+    /// More can accumulate only if the peer has disconnected: then the channel reads everything left in the socket, whether or not it is wanted.
     private static let maximumUnread = 512 << 10
-    /// What fits into one read of the socket is not worth a word.
+    /// What fits into one socket read is not worth counting.
     private static let notableBytes = 8 << 10
 
     private var decoder: WebSocketDecoder
     var output = WebSocketDecoder.Output()
-    /// Nothing becomes a message any more.
+    /// No more messages are decoded.
     private var skips = false
     private var unread = CircularBuffer<ByteBuffer>()
     private var unreadBytes = 0
 
     init(_ decoder: WebSocketDecoder) { self.decoder = decoder }
 
-    /// Everything that came is in `output`.
+    /// All received data is in `output`.
     var isEmpty: Bool { unread.isEmpty }
 
     var hasControl: Bool { output.ping != nil || output.violation != nil || output.close != nil }
 
-    /// Memory taken for what is no whole message yet; 0 where that is little.
+    /// Memory for data that is not a complete message yet; 0 if it is small.
     var unfinishedBytes: Int {
         let held = decoder.unfinishedBytes + unreadBytes
         return held >= Self.notableBytes ? held : 0
     }
 
-    /// The peer's CLOSE is what is waited for.
+    /// Only the peer's CLOSE is awaited from now on.
     mutating func skipToClose() {
         skips = true
         decoder.skipToClose()
     }
 
-    /// Takes what was read.
+    /// Accepts data that was read.
     ///
-    /// - Returns: false where more waits than may.
+    /// - Returns: false if more is waiting than allowed.
     mutating func take(_ piece: ByteBuffer) -> Bool {
         var piece = piece
         if unread.isEmpty { decode(&piece) }
@@ -49,7 +49,7 @@ struct WebSocketReader {
         return true
     }
 
-    /// Makes the next messages of what waits.
+    /// Decodes the next messages from the waiting data.
     mutating func goOn() {
         while skips || output.messages.count < Self.batch, var piece = unread.popFirst() {
             let before = piece.readableBytes
@@ -59,7 +59,7 @@ struct WebSocketReader {
         }
     }
 
-    /// Nobody looks at it any more.
+    /// Discards the waiting data.
     mutating func forget() {
         unread.removeAll()
         unreadBytes = 0
