@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// The error queue that OpenSSL keeps for each thread.
+/// OpenSSL's per-thread error queue.
 enum OpenSSLErrors {
     struct Entry: Equatable {
         var library: Int32
@@ -10,7 +10,7 @@ enum OpenSSLErrors {
 
     static func clear() { ERR_clear_error() }
 
-    /// Takes all entries out, oldest first: the first one is nearest to the cause.
+    /// Removes and returns all entries, oldest first: the first one is closest to the cause.
     static func drain() -> [Entry] {
         var entries: [Entry] = []
         while true {
@@ -21,7 +21,7 @@ enum OpenSSLErrors {
         }
     }
 
-    /// The reasons in words, each once; `fallback` where there are none.
+    /// The reasons in words, each once; `fallback` if there are none.
     static func text(otherwise fallback: String) -> String { text(drain(), otherwise: fallback) }
 
     static func text(_ entries: [Entry], otherwise fallback: String) -> String {
@@ -35,7 +35,7 @@ enum OpenSSLErrors {
 struct MemoryBIO: ~Copyable {
     let pointer: OpaquePointer
 
-    /// An empty one for writing.
+    /// An empty one, for writing.
     init() {
         guard let pointer = BIO_new(BIO_s_mem()) else { fatalError("out of memory for a BIO") }
         self.pointer = pointer
@@ -51,7 +51,7 @@ struct MemoryBIO: ~Copyable {
 
     deinit { BIO_free(pointer) }
 
-    /// What was written.
+    /// Passes the written bytes to a closure.
     func withContents<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
         var data: UnsafePointer<UInt8>?
         let count = nightjar_bio_contents(pointer, &data)

@@ -1,19 +1,19 @@
 import COpenSSL
 
-/// Bytes of a secret: a passphrase, the text of a key file. Wiped when the last reference is gone.
+/// The bytes of a secret: a passphrase, the text of a key file. Wiped when the last reference is released.
 package final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
-    // Unsafe only in name: written in init, before anybody else has it, and wiped in deinit.
+    // Unsafe only in name: written in init, before it is shared, and wiped in deinit.
     private nonisolated(unsafe) let storage: UnsafeMutableRawBufferPointer
     package let count: Int
 
-    /// - Parameter fill: writes the secret and returns how many bytes it has.
+    /// - Parameter fill: writes the secret and returns its length.
     package init<E: Error>(capacity: Int, _ fill: (UnsafeMutableRawBufferPointer) throws(E) -> Int) throws(E) {
         let capacity = max(0, capacity)
         storage = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity + 1, alignment: 16)
         do throws(E) {
             let filled = try fill(UnsafeMutableRawBufferPointer(rebasing: storage[..<capacity]))
             count = min(max(0, filled), capacity)
-            // A NUL behind it, for OpenSSL's functions that want one.
+            // Followed by a NUL, for OpenSSL functions that need one.
             storage[count] = 0
         } catch {
             OPENSSL_cleanse(storage.baseAddress, storage.count)
@@ -29,7 +29,7 @@ package final class SecretBytes: Sendable, CustomStringConvertible, CustomReflec
         }
     }
 
-    /// A copy; the source is the caller's to wipe.
+    /// A copy; the caller has to wipe the source.
     package convenience init(copying bytes: UnsafeRawBufferPointer) {
         self.init(capacity: bytes.count) { room in
             room.copyMemory(from: bytes)

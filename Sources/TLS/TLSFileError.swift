@@ -8,37 +8,37 @@ package struct TLSFileError: Error, Sendable, Equatable, CustomStringConvertible
         /// A folder, a pipe, a device.
         case notAFile
         case tooLarge
-        /// Others than the owner may read a secret.
+        /// Users other than the owner may read a secret.
         case loosePermissions
         case foreignOwner
-        /// Not what the format asks for.
+        /// Not in the required format.
         case malformed
         case noCertificate
         case noKey
         /// A passphrase is needed.
         case encrypted
         case wrongPassphrase
-        /// The key is that of another certificate.
+        /// The key does not match the certificate.
         case keyMismatch
         case expired
         case notYetValid
-        /// Keys or algorithms that peers refuse.
+        /// Keys or algorithms that peers reject.
         case weak
-        /// Valid, and this system's OpenSSL cannot handle it.
+        /// Valid, but this system's OpenSSL does not support it.
         case unsupported
-        /// Something of that name is there already.
+        /// Something with that name already exists.
         case exists
-        /// A label, name or validity that cannot be.
+        /// An invalid label, name or validity.
         case invalid
         /// Writing failed.
         case unwritable
     }
 
     package var kind: Kind
-    /// The file, or what was given in its place (a label, a `pkcs11:` URI).
+    /// The file, or what was given instead (a label, a `pkcs11:` URI).
     package var path: String
     package var reason: String
-    /// What to do; empty where the reason says it.
+    /// What to do; empty if the reason says so.
     package var advice: String
 
     package init(_ kind: Kind, path: String, reason: String, advice: String = "") {
@@ -56,7 +56,7 @@ package struct TLSFileError: Error, Sendable, Equatable, CustomStringConvertible
     package var description: String { "\(path): \(reason)\(advice.isEmpty ? "" : "; \(advice)")" }
 }
 
-/// Why bytes are no certificate or no key.
+/// Why bytes are not a certificate or a key.
 package struct CertificateError: Error, Sendable, Equatable, CustomStringConvertible {
     package var reason: String
 

@@ -1,9 +1,9 @@
 import COpenSSL
 import Glibc
 
-/// The names for which a certificate is issued, beside its subject.
+/// The names for which a certificate is issued, besides its subject.
 package struct AlternativeNames: Sendable, Equatable {
-    /// Host names, perhaps with `*` as first label. As they stand: not yet judged.
+    /// Host names, possibly with `*` as the first label. As they appear in the certificate, not validated.
     package var dns: [String] = []
     /// Addresses as text.
     package var ip: [String] = []
@@ -21,7 +21,7 @@ package struct AlternativeNames: Sendable, Equatable {
 }
 
 extension Certificate {
-    /// The first ``TLSLimits/alternativeNames`` of them; kinds that nobody here uses are left out.
+    /// The first ``TLSLimits/alternativeNames`` of them; omits unused kinds of names.
     package var alternativeNames: AlternativeNames {
         var names = AlternativeNames()
         guard let found = nightjar_alternative_names(handle) else {
@@ -46,9 +46,9 @@ extension Certificate {
     }
 }
 
-/// IP addresses between text and bytes.
+/// Converts IP addresses between text and bytes.
 enum IPAddress {
-    /// - Parameter bytes: 4 or 16; others give nil.
+    /// - Parameter bytes: 4 or 16; any other number returns nil.
     static func text(_ bytes: [UInt8]) -> String? {
         guard bytes.count == 4 || bytes.count == 16 else { return nil }
         var room = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))

@@ -3,21 +3,21 @@ import Digests
 import Encodings
 import Glibc
 
-/// An X.509 certificate. Two are equal when their bytes are.
+/// An X.509 certificate. Two are equal if their bytes are.
 package final class Certificate: Sendable, Hashable, CustomStringConvertible {
     /// The `X509`, owned by this object.
-    // Unsafe only in name: OpenSSL guards what it fills in later by a lock, and nothing here changes it.
+    // Unsafe only in name: OpenSSL protects its lazily filled fields with a lock, and nothing here changes it.
     nonisolated(unsafe) let handle: OpaquePointer
 
-    /// The certificate as it is on the wire.
+    /// The certificate in wire format.
     package let der: [UInt8]
     /// SHA-256 of ``der``.
     package let fingerprint: [UInt8]
-    /// When it begins and ends to be valid, in seconds since 1970.
+    /// The start and end of its validity, in seconds since 1970.
     package let notBefore: Int64
     package let notAfter: Int64
 
-    /// - Parameter der: exactly one certificate; bytes behind it are an error.
+    /// - Parameter der: exactly one certificate; trailing bytes are an error.
     package convenience init(der: [UInt8]) throws(CertificateError) {
         guard der.count <= TLSLimits.certificateBytes else {
             throw CertificateError("a certificate of \(der.count) bytes is more than certificateBytes = \(TLSLimits.certificateBytes)")
@@ -35,7 +35,7 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
         try self.init(taking: parsed)
     }
 
-    /// Takes over an `X509` with its reference, also when it throws.
+    /// Takes ownership of an `X509` reference, even if it throws.
     init(taking x509: OpaquePointer) throws(CertificateError) {
         handle = x509
         do throws(CertificateError) {
@@ -48,12 +48,12 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
             OpenSSLErrors.clear()
             throw error
         }
-        // Fills OpenSSL's cache of extensions now. Damaged extensions are judged where a chain is verified.
+        // Fills OpenSSL's cache of extensions. Damaged extensions are detected when a chain is verified.
         _ = X509_check_purpose(x509, -1, 0)
         OpenSSLErrors.clear()
     }
 
-    /// A certificate that OpenSSL keeps elsewhere.
+    /// A certificate that OpenSSL also owns elsewhere.
     convenience init(borrowing x509: OpaquePointer) throws(CertificateError) {
         X509_up_ref(x509)
         try self.init(taking: x509)
@@ -93,7 +93,7 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
         return String(decoding: UnsafeBufferPointer(start: bytes, count: Int(count)), as: UTF8.self)
     }
 
-    /// The serial number in small hexadecimal digits, without leading zeros; negative ones with `-`.
+    /// The serial number in lower-case hexadecimal digits, without leading zeros; negative ones with `-`.
     package var serialNumber: String {
         guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(handle), nil) else {
             OpenSSLErrors.clear()
@@ -110,10 +110,10 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
 
     // MARK: - Digests
 
-    /// The fingerprint in small hexadecimal digits.
+    /// The fingerprint in lower-case hexadecimal digits.
     package var sha256: String { Hex.encode(fingerprint) }
 
-    /// SHA-256 of the public key with its algorithm (SubjectPublicKeyInfo), as in `sha256/BASE64` pins.
+    /// SHA-256 of the public key including its algorithm (SubjectPublicKeyInfo), as in `sha256/BASE64` pins.
     package var publicKeyDigest: [UInt8] {
         var bytes: UnsafeMutablePointer<UInt8>?
         let count = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(handle), &bytes)
@@ -125,36 +125,37 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
         return SHA256.hash(UnsafeRawBufferPointer(start: bytes, count: Int(count)))
     }
 
-    /// ``publicKeyDigest`` in small hexadecimal digits.
+    /// ``publicKeyDigest`` in lower-case hexadecimal digits.
     package var spkiSHA256: String { Hex.encode(publicKeyDigest) }
     /// ``publicKeyDigest`` as a pin: `sha256/BASE64`.
     package var pin: String { "sha256/\(Base64.encode(publicKeyDigest))" }
 
-    // MARK: - What it is
+    // MARK: - Properties
 
-    /// Whether its own key signed it: the signature is checked.
+    /// Whether it was signed with its own key: the signature is verified.
     package var isSelfSigned: Bool {
         defer { OpenSSLErrors.clear() }
         return X509_self_signed(handle, 1) == 1
     }
 
-    /// Whether names, key identifiers and purposes say that `other` issued it; the signature is not checked.
+    /// Whether names, key identifiers and purposes say that `other` issued it; the signature is not verified.
     package func isIssued(by other: Certificate) -> Bool {
         defer { OpenSSLErrors.clear() }
         return X509_check_issued(other.handle, handle) == X509_V_OK
     }
 
-    /// Whether it may sign others, by its basic constraints (or, without any extensions, by being a self-signed one of version 1).
+    /// Whether it may sign other certificates, according to its basic constraints (or, without any extensions, because it is a
+    /// self-signed certificate of version 1).
     package var isCA: Bool { X509_check_ca(handle) > 0 }
 
-    /// Strength of the signature as NIST counts it: SHA-256 has 128, SHA-1 63. 0 where unknown.
+    /// The security strength of the signature according to NIST: SHA-256 has 128 bits, SHA-1 63. 0 if unknown.
     package var signatureSecurityBits: Int {
         var bits: Int32 = 0
         defer { OpenSSLErrors.clear() }
         return X509_get_signature_info(handle, nil, nil, &bits, nil) == 1 ? max(0, Int(bits)) : 0
     }
 
-    /// Its public key; kind `unknown` where this OpenSSL does not know the algorithm.
+    /// Its public key; kind `unknown` if this OpenSSL does not support the algorithm.
     package var key: KeyFacts {
         guard let key = X509_get0_pubkey(handle) else {
             OpenSSLErrors.clear()
@@ -163,7 +164,7 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
         return KeyFacts(of: key)
     }
 
-    /// PEM, with the line break at its end.
+    /// PEM, including the final line break.
     package var pem: String {
         let out = MemoryBIO()
         guard PEM_write_bio_X509(out.pointer, handle) == 1 else {
@@ -173,7 +174,7 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
         return out.text
     }
 
-    // MARK: - Below
+    // MARK: - Implementation
 
     private static func encode(_ x509: OpaquePointer) throws(CertificateError) -> [UInt8] {
         var bytes: UnsafeMutablePointer<UInt8>?

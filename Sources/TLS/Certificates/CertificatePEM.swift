@@ -2,11 +2,10 @@ import COpenSSL
 import Encodings
 
 extension Certificate {
-    /// All certificates of a PEM text, in its order. Text and keys between them are passed over. One certificate in DER is
-    /// taken too.
+    /// All certificates in a PEM text, in order. Text and keys between them are ignored. A single certificate in DER is accepted, too.
     ///
     /// - Parameter path: named in errors.
-    /// - Throws: ``TLSFileError`` also when there is none.
+    /// - Throws: ``TLSFileError`` also if there is none.
     package static func readPEM(_ bytes: [UInt8], path: String) throws(TLSFileError) -> [Certificate] {
         try bytes.withUnsafeBytes { buffer in Result { () throws(TLSFileError) in try readPEM(buffer, path: path) } }.get()
     }
@@ -41,7 +40,7 @@ extension Certificate {
     }
 }
 
-/// The blocks of a PEM text, one after the other.
+/// Iterates over the blocks of a PEM text.
 struct PEMReader: ~Copyable {
     private let bio: MemoryBIO
     private let path: String
@@ -54,7 +53,7 @@ struct PEMReader: ~Copyable {
         self.path = path
     }
 
-    /// The kinds of blocks so far, for errors.
+    /// The kinds of blocks found so far, for errors.
     var seen: String { names.joined(separator: ", ") }
 
     /// The next block; nil at the end of the text.
@@ -80,10 +79,10 @@ struct PEMReader: ~Copyable {
     }
 }
 
-/// One block: its bytes are wiped when it is gone, for it may be a key.
+/// One block: its bytes are wiped when it is released, because it may be a key.
 final class PEMBlock {
     let kind: String
-    /// `Proc-Type: 4,ENCRYPTED` and the like of old key files.
+    /// `Proc-Type: 4,ENCRYPTED` and similar headers in old key files.
     let header: String
     private let data: UnsafeMutablePointer<UInt8>
     private let count: Int
@@ -105,7 +104,7 @@ final class PEMBlock {
 
     func certificate() throws(CertificateError) -> Certificate {
         guard kind == "TRUSTED CERTIFICATE" else { return try Certificate(der: Array(bytes)) }
-        // OpenSSL's own form: the certificate, and what it is trusted for behind it, which is the operator's to say elsewhere.
+        // OpenSSL's own format: the certificate, followed by trust settings, which the operator configures elsewhere.
         guard count <= TLSLimits.certificateBytes else {
             throw CertificateError("a certificate of \(count) bytes is more than certificateBytes = \(TLSLimits.certificateBytes)")
         }

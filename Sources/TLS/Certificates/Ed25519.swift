@@ -1,12 +1,12 @@
 import COpenSSL
 import Encodings
 
-/// An Ed25519 public key as configurations name it: `ed25519/` and the base64 of its 32 bytes.
+/// An Ed25519 public key in the form used in configurations: `ed25519/` and the base64 of its 32 bytes.
 package struct VerifyingKey: Sendable, Hashable, CustomStringConvertible {
     package static let prefix = "ed25519/"
     private let bytes: [UInt8]
 
-    /// Nil where the text is no key.
+    /// Nil if the text is not a key.
     package init?(_ text: String) {
         guard text.hasPrefix(Self.prefix), let bytes = Base64.decode(text.dropFirst(Self.prefix.count)), bytes.count == 32 else { return nil }
         self.bytes = bytes
@@ -31,7 +31,7 @@ package struct VerifyingKey: Sendable, Hashable, CustomStringConvertible {
 extension PrivateKey {
     package static func makeEd25519() throws(CertificateError) -> PrivateKey { try SelfSigning.makeKey(.ed25519) }
 
-    /// What verifies its signatures; nil for keys of other kinds.
+    /// The key that verifies its signatures; nil for keys of other kinds.
     package var verifyingKey: VerifyingKey? {
         guard facts.kind == .ed25519 else { return nil }
         defer { OpenSSLErrors.clear() }

@@ -1,15 +1,15 @@
-/// Who a side of a connection is: a certificate, those that vouch for it, and the key.
+/// The identity of one side of a connection: a certificate, its issuers, and the key.
 package struct Identity: Sendable, CustomStringConvertible {
-    /// Leaf first, then each by whom the one before was issued; never empty.
+    /// Leaf first, each followed by its issuer; never empty.
     package let chain: [Certificate]
     package let key: PrivateKey
 
     package var leaf: Certificate { chain[0] }
 
     /// - Parameters:
-    ///   - chain: in any order: the leaf is the certificate of the key, and the others follow as they vouch for each other.
+    ///   - chain: in any order: the leaf is the certificate that matches the key, and the others are ordered as issuers.
     ///   - path: named in errors.
-    /// - Throws: ``TLSFileError`` of kind `keyMismatch` where no certificate is that of the key, and of kind `tooLarge`.
+    /// - Throws: ``TLSFileError`` of kind `keyMismatch` if no certificate matches the key, or of kind `tooLarge`.
     package init(chain: [Certificate], key: PrivateKey, path: String) throws(TLSFileError) {
         guard chain.count <= TLSLimits.chainLength else {
             throw TLSFileError(
@@ -26,7 +26,7 @@ package struct Identity: Sendable, CustomStringConvertible {
         self.key = key
     }
 
-    /// Each certificate followed by the one that vouches for it, as TLS 1.2 demands; what vouches for none of them stays behind.
+    /// Each certificate followed by its issuer, as TLS 1.2 requires; certificates that issued none of them are dropped.
     private static func ordered(_ chain: [Certificate], leaf: Int) -> [Certificate] {
         var rest = chain
         var ordered = [rest.remove(at: leaf)]

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// What is known of a key without using it.
+/// The properties of a key.
 package struct KeyFacts: Sendable, Equatable, CustomStringConvertible {
     package enum Kind: String, Sendable, CaseIterable {
         case ec
@@ -11,11 +11,11 @@ package struct KeyFacts: Sendable, Equatable, CustomStringConvertible {
     }
 
     package var kind: Kind
-    /// Of the modulus or the curve.
+    /// The size of the modulus or the curve.
     package var bits: Int
-    /// OpenSSL's name of the curve (`prime256v1`), else of the algorithm.
+    /// OpenSSL's name of the curve (`prime256v1`), otherwise of the algorithm.
     package var name: String
-    /// Strength as NIST counts it: RSA of 2,048 bits has 112. 0 where unknown.
+    /// The security strength according to NIST: RSA with 2,048 bits has 112. 0 if unknown.
     package var securityBits = 0
 
     init(kind: Kind, bits: Int, name: String) {
@@ -58,6 +58,7 @@ package struct KeyFacts: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Keys below 112 bits of strength are refused by every current peer, OpenSSL at its default level included.
+    /// Keys with less than 112 bits of strength are refused by every current peer, including OpenSSL at its
+    /// default level.
     package var isWeak: Bool { securityBits > 0 && securityBits < 112 }
 }

@@ -3,11 +3,11 @@ import COpenSSL
 /// A private key: EC, RSA, Ed25519 or Ed448, in memory or behind a provider.
 package final class PrivateKey: Sendable, CustomStringConvertible, CustomReflectable {
     /// The `EVP_PKEY`, owned by this object. OpenSSL wipes it when it is freed.
-    // Unsafe only in name: keys are reference-counted and guarded by OpenSSL, and nothing here changes one.
+    // Unsafe only in name: keys are reference-counted and locked by OpenSSL, and nothing here changes one.
     nonisolated(unsafe) let handle: OpaquePointer
     package let facts: KeyFacts
 
-    /// Takes over an `EVP_PKEY` with its reference.
+    /// Takes ownership of an `EVP_PKEY` reference.
     init(taking key: OpaquePointer) {
         handle = key
         facts = KeyFacts(of: key)
@@ -15,21 +15,21 @@ package final class PrivateKey: Sendable, CustomStringConvertible, CustomReflect
 
     deinit { EVP_PKEY_free(handle) }
 
-    /// Kind and size; nothing of the key.
+    /// Kind and size, but nothing of the key itself.
     package var description: String { "\(facts) private key" }
     package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 
-    /// Whether it belongs to the certificate's public key.
+    /// Whether it matches the certificate's public key.
     package func matches(_ certificate: Certificate) -> Bool {
         defer { OpenSSLErrors.clear() }
         guard let other = X509_get0_pubkey(certificate.handle) else { return false }
         return EVP_PKEY_eq(handle, other) == 1
     }
 
-    /// The first private key of a PEM text: PKCS#8 (plain or encrypted) or the older forms of RSA and EC keys.
+    /// The first private key in a PEM text: PKCS#8 (plain or encrypted), or one of the older formats for RSA and EC keys.
     ///
     /// - Parameters:
-    ///   - passphrase: for an encrypted key; not looked at otherwise.
+    ///   - passphrase: for an encrypted key; otherwise ignored.
     ///   - path: named in errors.
     package static func readPEM(_ bytes: SecretBytes, passphrase: SecretBytes? = nil, path: String) throws(TLSFileError) -> PrivateKey {
         try bytes.withBytes { buffer throws(TLSFileError) in try readPEM(buffer, passphrase: passphrase, path: path) }
@@ -85,12 +85,12 @@ package final class PrivateKey: Sendable, CustomStringConvertible, CustomReflect
             }
             throw TLSFileError(.malformed, path: path, reason: "the private key is damaged or of an unknown kind (\(reason))")
         }
-        // What is left in the queue belongs to forms that were tried first.
+        // Errors left in the queue come from formats that were tried first.
         OpenSSLErrors.clear()
         return PrivateKey(taking: key)
     }
 
-    /// PKCS#8 in PEM, encrypted with AES-256 where there is a passphrase.
+    /// PKCS#8 in PEM, encrypted with AES-256 if there is a passphrase.
     package func writePEM(passphrase: SecretBytes? = nil) throws(CertificateError) -> SecretBytes {
         let out = MemoryBIO()
         let done = withExtendedLifetime(passphrase) {
@@ -108,7 +108,7 @@ package final class PrivateKey: Sendable, CustomStringConvertible, CustomReflect
     }
 }
 
-/// Gives OpenSSL the passphrase that is behind the last argument; without one it refuses, so that nothing asks on a terminal.
+/// Passes OpenSSL the passphrase to which the last argument points; without one it fails, so that OpenSSL never asks on a terminal.
 func passphraseCallback(_ room: UnsafeMutablePointer<CChar>?, _ size: Int32, _: Int32, _ context: UnsafeMutableRawPointer?) -> Int32 {
     guard let room, let context else { return -1 }
     return Unmanaged<SecretBytes>.fromOpaque(context).takeUnretainedValue().withBytes { secret in

@@ -1,10 +1,10 @@
 import COpenSSL
 import Digests
 
-/// An authority's list of certificates that have been revoked (a CRL, RFC 5280). Two are equal when their bytes are.
+/// An authority's list of revoked certificates (a CRL, RFC 5280). Two are equal if their bytes are.
 package final class RevocationList: Sendable, Hashable {
     /// The `X509_CRL`, owned by this object.
-    // Unsafe only in name: OpenSSL counts and locks it, and nothing here changes it.
+    // Unsafe only in name: OpenSSL reference-counts and locks it, and nothing here changes it.
     nonisolated(unsafe) let handle: OpaquePointer
     private let fingerprint: [UInt8]
 
@@ -28,8 +28,8 @@ package final class RevocationList: Sendable, Hashable {
     /// The name of the authority that signed it.
     package var issuer: String { Certificate.text(of: X509_CRL_get_issuer(handle)) }
 
-    /// Why OpenSSL would not use the list as what it is; nil: it does. It takes a delta for a whole list, in whose place others are not looked
-    /// at, and passes over the other forms as if there were no list.
+    /// Why OpenSSL would not use the list correctly; nil if it would. It mistakes a delta CRL for a complete list, and then ignores the complete one;
+    /// it ignores other unsupported forms as if there were no list.
     private var problem: String? {
         if X509_CRL_get_ext_by_NID(handle, NID_delta_crl, -1) >= 0 { return "is a delta: it has only what changed since another list" }
         guard X509_CRL_get_ext_by_NID(handle, NID_issuing_distribution_point, -1) >= 0 else { return nil }
@@ -46,7 +46,7 @@ package final class RevocationList: Sendable, Hashable {
     package static func == (left: RevocationList, right: RevocationList) -> Bool { left.fingerprint == right.fingerprint }
     package func hash(into hasher: inout Hasher) { hasher.combine(fingerprint) }
 
-    /// All lists of a PEM file, or the one of a DER file.
+    /// All lists in a PEM file, or the one in a DER file.
     package static func read(_ path: String) throws(TLSFileError) -> [RevocationList] {
         let bytes = try TLSFile.read(path, .certificates)
         return try bytes.withBytes { buffer throws(TLSFileError) in try read(buffer, path) }
@@ -91,17 +91,17 @@ extension ReloadableFiles where Value == [RevocationList] {
     }
 }
 
-/// How lists count: a certificate of an authority that has one here must not be on it. Those of other authorities are not checked,
-/// and a list that should have been replaced by now counts all the same: nobody is locked out because a new one did not come.
+/// How lists are applied: a certificate from an authority that has a list here must not be on it. Certificates from other authorities are not
+/// checked, and an overdue list still counts: nobody is locked out because a newer one did not arrive.
 enum Revocation {
-    /// Adds lists to an `X509_STORE`. False where OpenSSL refuses one.
+    /// Adds lists to an `X509_STORE`. False if OpenSSL refuses one.
     static func add(_ lists: [RevocationList], to store: OpaquePointer) -> Bool {
         guard !lists.isEmpty else { return true }
         for list in lists { guard X509_STORE_add_crl(store, list.handle) == 1 else { return false } }
         return X509_STORE_set_flags(store, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL)) == 1
     }
 
-    /// For an `X509_STORE_CTX` without a callback of its own.
+    /// For an `X509_STORE_CTX` without its own callback.
     static func tolerateMissingLists(_ store: OpaquePointer) {
         X509_STORE_CTX_set_verify_cb(store) { isSound, store in
             guard isSound == 0, Revocation.isTolerated(X509_STORE_CTX_get_error(store)) else { return isSound }

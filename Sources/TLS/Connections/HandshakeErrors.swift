@@ -1,12 +1,12 @@
 import COpenSSL
 
-/// Turns what OpenSSL says about a failed connection into a ``TLSError``.
+/// Maps OpenSSL's errors for a failed connection to a ``TLSError``.
 enum HandshakeErrors {
-    /// - Parameter entries: OpenSSL's queue, the cause first.
+    /// - Parameter entries: OpenSSL's error queue, cause first.
     static func error(_ entries: [OpenSSLErrors.Entry], isClient: Bool, hasIdentity: Bool, isHandshaking: Bool) -> TLSError {
         let text = OpenSSLErrors.text(entries, otherwise: "no reason given")
         let reasons = entries.filter { $0.library == ERR_LIB_SSL }.map(\.reason)
-        // OpenSSL numbers what the peer's alert says 1000 + alert.
+        // OpenSSL reports the peer's alerts as 1000 + alert.
         if let alert = reasons.first(where: { (1000..<1256).contains($0) }) {
             return peerAlert(alert - 1000, text, isClient: isClient, hasIdentity: hasIdentity)
         }

@@ -1,16 +1,16 @@
 import COpenSSL
 import NIOCore
 
-/// OpenSSL's view of the socket: a BIO that reads from one buffer and writes to another.
+/// OpenSSL's interface to the socket: a BIO that reads from one buffer and writes to another.
 ///
-/// OpenSSL's own memory BIOs would copy every byte once more. Used on one event loop; the `BIO` must not outlive it.
+/// OpenSSL's own memory BIOs would copy every byte once more. Confined to one event loop; must outlive the `BIO`.
 final class RecordBIO {
-    /// Came from the socket and waits for OpenSSL.
+    /// Data from the socket, waiting for OpenSSL.
     var inbound = ByteBuffer()
     /// What OpenSSL wants to send.
     var outbound = ByteBuffer()
 
-    /// The `BIO`, whose reference the caller takes over; nil when memory is short.
+    /// The `BIO`, whose reference the caller owns; nil if memory is short.
     func makeBIO() -> OpaquePointer? {
         guard let bio = BIO_new(Self.method.pointer) else { return nil }
         BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
@@ -22,21 +22,21 @@ final class RecordBIO {
         if inbound.readableBytes == 0 { inbound = bytes } else { inbound.writeImmutableBuffer(bytes) }
     }
 
-    /// What OpenSSL wrote, leaving nothing.
+    /// Removes and returns what OpenSSL wrote.
     func takeOutbound() -> ByteBuffer {
         let taken = outbound
         outbound = ByteBuffer()
         return taken
     }
 
-    /// Unchecked: made once, then only read.
+    /// Unchecked: created once, then only read.
     private struct Method: @unchecked Sendable {
         // Unchecked: written once, before anybody uses it, and only read by OpenSSL from then on.
         let pointer: OpaquePointer
     }
 
     private static let method: Method = {
-        // No outside data leads here: without memory for this nothing can work.
+        // External input cannot trigger this: without memory for it nothing can work.
         guard let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "nightjar records") else {
             fatalError("out of memory for a BIO method")
         }
@@ -62,7 +62,7 @@ final class RecordBIO {
             UnsafeMutableRawPointer(target).copyMemory(from: source.baseAddress ?? UnsafeRawPointer(target), byteCount: length)
             return length
         }
-        // Gives the socket's buffer back as soon as it is read.
+        // Releases the socket's buffer as soon as it has been read.
         if owner.inbound.readableBytes == 0 { owner.inbound = ByteBuffer() }
         return 1
     }

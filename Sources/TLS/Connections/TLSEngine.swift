@@ -1,7 +1,7 @@
 import COpenSSL
 import NIOCore
 
-/// One TLS connection without its socket: bytes in, bytes out. Used on one event loop.
+/// One TLS connection without its socket: bytes in, bytes out. Confined to one event loop.
 final class TLSEngine {
     enum Progress: Equatable {
         case done
@@ -10,7 +10,7 @@ final class TLSEngine {
     }
 
     enum Reading: Equatable {
-        /// As much as was asked for; there may be more.
+        /// The limit was reached; there may be more.
         case full
         case needsMore
         /// The peer's close_notify.
@@ -20,12 +20,12 @@ final class TLSEngine {
 
     let context: TLSContext
     let records = RecordBIO()
-    /// Whom a client wants to reach.
+    /// The server that a client connects to.
     let endpoint: TLSEndpoint?
     private let ssl: OpaquePointer
-    /// Why the verification refused the peer.
+    /// Why verification refused the peer.
     private var refusal: TLSError?
-    /// On what ground a client accepted the server.
+    /// Why a client accepted the server.
     private var trust: ServerTrust?
 
     /// - Parameter endpoint: for a client; nil for a server.
@@ -67,8 +67,8 @@ final class TLSEngine {
         return .failed(failure())
     }
 
-    /// The server of a resumed session shows no certificates again; those it showed then are judged once more, because one
-    /// may have expired since.
+    /// In a resumed session the server sends no certificates; those it sent originally are judged again, because one may have expired
+    /// since.
     private func resumedServerIsRefused() -> Progress? {
         guard endpoint != nil, SSL_session_reused(ssl) == 1 else { return nil }
         guard let leaf = SSL_get0_peer_certificate(ssl) else {
@@ -93,7 +93,7 @@ final class TLSEngine {
     /// Called by OpenSSL's verification of a client's certificate.
     func refuseClient(_ error: TLSError) { refusal = error }
 
-    /// What both sides agreed on; nil before the end of the handshake.
+    /// The negotiated parameters; nil before the end of the handshake.
     func completed() -> TLSHandshakeCompleted? {
         guard SSL_is_init_finished(ssl) == 1 else { return nil }
         var length: UInt32 = 0
@@ -112,7 +112,7 @@ final class TLSEngine {
     private func peerCertificates() -> [Certificate] {
         let chain = SSL_get_peer_cert_chain(ssl)
         var found = ChainVerification.certificates(chain)
-        // A server's view of the chain has no leaf.
+        // In a server's view of the chain, the leaf is missing.
         if let leaf = SSL_get0_peer_certificate(ssl), let certificate = try? Certificate(borrowing: leaf), found.first != certificate {
             found.insert(certificate, at: 0)
         }
@@ -121,10 +121,10 @@ final class TLSEngine {
 
     // MARK: Bytes
 
-    /// Bytes came that were not looked at yet.
+    /// Whether there are received bytes that have not been processed.
     var hasInput: Bool { records.inbound.readableBytes > 0 || SSL_has_pending(ssl) == 1 }
 
-    /// Decrypts into `buffer` until it holds `limit` bytes or there is no complete record left.
+    /// Decrypts into `buffer` until it holds `limit` bytes or no complete record is left.
     func read(into buffer: inout ByteBuffer, upTo limit: Int) -> Reading {
         while buffer.readableBytes < limit {
             // The rest of a record whose size was not known before.
@@ -148,7 +148,7 @@ final class TLSEngine {
         return .full
     }
 
-    /// Encrypts all of `bytes`; the records are in ``records``.
+    /// Encrypts all of `bytes` into ``records``.
     func write(_ bytes: UnsafeRawBufferPointer) -> Progress {
         guard bytes.count > 0 else { return .done }
         ERR_clear_error()

@@ -1,42 +1,42 @@
-/// Why a TLS connection could not be made or broke, and what to do about it.
+/// Why a TLS connection could not be established or broke, and what to do about it.
 package struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     package enum Kind: String, Sendable, CaseIterable {
-        /// The two sides found no common ground, or what came is no sound TLS.
+        /// The two sides have no protocol parameters in common, or the received data is not valid TLS.
         case handshakeFailed
         /// No complete handshake within `handshake_time`.
         case timedOut
         /// The peer closed the connection before the handshake was complete.
         case closedInHandshake
-        /// The connection ended without the peer's close_notify: bytes may be missing.
+        /// The connection ended without the peer's close_notify: data may be missing.
         case truncated
-        /// The peer speaks something else.
+        /// The peer does not speak TLS.
         case notTLS
         /// The peer speaks HTTP in clear text.
         case plainHTTP
         case certificateExpired
         case certificateNotYetValid
-        /// Refused by the rule in force (a pin, self-signed only), or for its key or signature.
+        /// Rejected by the rule in force (a pin, self-signed only), or because of its key or signature.
         case certificateUntrusted
-        /// Self-signed, or of a root that is not trusted, or an intermediate is missing.
+        /// Self-signed, or from a root that is not trusted, or an intermediate is missing.
         case unknownRoot
         case nameMismatch
         case certificateRevoked
-        /// The peer wants a certificate of ours.
+        /// The peer requires a certificate from us.
         case certificateRequired
         /// The peer refused our certificate.
         case certificateRejected
-        /// A bound of ``TLSConnectionLimits`` was hit.
+        /// A limit in ``TLSConnectionLimits`` was exceeded.
         case limitExceeded
-        /// An identity or option that OpenSSL does not take.
+        /// OpenSSL does not accept an identity or option.
         case configuration
     }
 
     package var kind: Kind
     /// What happened, in a sentence without a full stop.
     package var message: String
-    /// The subject of the certificate that this is about.
+    /// The subject of the certificate concerned.
     package var certificate: String?
-    /// OpenSSL's own words.
+    /// OpenSSL's own message.
     package var reason: String?
     /// What to do.
     package var advice: String?

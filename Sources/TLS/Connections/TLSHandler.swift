@@ -1,11 +1,11 @@
 import NIOCore
 
-/// TLS on one connection: the socket's side speaks records, the other side plain bytes.
+/// TLS on one connection: records on the socket's side, plain bytes on the other.
 ///
-/// - Writes wait for the end of the handshake and are encrypted when they are flushed, small ones together. Encrypted bytes
-///   count as the channel's own, so that its writability is the peer's.
+/// - Writes wait for the end of the handshake and are encrypted when flushed, small ones together. Encrypted bytes count as the channel's own, so its
+///   writability reflects the peer.
 /// - ``TLSHandshakeCompleted`` is fired once; each failure is a ``TLSError``, followed by the end of the channel.
-/// - Closing sends a close_notify. An end without the peer's is ``TLSError/Kind/truncated``, reported before `channelInactive`.
+/// - Closing sends a close_notify. If the peer sends none, that is ``TLSError/Kind/truncated``, reported before `channelInactive`.
 package final class TLSHandler: ChannelDuplexHandler {
     package typealias InboundIn = ByteBuffer
     package typealias InboundOut = ByteBuffer
@@ -15,11 +15,11 @@ package final class TLSHandler: ChannelDuplexHandler {
     enum Phase: Equatable {
         /// The channel is not active yet.
         case waiting
-        /// Nothing was heard yet: the peer may speak something else.
+        /// Nothing has been received yet: the peer may speak something else.
         case sniffing
         case handshaking
         case open
-        /// The peer knows why it is refused; what still arrives is discarded.
+        /// The peer has been told why it is refused; further input is discarded.
         case refusing(TLSError)
         case ended
     }
@@ -31,17 +31,17 @@ package final class TLSHandler: ChannelDuplexHandler {
     private var timer: Scheduled<Void>?
 
     var pending = CircularBuffer<(bytes: ByteBuffer, promise: EventLoopPromise<Void>?)>()
-    /// How many of `pending` were flushed.
+    /// How many of the `pending` writes were flushed.
     var flushed = 0
     var heldBytes = 0
-    /// Somebody asked to close our direction while the handshake was under way.
+    /// Our direction was to be closed during the handshake.
     var waitingOutputClose: EventLoopPromise<Void>??
     var isOutputClosed = false
 
     private var isInputClosed = false
-    /// The socket itself failed: that is the reason of the end, not a missing close_notify.
+    /// The socket itself failed: that is why the connection ends, not a missing close_notify.
     private var hasTransportError = false
-    /// A read was asked for and gave no plain bytes yet.
+    /// A read was requested and has not yielded plain bytes yet.
     private var wantsRead = false
 
     private let isClient: Bool
@@ -62,7 +62,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         engine = try TLSEngine(context, endpoint: endpoint)
     }
 
-    // MARK: The channel's life
+    // MARK: Channel events
 
     package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
@@ -115,7 +115,7 @@ package final class TLSHandler: ChannelDuplexHandler {
 
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .refusing = phase {
-            // A peer that does not wait for the end of its refusal; what counts is why it is refused.
+            // The peer disconnected before it had read the whole refusal; the reason for that refusal is what counts.
             tellRefusal(context)
             return context.close(promise: nil)
         }
@@ -139,7 +139,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Frees what the connection holds. Writes that were not sent fail.
+    /// Releases the connection's resources. Unsent writes fail.
     func end(_ error: any Error) {
         phase = .ended
         timer?.cancel()
@@ -156,7 +156,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Informs the peer by the alert that OpenSSL wrote and the pipeline by the error, and closes.
+    /// Sends the peer OpenSSL's alert, fires the error through the pipeline, and closes.
     func fail(_ error: TLSError) {
         guard phase != .ended, let context else { return }
         flushRecords(context)
@@ -167,8 +167,8 @@ package final class TLSHandler: ChannelDuplexHandler {
         context.close(promise: nil)
     }
 
-    /// Lets the peer read why it is refused: closing at once, while it still sends, would reset the connection, and a client that only
-    /// sees the reset takes it for trouble of the network and comes back. The pipeline learns of it when the connection is gone.
+    /// Gives the peer time to read why it is refused: closing at once, while it is still sending, would reset the connection, and a client that only
+    /// sees the reset takes it for a network problem and reconnects. The pipeline is told when the connection has ended.
     private func refuse(_ error: TLSError, _ context: ChannelHandlerContext) {
         phase = .refusing(error)
         arm(limits.lingerTime) { $0.context?.close(promise: nil) }
@@ -183,7 +183,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         context.fireErrorCaught(error)
     }
 
-    // MARK: Bytes from the socket
+    // MARK: Input from the socket
 
     package func read(context: ChannelHandlerContext) {
         wantsRead = true
@@ -226,9 +226,9 @@ package final class TLSHandler: ChannelDuplexHandler {
 
     package func channelReadComplete(context: ChannelHandlerContext) {
         context.fireChannelReadComplete()
-        // The handlers above wait for plain bytes and do not ask again for a record that held none.
+        // The handlers above wait for plain bytes, and do not request another read after a record that contained none.
         var isEarly = phase == .sniffing || phase == .handshaking
-        if case .refusing = phase { isEarly = true } // what comes is thrown away, up to the end
+        if case .refusing = phase { isEarly = true } // input is discarded until the end
         if isEarly || (wantsRead && phase == .open) { context.read() }
     }
 
@@ -262,7 +262,7 @@ package final class TLSHandler: ChannelDuplexHandler {
                 waitingOutputClose = nil
                 closeOutput(context, promise)
             }
-            // Application bytes may have come with the last handshake message.
+            // Application data may have arrived with the last handshake message.
             if phase == .open, engine.hasInput { decrypt(context) }
         }
     }
@@ -276,7 +276,7 @@ package final class TLSHandler: ChannelDuplexHandler {
             if plain.readableBytes > 0 {
                 wantsRead = false
                 context.fireChannelRead(wrapInboundOut(plain))
-                // What is above may have ended this connection.
+                // A handler above may have closed this connection.
                 guard phase == .open else { return }
             }
             switch outcome {
@@ -288,7 +288,7 @@ package final class TLSHandler: ChannelDuplexHandler {
         } while phase == .open && engine.hasInput
     }
 
-    /// The peer's close_notify came: the end of its bytes, as the end of a plain socket is.
+    /// The peer's close_notify arrived: treated like the end of input on a plain socket.
     private func peerClosed(_ context: ChannelHandlerContext) {
         isInputClosed = true
         flushRecords(context)

@@ -1,8 +1,8 @@
 import NIOCore
 
-/// The way out: writes, flushes and closing.
+/// Output: writes, flushes and closing.
 extension TLSHandler {
-    /// The largest TLS record holds this much; writes that fit together share one.
+    /// The capacity of the largest TLS record; writes that fit together share one.
     private static var recordBytes: Int { 16384 }
 
     package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
@@ -32,7 +32,7 @@ extension TLSHandler {
         context.flush()
     }
 
-    /// Passes on what OpenSSL wants to send.
+    /// Passes on OpenSSL's output.
     func flushRecords(_ context: ChannelHandlerContext) {
         guard let engine, engine.records.outbound.readableBytes > 0 else { return }
         context.writeAndFlush(wrapOutboundOut(engine.records.takeOutbound()), promise: nil)
@@ -58,7 +58,7 @@ extension TLSHandler {
                 promise?.fail(error)
                 return fail(error)
             case .needsMore:
-                // Renegotiation is off, so that writing never waits for reading.
+                // Renegotiation is disabled, so writing never has to wait for reading.
                 let error = TLSError(.handshakeFailed, "OpenSSL did not take the bytes to send")
                 promise?.fail(error)
                 return fail(error)

@@ -1,25 +1,26 @@
-/// Fired through the pipeline as inbound user event when both sides agreed; plain bytes flow from then on.
+/// Fired through the pipeline as an inbound user event after a successful handshake; plain bytes follow.
 package struct TLSHandshakeCompleted: Sendable {
-    /// What the peer showed, leaf first; empty if nothing. A server has checked them if its context says so.
+    /// What the peer presented, leaf first; empty if nothing. A server has verified them if its context says
+    /// so.
     package var certificates: [Certificate]
     /// `TLSv1.3` or `TLSv1.2`.
     package var version: String
-    /// OpenSSL's name of the cipher.
+    /// OpenSSL's name for the cipher.
     package var cipher: String
-    /// What ALPN chose, `http/1.1`; nil where the peer did not ask.
+    /// The protocol selected by ALPN, `http/1.1`; nil if the peer did not use ALPN.
     package var applicationProtocol: String?
-    /// The host name that the client asked for (SNI).
+    /// The host name requested by the client (SNI).
     package var serverName: String?
-    /// A session of before was taken up again.
+    /// Whether an earlier session was resumed.
     package var isResumed: Bool
-    /// On what ground a client accepted the server; nil at a server.
+    /// Why a client accepted the server; nil at a server.
     package var trust: ServerTrust?
 
     /// Version and cipher, for status.
     package var summary: String { "\(version) \(cipher)" }
 }
 
-/// Whom a client wants to reach.
+/// The server that a client connects to.
 package struct TLSEndpoint: Sendable, Hashable {
     /// A host name or an address, without brackets.
     package var host: String
@@ -30,7 +31,7 @@ package struct TLSEndpoint: Sendable, Hashable {
         self.port = port
     }
 
-    /// The name for SNI: none for addresses (RFC 6066, section 3), without the root's dot.
+    /// The name for SNI: none for addresses (RFC 6066, section 3), without a trailing dot.
     var serverName: String? {
         guard !host.isEmpty, !isAddress else { return nil }
         return host.utf8.last == UInt8(ascii: ".") ? String(host.dropLast()) : host

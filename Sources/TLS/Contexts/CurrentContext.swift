@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The context for new connections, which a reload swaps; connections that exist keep theirs.
+/// The context for new connections, which a reload replaces; existing connections keep theirs.
 package final class CurrentContext: Sendable {
     private let context: Mutex<TLSContext>
 

@@ -1,12 +1,12 @@
 import COpenSSL
 import Synchronization
 
-/// The last session of each server that a client talked to, for a handshake without certificates. Each is used once, as
-/// RFC 8446 asks (appendix C.4).
+/// The last session with each server that a client connected to, for a handshake without certificates. Each is used
+/// only once, as RFC 8446 recommends (appendix C.4).
 final class SessionCache: Sendable {
     /// One `SSL_SESSION`.
     private final class Session: Sendable {
-        // Unsafe only in name: OpenSSL counts and locks it.
+        // Unsafe only in name: OpenSSL reference-counts and locks it.
         nonisolated(unsafe) let handle: OpaquePointer
 
         init(taking handle: OpaquePointer) { self.handle = handle }
@@ -28,7 +28,7 @@ final class SessionCache: Sendable {
 
     var count: Int { entries.withLock { $0.sessions.count } }
 
-    /// Takes over the session's reference.
+    /// Takes ownership of the session's reference.
     func keep(_ handle: OpaquePointer, for endpoint: TLSEndpoint) {
         let session = Session(taking: handle)
         guard capacity > 0 else { return }
@@ -43,13 +43,13 @@ final class SessionCache: Sendable {
         }
     }
 
-    /// Lets a connection take up the session of `endpoint`, if there is one.
+    /// Lets a connection resume the session of `endpoint`, if there is one.
     func resume(_ ssl: OpaquePointer, at endpoint: TLSEndpoint) {
         guard let session = entries.withLock({ $0.sessions.removeValue(forKey: endpoint)?.session }) else { return }
         if SSL_SESSION_is_resumable(session.handle) == 1 { SSL_set_session(ssl, session.handle) }
     }
 
-    /// For tests: as if another configuration had kept these sessions.
+    /// For tests: as if another configuration had stored these sessions.
     func move(to other: SessionCache) {
         let taken = entries.withLock { entries in
             defer { entries.sessions = [:] }

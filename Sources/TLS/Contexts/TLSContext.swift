@@ -1,22 +1,21 @@
 import COpenSSL
 
-/// What all TLS connections of one listener or one replicator share: identity, trust, ciphers. It never changes; a reload
-/// makes another one.
+/// Shared by all TLS connections of one listener or one replicator: identity, trust, ciphers. Immutable; a reload creates another one.
 ///
-/// Floor TLS 1.2, or 1.3 where that is asked for; 1.3 where the peer has it; ephemeral keys and authenticated ciphers only; no compression, no
-/// renegotiation; ALPN `http/1.1`.
+/// At least TLS 1.2, or 1.3 if that is requested; 1.3 whenever the peer supports it; only ephemeral keys and authenticated ciphers; no compression,
+/// no renegotiation; ALPN `http/1.1`.
 package final class TLSContext: Sendable {
     /// The `SSL_CTX`, owned by this object.
-    // Unsafe only in name: OpenSSL counts and locks it, and nothing here changes it after init.
+    // Unsafe only in name: OpenSSL reference-counts and locks it, and nothing here changes it after init.
     nonisolated(unsafe) let handle: OpaquePointer
     package let limits: TLSConnectionLimits
-    /// Whom this side is; nil for a client without a certificate.
+    /// This side's identity; nil for a client without a certificate.
     package let identity: Identity?
     /// How servers are judged; nil for a server.
     let client: ServerJudge?
-    /// A client's sessions, for resumption.
+    /// A client's sessions, to be resumed.
     let sessions: SessionCache?
-    /// What a server wants of its clients.
+    /// What a server requires of its clients.
     let clientCertificates: ClientCertificates
 
     /// For a listener.
@@ -69,7 +68,7 @@ package final class TLSContext: Sendable {
     private static let ciphers =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384"
         + ":ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
-    /// AES-128 first: as safe for as long as the connection lives, and a third faster.
+    /// AES-128 first: just as secure for the lifetime of a connection, and a third faster.
     private static let suites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
     private static func check(_ result: Int32, _ message: String) throws(TLSError) {
@@ -102,12 +101,13 @@ package final class TLSContext: Sendable {
 
     private func configureServer() throws(TLSError) {
         SSL_CTX_set_alpn_select_cb(handle, chooseProtocol, nil)
-        // Tickets only: sessions cost the server no memory.
+        // Only tickets, so that sessions take no memory in the server.
         nightjar_ssl_ctx_cache_mode(handle, Int(SSL_SESS_CACHE_OFF))
         let name = "nightjar"
         SSL_CTX_set_session_id_context(handle, name, UInt32(name.utf8.count))
         guard clientCertificates.mode != .none else { return }
-        // A ticket keeps the leaf and loses the chain that authenticators look at, so each connection shows it anew.
+        // A ticket preserves the leaf but not the rest of the chain, which authenticators look at, so each connection has to present the chain
+        // again.
         nightjar_ssl_ctx_no_tickets(handle)
         SSL_CTX_set_num_tickets(handle, 0)
         let mode = clientCertificates.mode == .require ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_PEER
@@ -127,7 +127,7 @@ package final class TLSContext: Sendable {
     }
 }
 
-/// The one protocol that is spoken, in the form of ALPN (RFC 7301); OpenSSL keeps pointers into it.
+/// The only supported protocol, in ALPN's wire format (RFC 7301); OpenSSL keeps pointers to it.
 // Unchecked: the memory is written once, here, and never freed.
 private struct ProtocolName: @unchecked Sendable {
     // Unchecked: written once and never freed.
@@ -160,7 +160,7 @@ private func chooseProtocol(
 private func verifyServer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     guard let engine = TLSEngine.owner(of: nightjar_store_ctx_ssl(store)), let leaf = X509_STORE_CTX_get0_cert(store) else { return 0 }
     let isAccepted = engine.judgeServer(leaf: leaf, chain: X509_STORE_CTX_get0_untrusted(store))
-    // OpenSSL makes the alert of it.
+    // OpenSSL derives the alert from this.
     X509_STORE_CTX_set_error(store, isAccepted ? X509_V_OK : X509_V_ERR_CERT_UNTRUSTED)
     return isAccepted ? 1 : 0
 }
@@ -168,7 +168,7 @@ private func verifyServer(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) 
 private func verifyClient(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) -> Int32 {
     guard let engine = TLSEngine.owner(of: nightjar_store_ctx_ssl(store)), let leaf = X509_STORE_CTX_get0_cert(store) else { return 0 }
     guard engine.context.clientCertificates.roots != nil else {
-        // Collected for an authenticator, which takes all of the responsibility.
+        // Only collected, for an authenticator, which bears all responsibility.
         X509_STORE_CTX_set_error(store, X509_V_OK)
         return 1
     }
@@ -185,7 +185,7 @@ private func verifyClient(_ store: OpaquePointer?, _: UnsafeMutableRawPointer?) 
 
 private func keepSession(_ ssl: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
     guard let session, let engine = TLSEngine.owner(of: ssl), let endpoint = engine.endpoint, let cache = engine.context.sessions else { return 0 }
-    // 1: the reference is ours now.
+    // Returning 1 means that we own the reference.
     cache.keep(session, for: endpoint)
     return 1
 }

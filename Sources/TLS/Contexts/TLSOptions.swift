@@ -1,15 +1,16 @@
-/// The oldest version of TLS that is spoken.
+/// The oldest accepted version of TLS.
 package enum TLSVersion: Sendable {
     case v1_2, v1_3
 }
 
-/// What a listener needs for TLS.
+/// A listener's TLS options.
 package struct TLSServerOptions: Sendable {
     package var identity: Identity
     package var clientCertificates = ClientCertificates.none
     package var limits = TLSConnectionLimits()
     package var minimum = TLSVersion.v1_2
-    /// OpenSSL's: 2 asks for 112 bits of strength (RSA of 2,048 bits). Lowered only to test what clients make of weak keys.
+    /// OpenSSL's level: 2 requires 112 bits of strength (RSA with 2,048 bits). Lowered only to test how clients handle weak
+    /// keys.
     var securityLevel: Int32 = 2
 
     package init(identity: Identity) {
@@ -17,10 +18,10 @@ package struct TLSServerOptions: Sendable {
     }
 }
 
-/// What a replicator or an HTTP client needs for TLS.
+/// The TLS options of a replicator or HTTP client.
 package struct TLSClientOptions: Sendable {
     package var serverAuthentication: ServerAuthentication
-    /// Shown to servers that ask for a client certificate.
+    /// Presented to servers that request a client certificate.
     package var identity: Identity?
     package var limits = TLSConnectionLimits()
     package var minimum = TLSVersion.v1_2
@@ -32,21 +33,22 @@ package struct TLSClientOptions: Sendable {
     }
 }
 
-/// What a listener wants of its clients.
+/// What a listener requires of its clients.
 package struct ClientCertificates: Sendable, Equatable {
     package enum Mode: String, Sendable, CaseIterable {
-        /// Not asked for.
+        /// Not requested.
         case none
-        /// Asked for; a client without one is served.
+        /// Requested; a client without one is accepted.
         case request
         /// A client without one is refused in the handshake.
         case require
     }
 
     package var mode: Mode
-    /// A shown certificate has to lead to one of these. nil: it is only collected, for an authenticator to judge.
+    /// The issuers, of which one must have issued a presented certificate. If nil, certificates are only collected, for an
+    /// authenticator to judge.
     package var roots: [Certificate]?
-    /// With roots: what counts no more.
+    /// With roots: certificates that are no longer valid.
     package var revocationLists: [RevocationList]
 
     package static let none = ClientCertificates(mode: .none, roots: nil)
@@ -57,7 +59,7 @@ package struct ClientCertificates: Sendable, Equatable {
         self.roots = roots
     }
 
-    /// Whether a chain that a client has shown in its handshake, its own certificate first, would be taken now.
+    /// Whether a chain that a client presented in its handshake, its own certificate first, would be accepted now.
     package func accepts(_ chain: [Certificate]) -> Bool {
         guard let roots, !chain.isEmpty else { return true }
         return ChainVerification.leads(chain, to: roots, unless: revocationLists)

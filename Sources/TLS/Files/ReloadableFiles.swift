@@ -1,9 +1,9 @@
 import Synchronization
 
-/// A value that is made from files and made anew when they change. The files are asked by ``reload()``, which the agent calls
-/// now and then: every few seconds, and at a reload of the configuration.
+/// A value that is read from files, and read again when they change. The files are checked by ``reload()``, which the agent calls
+/// every few seconds, and when the configuration is reloaded.
 ///
-/// Broken files never take a working value away.
+/// Invalid files never replace a valid value.
 package final class ReloadableFiles<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
@@ -21,7 +21,7 @@ package final class ReloadableFiles<Value: Sendable>: Sendable {
     package static func reading(
         _ paths: [String], load: @escaping @Sendable () throws(TLSFileError) -> Value
     ) throws(TLSFileError) -> ReloadableFiles {
-        // Before reading: what changes while it is read is seen next time.
+        // Before reading: a change during the read is noticed next time.
         let stamps = FileStamp.all(paths)
         return ReloadableFiles(paths: paths, stamps: stamps, value: try load(), load: load)
     }
@@ -35,14 +35,14 @@ package final class ReloadableFiles<Value: Sendable>: Sendable {
 
     package var current: Value { state.withLock { $0.value } }
 
-    /// What is wrong with the files as they are now, while ``current`` is from before; nil if all is well.
+    /// What is wrong with the files at the moment, while ``current`` is an earlier value; nil if all is well.
     package var failure: TLSFileError? { state.withLock { $0.failure } }
 
-    /// Reads the files if they have changed. Blocks while it reads: not for event loops.
+    /// Reads the files if they have changed. Blocks while reading, so it must not be called on event loops.
     ///
-    /// - Parameter always: also when they look the same.
-    /// - Returns: whether ``current`` is another value now.
-    /// - Throws: what is wrong with them, once for every change; the value stays.
+    /// - Parameter always: read them even if they look unchanged.
+    /// - Returns: whether ``current`` has changed.
+    /// - Throws: what is wrong with them, once for every change; the value is kept.
     package func reload(always: Bool = false) throws(TLSFileError) -> Bool {
         let outcome = reloading.withLock { _ -> Result<Bool, TLSFileError> in
             let stamps = FileStamp.all(paths)
@@ -64,7 +64,7 @@ package final class ReloadableFiles<Value: Sendable>: Sendable {
 }
 
 extension ReloadableFiles where Value == [Certificate] {
-    /// The certificates of several PEM files: roots, pins.
+    /// The certificates in several PEM files, for example roots or pins.
     package static func certificates(_ paths: [String]) throws(TLSFileError) -> ReloadableFiles<[Certificate]> {
         try .reading(paths) { () throws(TLSFileError) in
             var all: [Certificate] = []
@@ -74,9 +74,9 @@ extension ReloadableFiles where Value == [Certificate] {
     }
 }
 
-/// Files with certificates only.
+/// Files that contain only certificates.
 package enum CertificateFile {
-    /// All certificates of a PEM file, or the one of a DER file.
+    /// All certificates in a PEM file, or the one in a DER file.
     package static func read(_ path: String) throws(TLSFileError) -> [Certificate] {
         let bytes = try TLSFile.read(path, .certificates)
         return try bytes.withBytes { buffer throws(TLSFileError) in try Certificate.readPEM(buffer, path: path) }

@@ -1,14 +1,14 @@
 import Environment
 import Glibc
 
-/// Files with secrets that an operator asked for.
+/// Files with secrets, for commands that an operator runs.
 package enum SecretFile {
-    /// Reads a file that nobody but its owner can, who is this user or root.
+    /// Reads a file that only its owner can read, who must be this user or root.
     package static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .secret) }
 
-    /// Writes a file that its owner only can read, whole or not at all.
+    /// Writes a file that only its owner can read, atomically.
     ///
-    /// - Throws: `exists` where it is there already and may not be replaced.
+    /// - Throws: `exists` if it already exists and must not be replaced.
     package static func write(_ path: String, _ bytes: SecretBytes, replaces: Bool) throws(TLSFileError) {
         if !replaces {
             var facts = stat()
@@ -19,9 +19,9 @@ package enum SecretFile {
         try put(path, bytes)
     }
 
-    /// Puts a secret in its place; commands and the agent may do so at the same time.
+    /// Moves a secret into place; commands and the agent may do so concurrently.
     ///
-    /// - Parameter owner: to whom root gives it; nil: it stays this user's.
+    /// - Parameter owner: the user to whom root gives it; nil to keep it as this user's.
     static func put(_ path: String, _ bytes: SecretBytes, owner: uid_t? = nil) throws(TLSFileError) {
         do throws(FileError) {
             try bytes.withBytes { buffer throws(FileError) in try DurableFile.write(path, buffer, writers: .several, owner: owner) }

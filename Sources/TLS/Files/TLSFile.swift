@@ -1,24 +1,24 @@
 import Glibc
 
-/// Reading files with certificates and keys: bounded, never waiting on a pipe, and suspicious of who else may read them.
+/// Reads files with certificates and keys: of limited size, never blocking on a pipe, and checking who else may read them.
 enum TLSFile {
-    /// What is in a file, which says who may read it.
+    /// The contents of a file, which determine who may read it.
     enum Content {
-        /// Certificates: anybody may read them.
+        /// Certificates: readable for everybody.
         case certificates
-        /// A private key or a passphrase: its owner only. The owner is this user or root; where it is root, one group may read
-        /// too, as Debian's `ssl-cert` does. The rule of PostgreSQL.
+        /// A private key or a passphrase: readable only for its owner, who is this user or root; if it is root, one group may also read it, like
+        /// Debian's `ssl-cert`. The same rule as in PostgreSQL.
         case secret
-        /// A file of the key store: its owner only, and that is this user (or root).
+        /// A file in the key store: readable only for its owner, who is this user (or root).
         case stored
     }
 
-    /// - Parameter owner: another user who may own secrets, beside this one and root.
+    /// - Parameter owner: a further user who may own secrets, besides this one and root.
     static func read(_ path: String, _ content: Content, owner: uid_t? = nil) throws(TLSFileError) -> SecretBytes {
         guard !path.isEmpty, !path.utf8.contains(0) else {
             throw TLSFileError(.invalid, path: path, reason: "is no path")
         }
-        // O_NONBLOCK: a pipe without a writer would wait for ever.
+        // O_NONBLOCK: opening a pipe without a writer would block forever.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw failure(path, errno) }
         defer { close(descriptor) }
@@ -29,7 +29,7 @@ enum TLSFile {
         }
         try checkAccess(facts, content, owner, path)
         guard facts.st_size <= TLSLimits.fileBytes else { throw tooLarge(path) }
-        // One byte more than its size shows whether it grew meanwhile.
+        // Reading one byte more than its size shows whether it has grown meanwhile.
         return try SecretBytes(capacity: Int(facts.st_size) + 1) { room throws(TLSFileError) in
             var filled = 0
             while filled < room.count {
@@ -43,7 +43,7 @@ enum TLSFile {
         }
     }
 
-    /// Who may read and change it.
+    /// Checks who may read and change it.
     static func checkAccess(_ facts: stat, _ content: Content, _ owner: uid_t?, _ path: String) throws(TLSFileError) {
         if case .certificates = content { return }
         let user = geteuid()
@@ -77,7 +77,7 @@ enum TLSFile {
         }
     }
 
-    /// What a thing that is no file is.
+    /// Describes something that is not a regular file.
     static func kind(_ mode: mode_t) -> String {
         switch mode & S_IFMT {
         case S_IFDIR: "a folder"
@@ -88,7 +88,7 @@ enum TLSFile {
         }
     }
 
-    /// As a shell takes it.
+    /// Quoted for a shell.
     static func shellQuoted(_ path: String) -> String {
         let plain = path.utf8.allSatisfy { byte in
             (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte & 0xDF) || "/._-+@:,".utf8.contains(byte)

@@ -4,29 +4,29 @@ import Glibc
 import Synchronization
 
 extension KeyStore {
-    /// What became of the anonymous identity.
+    /// What happened to the anonymous identity.
     package enum AnonymousEvent: Sendable, Equatable {
         case kept
         case made
-        /// The reason, for the log. The key is the same, unless the reason says otherwise.
+        /// The reason, for the log. The key is unchanged, unless the reason says otherwise.
         case renewed(String)
-        /// No key could be read from its file, which is set aside: the identity has another key, which nobody has pinned.
+        /// No key could be read from its file, which was set aside: the identity has a new key, which nobody has pinned.
         case replaced(reason: String, damagedFile: String)
     }
 
-    /// Seconds of validity below which the anonymous identity is made anew, as Couchbase Lite does.
+    /// With fewer seconds of validity left than this, the anonymous identity is renewed, as in Couchbase Lite.
     package static let anonymousRenewal: Int64 = 86_400
 
-    /// Where a file of the anonymous identity goes whose key cannot be read. Its name is that of no identity.
+    /// Where a file of the anonymous identity is moved if its key cannot be read. The name is not a valid identity label.
     private var damagedPlace: String { "\(path(of: .anonymous)).damaged" }
 
-    /// The damaged file that was set aside and that nobody has removed; nil where there is none.
+    /// The damaged file that was set aside and has not been removed since; nil if there is none.
     var damagedFile: String? { access(damagedPlace, F_OK) == 0 ? damagedPlace : nil }
 
-    /// The self-signed identity of an agent that has no other: made once, kept, and made anew when less than 24 hours of its
-    /// validity are left, or when its file is damaged: with the same key wherever that is to be had.
+    /// The self-signed identity of an agent without any other: created once, stored, and renewed when less than 24 hours of its validity are left, or
+    /// when its file is damaged; with the same key if that can be read.
     ///
-    /// - Parameter inForce: the key that this process uses already.
+    /// - Parameter inForce: the key that this process already uses.
     package func anonymous(inForce: PrivateKey? = nil) throws(TLSFileError) -> (identity: Identity, event: AnonymousEvent) {
         try locked { () throws(TLSFileError) in
             let file = path(of: .anonymous)
@@ -36,14 +36,14 @@ extension KeyStore {
             do throws(TLSFileError) {
                 let identity = try load(.anonymous)
                 try Self.checkWhole(identity, file)
-                // One that begins in the future stays: this clock is behind, and the fingerprint is what clients know.
+                // One that is not valid yet is kept: this clock is behind, and clients know the fingerprint.
                 if identity.leaf.notAfter - now >= Self.anonymousRenewal { return (identity, .kept) }
                 kept = identity.keyToKeep(as: request.key)
                 event = .renewed("it expires at \(TimeText.utc(identity.leaf.notAfter))\(kept == nil ? ", and it has another key from here on" : "")")
             } catch {
                 switch error.kind {
                 case .missing: break
-                // It cannot be used any more, and nobody visits the machine to mend it.
+                // It is unusable, and nobody visits the machine to repair it.
                 case .malformed, .noKey, .noCertificate, .keyMismatch, .encrypted, .tooLarge:
                     if let key = keyOfDamagedFile(file) ?? inForce, let kind = IdentityRequest.KeyKind.allCases.first(where: { key.facts.isOf($0) }) {
                         kept = key
@@ -65,28 +65,28 @@ extension KeyStore {
         }
     }
 
-    /// Damage that leaves the file readable: handshakes would fail, or peers doubt the certificate.
+    /// Checks for damage that leaves the file readable: handshakes would fail, or peers reject the certificate.
     private static func checkWhole(_ identity: Identity, _ file: String) throws(TLSFileError) {
         guard identity.key.isPair else {
             throw TLSFileError(.malformed, path: file, reason: "the private key is damaged: its secret part is not that of its public part")
         }
-        // By its names it has signed itself, and it has not.
+        // Its names say that it is self-signed, but the signature does not match.
         guard X509_self_signed(identity.leaf.handle, 0) != 1 || identity.leaf.isSelfSigned else {
             throw TLSFileError(.malformed, path: file, reason: "the certificate is damaged: its own signature does not fit")
         }
     }
 
-    /// The key of a file whose other parts are damaged.
+    /// The key in a file whose other parts are damaged.
     private func keyOfDamagedFile(_ file: String) -> PrivateKey? {
         guard let bytes = try? TLSFile.read(file, .stored, owner: agentUser) else { return nil }
         return bytes.withBytes { buffer -> PrivateKey? in
-            // Not block by block: OpenSSL does not come past a block that is no PEM.
+            // Not block by block: OpenSSL cannot skip an invalid PEM block.
             let begin = Array("-----BEGIN PRIVATE KEY-----".utf8)
             let last = buffer.count - begin.count
             guard last >= 0, let start = (0...last).first(where: { buffer[$0..<($0 + begin.count)].elementsEqual(begin) }),
                 let key = try? PrivateKey.readPEM(UnsafeRawBufferPointer(rebasing: buffer[start...]), passphrase: nil, path: file), key.isPair
             else { return nil }
-            // A certificate that is whole and of another key says that this key is not the one that peers have pinned.
+            // If there is an intact certificate for a different key, this key is not the one that peers have pinned.
             let certificates = (try? Certificate.readPEM(buffer, path: file)) ?? []
             let fits = certificates.isEmpty || certificates.contains { key.matches($0) || !$0.hasPublicKey }
             return fits ? key : nil
@@ -94,7 +94,7 @@ extension KeyStore {
     }
 }
 
-/// What a process keeps in mind of the anonymous identity beside its file.
+/// What a process remembers about the anonymous identity in addition to its file.
 final class AnonymousMemory: Sendable {
     private struct State {
         var key: PrivateKey?
@@ -103,7 +103,7 @@ final class AnonymousMemory: Sendable {
 
     private let state = Mutex(State())
 
-    /// The key that was in force last; nil before the first.
+    /// The key that was last in force; nil before the first.
     var key: PrivateKey? { state.withLock { $0.key } }
 
     func note(_ key: PrivateKey, _ event: KeyStore.AnonymousEvent) {
@@ -125,8 +125,8 @@ final class AnonymousMemory: Sendable {
 }
 
 extension PrivateKey {
-    /// Whether its secret part belongs to its public one; a damaged file may have both, and they are read as they stand there. True also of a
-    /// key that OpenSSL cannot ask, as behind a provider.
+    /// Whether its private part matches its public part; a damaged file contains both, and they are read as they are. Also true for a key that
+    /// OpenSSL cannot check, as behind a provider.
     var isPair: Bool {
         defer { OpenSSLErrors.clear() }
         guard let context = EVP_PKEY_CTX_new(handle, nil) else { return true }

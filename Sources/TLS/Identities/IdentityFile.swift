@@ -1,13 +1,13 @@
-/// An identity in the files of somebody else, to be imported: PEM, or PKCS#12.
+/// An identity in other software's files, to be imported: PEM, or PKCS#12.
 package struct IdentityFile: Sendable {
     private let certificate: SecretBytes
     private let key: SecretBytes?
     private let certificatePath: String
     private let keyPath: String
 
-    /// Reads the files. Who else may read them is not asked: they are the operator's, and the key store keeps a copy.
+    /// Reads the files. Their permissions are not checked: they are the operator's, and the key store keeps its own copy.
     ///
-    /// - Parameter key: nil where the certificate's file has the key too.
+    /// - Parameter key: nil if the certificate's file also contains the key.
     package init(certificate: String, key: String?) throws(TLSFileError) {
         certificatePath = certificate
         keyPath = key ?? certificate
@@ -23,7 +23,7 @@ package struct IdentityFile: Sendable {
         } catch { return error.kind == .encrypted }
     }
 
-    /// - Throws: `encrypted` where a passphrase is needed and there is none.
+    /// - Throws: `encrypted` if a passphrase is needed and none was given.
     package func identity(passphrase: SecretBytes?) throws(TLSFileError) -> Identity {
         guard let key else {
             if PKCS12File.isLikely(certificate) { return try PKCS12File.read(certificate, passphrase: passphrase, path: certificatePath) }

@@ -1,5 +1,5 @@
-/// The name of an identity in the key store: a letter or digit, then letters, digits, `.`, `_` and `-`, 128 at most. It is a
-/// file's name, so no two differ only in what a file system may ignore: capitals are allowed, paths are not.
+/// The name of an identity in the key store: a letter or digit, then letters, digits, `.`, `_` and `-`, at most 128. It is
+/// used as a file name.
 package struct IdentityLabel: Sendable, Hashable, CustomStringConvertible {
     package let text: String
 

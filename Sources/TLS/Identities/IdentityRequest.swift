@@ -1,20 +1,19 @@
 import Glibc
 
-/// What a new identity is to be.
+/// The properties of a new identity.
 package struct IdentityRequest: Sendable, Equatable {
     package enum KeyKind: String, Sendable, CaseIterable {
         case p256, p384, rsa2048, rsa3072, rsa4096, ed25519
     }
 
-    /// Host names and addresses of this side, for its peers to check.
+    /// Host names and addresses of this side, which peers verify.
     package var names: AlternativeNames
-    /// The subject; nil: the first name, else the label.
+    /// The subject; nil for the first name, or the label if there are none.
     package var commonName: String?
     package var validityDays: Int
     package var key: KeyKind
 
-    /// Days that an identity is valid unless something else is asked for: the longest that current Apple systems accept of a
-    /// server.
+    /// The default validity of an identity in days: the longest that current Apple systems accept for a server.
     package static let defaultValidityDays = 825
     /// A hundred years.
     package static let longestValidityDays = 36_525
@@ -28,7 +27,7 @@ package struct IdentityRequest: Sendable, Equatable {
         self.key = key
     }
 
-    /// What the anonymous identity is made of: this host's name and the loopback addresses.
+    /// The anonymous identity: this host's name and the loopback addresses.
     package static var anonymous: IdentityRequest {
         var names = AlternativeNames(dns: ["localhost"], ip: ["127.0.0.1", "::1"])
         var room = [CChar](repeating: 0, count: 256)
@@ -39,7 +38,7 @@ package struct IdentityRequest: Sendable, Equatable {
         return IdentityRequest(names: names, commonName: "Nightjar anonymous")
     }
 
-    /// - Throws: ``TLSFileError`` of kind `invalid` that names the label and what is wrong.
+    /// - Throws: ``TLSFileError`` of kind `invalid` that names the label and the problem.
     func check(_ label: IdentityLabel) throws(TLSFileError) {
         func refuse(_ reason: String) -> TLSFileError { TLSFileError(.invalid, path: label.text, reason: reason) }
         guard (1...Self.longestValidityDays).contains(validityDays) else {
@@ -64,9 +63,9 @@ package struct IdentityRequest: Sendable, Equatable {
 }
 
 extension IdentityRequest {
-    /// Takes over what a new certificate in the place of `old` can say of its names; with them the subject, unless another is given.
+    /// Copies the names of `old`, as far as a new certificate can have them; also its subject, unless a different one is given.
     ///
-    /// - Returns: names that `old` has and a self-signed one of ours cannot have.
+    /// - Returns: names of `old` that a self-signed certificate made here cannot have.
     package mutating func keepNames(of old: Certificate) -> [String] {
         let found = old.alternativeNames
         names = AlternativeNames(dns: found.dns.filter(HostName.isValid), ip: found.ip)
@@ -74,19 +73,19 @@ extension IdentityRequest {
         return found.dns.filter { !HostName.isValid($0) } + found.uri + found.email
     }
 
-    // 64 is the upper bound of X.520.
+    // 64 is X.520's upper bound.
     private static func isCommonName(_ text: String) -> Bool {
         (1...64).contains(text.unicodeScalars.count) && text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
     }
 }
 
 extension Identity {
-    /// The kind of its key, where a renewal can go on with it: nobody else has certified it.
+    /// The kind of its key, if a renewal can keep that key because nobody else has certified it.
     package var renewableKey: IdentityRequest.KeyKind? {
         leaf.isSelfSigned ? IdentityRequest.KeyKind.allCases.first { key.facts.isOf($0) } : nil
     }
 
-    /// Its key, where it is self-signed and its key of this kind: what a renewal goes on with.
+    /// Its key, for a renewal: if it is self-signed and its key is of this kind.
     func keyToKeep(as kind: IdentityRequest.KeyKind) -> PrivateKey? { leaf.isSelfSigned && key.facts.isOf(kind) ? key : nil }
 }
 
@@ -103,9 +102,9 @@ extension KeyFacts {
     }
 }
 
-/// Names of hosts as certificates have them.
+/// Host names in certificates.
 enum HostName {
-    /// Labels of letters, digits, `-` and `_`, 253 bytes in all; the first label may be `*`.
+    /// Labels of letters, digits, `-` and `_`, with at most 253 bytes in total; the first label may be `*`.
     static func isValid(_ name: String) -> Bool {
         guard (1...253).contains(name.utf8.count) else { return false }
         let labels = name.split(separator: ".", omittingEmptySubsequences: false)
@@ -116,7 +115,7 @@ enum HostName {
                 label.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x7A).contains($0 | 0x20) || $0 == 0x2D || $0 == 0x5F })
             else { return false }
         }
-        // Digits and dots only would be an address.
+        // Digits and dots alone would be an address.
         return !name.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2E }
     }
 }

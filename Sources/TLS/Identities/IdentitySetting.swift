@@ -1,12 +1,12 @@
-/// Where an identity comes from, as the configuration says it.
+/// The source of an identity, as configured.
 package enum IdentitySetting: Sendable, CustomStringConvertible {
     /// A self-signed one that the agent makes for itself.
     case anonymous
-    /// One of the key store.
+    /// One from the key store.
     case label(IdentityLabel)
-    /// PEM files (or provider URIs); they may be the same. The passphrase is that of an encrypted key.
+    /// PEM files (or provider URIs), which may be the same. The passphrase is for an encrypted key.
     case files(certificate: String, key: String, passphrase: SecretBytes?)
-    /// Certificate and key behind a URI of an OpenSSL provider, such as `pkcs11:token=plant;object=gateway`.
+    /// Certificate and key behind the URI of an OpenSSL provider, such as `pkcs11:token=plant;object=gateway`.
     case provider(uri: String)
 
     /// For status and errors: the label, the path, or the URI without its PIN.
@@ -19,7 +19,7 @@ package enum IdentitySetting: Sendable, CustomStringConvertible {
         }
     }
 
-    /// The files that it is made of.
+    /// The files that it consists of.
     func paths(_ store: KeyStore) -> [String] {
         switch self {
         case .anonymous: [store.path(of: .anonymous)]
@@ -29,9 +29,9 @@ package enum IdentitySetting: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Reads it; the anonymous one is made if needed.
+    /// Reads it; the anonymous one is created if needed.
     ///
-    /// - Parameter memory: told what became of the anonymous one.
+    /// - Parameter memory: records what happened to the anonymous one.
     func load(_ store: KeyStore, _ memory: AnonymousMemory? = nil) throws(TLSFileError) -> Identity {
         switch self {
         case .anonymous: return try Self.anonymous(store, memory)

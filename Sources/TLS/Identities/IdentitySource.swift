@@ -1,7 +1,7 @@
 import Encodings
 import Synchronization
 
-/// The identity that is in force, and how it becomes another one without a restart.
+/// The identity in force, which can be replaced without a restart.
 package final class IdentitySource: Sendable {
     package let setting: IdentitySetting
     private let store: KeyStore
@@ -9,7 +9,7 @@ package final class IdentitySource: Sendable {
     private let prepared = Mutex<Certificate?>(nil)
     private let memory: AnonymousMemory
 
-    /// Reads the identity, or makes the anonymous one. Expired ones are taken: ``TLSFileCheck`` judges them.
+    /// Reads the identity, or creates the anonymous one. Accepts expired ones: ``TLSFileCheck`` judges them.
     package init(_ setting: IdentitySetting, store: KeyStore) throws(TLSFileError) {
         self.setting = setting
         self.store = store
@@ -23,14 +23,14 @@ package final class IdentitySource: Sendable {
     /// The label, the path or the URI, for status.
     package var label: String { setting.description }
 
-    /// What is wrong with the files as they are now, while ``current`` is from before; nil if all is well.
+    /// What is wrong with the files at the moment, while ``current`` is an earlier value; nil if all is well.
     package var failure: TLSFileError? { files.failure }
 
-    /// Reads the identity anew if its files have changed, or if it is the anonymous one and about to expire.
+    /// Reads the identity again if its files have changed, or if it is the anonymous one and about to expire.
     ///
-    /// - Parameter always: also when the files look the same; for identities behind providers, whose changes nobody sees.
-    /// - Returns: whether ``current`` is another identity now.
-    /// - Throws: what is wrong, once for every change of the files; the identity stays.
+    /// - Parameter always: even if the files look unchanged; for identities behind providers, whose changes cannot be noticed.
+    /// - Returns: whether ``current`` has changed.
+    /// - Throws: what is wrong, once for every change of the files; the identity is kept.
     package func reload(always: Bool = false) throws(TLSFileError) -> Bool {
         let before = files.current
         guard try files.reload(always: always || isDue) else { return false }
@@ -38,12 +38,12 @@ package final class IdentitySource: Sendable {
         return after.chain != before.chain
     }
 
-    /// The certificate, with another key, that was made to take its place: its pin is told in advance. Nil where there is none.
+    /// The certificate with a new key that will replace it: its pin is announced in advance. Nil if there is none.
     package var next: Certificate? { prepared.withLock { $0 } }
 
-    /// Looks whether there is one.
+    /// Checks whether there is one.
     ///
-    /// - Returns: the certificate, where it is another one than at the last look.
+    /// - Returns: the certificate, if it has changed since the last check.
     package func lookForNext() -> Certificate? {
         let label: IdentityLabel? =
             switch setting {
@@ -58,17 +58,17 @@ package final class IdentitySource: Sendable {
         }
     }
 
-    /// What became of the anonymous identity since the last time that this was asked, for the log: that it was made anew.
+    /// What happened to the anonymous identity since the last call, for the log: that it was renewed.
     package func takeNews() -> [KeyStore.AnonymousEvent] { memory.takeNews() }
 
-    /// A damaged file of the anonymous identity, where this is that one, that was set aside because no key could be read from it; nil once it
-    /// has been removed.
+    /// If this is the anonymous identity: its damaged file, which was set aside because no key could be read from it; nil once that file has been
+    /// removed.
     package var damagedFile: String? { renewsItself ? store.damagedFile : nil }
 
-    /// The anonymous identity is renewed before it ends.
+    /// Whether the anonymous identity must be renewed before it expires.
     private var isDue: Bool { renewsItself && files.current.leaf.notAfter - store.now < KeyStore.anonymousRenewal }
 
-    /// It is the agent's own, replaced before its end.
+    /// Whether it is the agent's own, renewed before it expires.
     package var renewsItself: Bool {
         switch setting {
         case .anonymous: true
@@ -77,18 +77,18 @@ package final class IdentitySource: Sendable {
         }
     }
 
-    /// What status should say of its end; nil while all is well.
+    /// What status should say about its expiry; nil while all is well.
     package var warning: String? { current.expiryWarning(named: label, now: store.now) }
 }
 
 extension Identity {
-    /// Days before its end at which an identity is reported.
+    /// An identity is reported from this many days before its expiry.
     package static let warningDays: Int64 = 30
 
-    /// Whether the certificate's dates allow its use at a time.
+    /// Whether the certificate is within its validity period.
     package func isValid(at now: Int64) -> Bool { leaf.notBefore <= now && now <= leaf.notAfter }
 
-    /// A sentence for status where the identity has expired, is not valid yet or ends within 30 days; else nil.
+    /// A sentence for status if the identity has expired, is not valid yet or expires within 30 days; otherwise nil.
     package func expiryWarning(named name: String, now: Int64, remedy: String = "replace it") -> String? {
         let left = leaf.notAfter - now
         if left < 0 { return "the identity \(name) expired at \(TimeText.utc(leaf.notAfter)): \(remedy)" }

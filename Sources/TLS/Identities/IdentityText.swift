@@ -15,7 +15,7 @@ enum IdentityText {
         }
     }
 
-    /// Certificates and key of one text.
+    /// Parses the certificates and key in a text.
     static func parse(_ bytes: SecretBytes, passphrase: SecretBytes?, path: String) throws(TLSFileError) -> Identity {
         try bytes.withBytes { buffer throws(TLSFileError) in
             let chain = try Certificate.readPEM(buffer, path: path)
@@ -29,7 +29,7 @@ extension Identity {
     /// The chain, without the key.
     package var certificatesPEM: String { chain.map(\.pem).joined() }
 
-    /// Chain and key as PEM text; the key is encrypted where there is a passphrase.
+    /// Chain and key as PEM text; the key is encrypted if there is a passphrase.
     package func pem(passphrase: SecretBytes?) throws(TLSFileError) -> SecretBytes {
         try IdentityText.make(self, path: leaf.subject, passphrase: passphrase)
     }

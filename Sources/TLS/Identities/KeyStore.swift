@@ -1,10 +1,10 @@
 import Environment
 import Glibc
 
-/// The identities of an agent: `DATA/identities/LABEL.pem`, each with its certificates and its key, readable by the agent's user
-/// only. Files appear and change whole; what others may read is refused.
+/// An agent's identities: `DATA/identities/LABEL.pem`, each with its certificates and key, readable only for the agent's user. Files are created and
+/// replaced atomically; a file that others can read is refused.
 ///
-/// Blocks while it reads and writes: not for event loops.
+/// Blocks while it reads and writes, so it must not be used on event loops.
 package final class KeyStore: Sendable {
     /// `DATA/identities`
     package let folder: String
@@ -20,7 +20,7 @@ package final class KeyStore: Sendable {
     /// Seconds since 1970.
     var now: Int64 { time.wallSeconds() }
 
-    /// Where root runs a command on the data of an agent that is another user: that user, to whom everything here belongs. Else nil.
+    /// If root runs a command on the data of an agent that runs as a different user: that user, who owns everything here. Otherwise nil.
     var agentUser: uid_t? {
         var facts = stat()
         guard geteuid() == 0, stat(dataFolder, &facts) == 0, facts.st_uid != 0 else { return nil }
@@ -32,7 +32,7 @@ package final class KeyStore: Sendable {
 
     // MARK: - Reading
 
-    /// What is there under a name that ends in `.pem`.
+    /// The entry for a file name that ends in `.pem`.
     package struct Entry: Sendable {
         package var label: IdentityLabel
         package var identity: Result<Identity, TLSFileError>
@@ -40,7 +40,7 @@ package final class KeyStore: Sendable {
         package var error: TLSFileError? { if case .failure(let error) = identity { error } else { nil } }
     }
 
-    /// - Throws: `missing` says how to make one.
+    /// - Throws: `missing`, which says how to create one.
     package func load(_ label: IdentityLabel) throws(TLSFileError) -> Identity {
         let path = path(of: label)
         let bytes: SecretBytes
@@ -59,7 +59,7 @@ package final class KeyStore: Sendable {
         return try IdentityText.parse(bytes, passphrase: nil, path: path)
     }
 
-    /// All identities in the order of their labels, broken ones too.
+    /// All identities ordered by label, including invalid ones.
     package func list() throws(TLSFileError) -> [Entry] {
         guard try checkFolder() else { return [] }
         guard let directory = opendir(folder) else { throw TLSFile.failure(folder, errno) }
@@ -79,25 +79,25 @@ package final class KeyStore: Sendable {
 
     // MARK: - Writing
 
-    /// Makes a key and a certificate that it signs itself.
+    /// Creates a key and a self-signed certificate.
     ///
     /// - Parameters:
-    ///   - replaces: whether an identity of this label may be there already. Renewing a self-signed one keeps its key, if that is of the
-    ///     wanted kind, so that the pins of its peers hold.
-    ///   - newKey: makes a new key all the same.
+    ///   - replaces: whether an identity with this label may already exist. Renewing a self-signed one keeps its key, if that is of the requested
+    ///     kind, so that peers' pins stay valid.
+    ///   - newKey: creates a new key nevertheless.
     package func create(
         _ label: IdentityLabel, _ request: IdentityRequest, replaces: Bool = false, newKey: Bool = false
     ) throws(TLSFileError) -> Identity {
         try checkNotReserved(label)
-        // One that cannot be read has no key to keep.
+        // An unreadable one has no key to keep.
         let kept = replaces && !newKey ? (try? load(label)).flatMap { $0.keyToKeep(as: request.key) } : nil
-        // Before the lock: an RSA key takes seconds on a small machine.
+        // Before locking, because an RSA key takes seconds on a small machine.
         let identity = try SelfSigning.make(request, label: label, now: now, key: kept)
         try add(identity, as: label, replaces: replaces)
         return identity
     }
 
-    /// Keeps an identity.
+    /// Stores an identity.
     package func add(_ identity: Identity, as label: IdentityLabel, replaces: Bool = false) throws(TLSFileError) {
         try checkNotReserved(label)
         let text = try IdentityText.make(identity, path: path(of: label))
@@ -123,31 +123,31 @@ package final class KeyStore: Sendable {
         } catch where error.kind == .missing { throw missing }
     }
 
-    // MARK: - Another key
+    // MARK: - Changing the key
 
-    /// What stands beside an identity whose key is changed.
+    /// A file next to an identity whose key is being changed.
     package enum Companion: String, Sendable {
-        /// Made in advance, so that peers can pin its key before it is in force.
+        /// Created in advance, so that peers can pin its key before it is in force.
         case next
-        /// What was in force before.
+        /// The one that was in force before.
         case before
 
         fileprivate var other: Companion { self == .next ? .before : .next }
     }
 
-    /// Under which name it stands there: `LABEL.next`.
+    /// The name of that file: `LABEL.next`.
     package static func label(_ companion: Companion, of label: IdentityLabel) throws(TLSFileError) -> IdentityLabel {
         try IdentityLabel("\(label.text).\(companion.rawValue)")
     }
 
-    /// Puts a companion into the place of an identity, which becomes the other companion: what was can be had back.
+    /// Replaces an identity with a companion; the replaced one becomes the other companion, so that it can be restored.
     package func exchange(_ label: IdentityLabel, with companion: Companion) throws(TLSFileError) -> Identity {
         let wanted = try Self.label(companion, of: label)
         let identity = try load(wanted)
         if access(path(of: label), F_OK) != 0 { _ = try load(label) }
         let kept = path(of: try Self.label(companion.other, of: label))
         try locked { () throws(TLSFileError) in
-            // The place itself is never empty, since power may fail at any instant.
+            // The identity's own file always exists, since power may fail at any moment.
             if unlink(kept) != 0, errno != ENOENT { throw TLSFileError(unwritable: FileError(path: kept, number: errno)) }
             guard link(path(of: label), kept) == 0, rename(path(of: wanted), path(of: label)) == 0 else {
                 throw TLSFileError(unwritable: FileError(path: path(of: label), number: errno))
@@ -165,7 +165,7 @@ package final class KeyStore: Sendable {
 
     // MARK: - The folder
 
-    /// - Returns: false where there is none yet.
+    /// - Returns: false if it does not exist yet.
     private func checkFolder() throws(TLSFileError) -> Bool {
         var facts = stat()
         guard stat(folder, &facts) == 0 else {
@@ -188,7 +188,7 @@ package final class KeyStore: Sendable {
         return true
     }
 
-    /// Runs with the folder, which is made if needed, locked against other processes.
+    /// Runs with the folder, which is created if needed, locked against other processes.
     func locked<R>(_ body: () throws(TLSFileError) -> R) throws(TLSFileError) -> R {
         if try !checkFolder() {
             try makeFolders()
@@ -197,14 +197,14 @@ package final class KeyStore: Sendable {
         let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { throw TLSFile.failure(folder, errno) }
         defer { close(descriptor) }
-        // Held for the writing of one file, by other commands and the agent.
+        // Other commands and the agent hold it while they write one file.
         while flock(descriptor, LOCK_EX) != 0 {
             guard errno == EINTR else { throw TLSFileError(unwritable: FileError(path: folder, number: errno)) }
         }
         return try body()
     }
 
-    /// Makes the folder and those above it: identities may be created before the agent runs for the first time.
+    /// Creates the folder and its parents: identities may be created before the agent runs for the first time.
     private func makeFolders() throws(TLSFileError) {
         var built = folder.hasPrefix("/") ? "" : "."
         defer { if let agentUser { chown(folder, agentUser, gid_t.max) } }

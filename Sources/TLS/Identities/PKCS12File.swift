@@ -2,14 +2,14 @@ import COpenSSL
 
 /// PKCS#12 files (`.p12`, `.pfx`): an identity in one encrypted file, as browsers, Java and Apple's tools use them.
 package enum PKCS12File {
-    /// Repetitions of the key derivation in files that are written: a tenth of a second for who knows the passphrase.
+    /// Iterations of the key derivation when writing files: a tenth of a second with the right passphrase.
     static let iterations: Int32 = 100_000
 
-    /// Whether bytes look like one: an ASN.1 sequence whose first member is the version 3.
+    /// Whether bytes look like PKCS#12: an ASN.1 sequence whose first member is the version 3.
     package static func isLikely(_ bytes: SecretBytes) -> Bool {
         bytes.withBytes { bytes in
             guard bytes.count > 8, bytes[0] == 0x30 else { return false }
-            // The length of the sequence takes one byte, or says how many more it takes.
+            // The sequence's length takes one byte, or that byte says how many more it takes.
             let header = bytes[1] < 0x80 ? 2 : 2 + Int(bytes[1] & 0x7F)
             return header + 3 <= bytes.count && bytes[header] == 2 && bytes[header + 1] == 1 && bytes[header + 2] == 3
         }
@@ -33,7 +33,7 @@ package enum PKCS12File {
         try checkPassphrase(file, passphrase, path)
         if let contents = file.open(passphrase) { return try contents.identity(path: path) }
         let errors = OpenSSLErrors.drain()
-        // Old tools encrypt with RC2 and RC4, which OpenSSL 3 keeps in a provider of its own.
+        // Old tools encrypt with RC2 and RC4, which OpenSSL 3 has in a separate provider.
         guard let library = LegacyLibrary() else {
             throw TLSFileError(
                 .unsupported, path: path, reason: "cannot be decrypted: \(OpenSSLErrors.text(errors, otherwise: "unknown algorithm"))",
@@ -47,9 +47,9 @@ package enum PKCS12File {
         return try contents.identity(path: path)
     }
 
-    /// AES-256 and SHA-256 (PBES2), what current systems read; Windows before 2019 and macOS before 10.15 do not.
+    /// AES-256 and SHA-256 (PBES2), which current systems can read; Windows before 2019 and macOS before 10.15 cannot.
     ///
-    /// - Parameter name: shown by the tools that import it.
+    /// - Parameter name: shown by tools that import it.
     package static func write(_ identity: Identity, name: String, passphrase: SecretBytes) throws(CertificateError) -> SecretBytes {
         OpenSSLErrors.clear()
         defer { OpenSSLErrors.clear() }
@@ -84,7 +84,7 @@ package enum PKCS12File {
             if let passphrase {
                 passphrase.withCString { PKCS12_verify_mac(file.handle, $0, -1) } == 1
             } else {
-                // Tools disagree on what no passphrase is.
+                // Tools disagree about how to represent a missing passphrase.
                 PKCS12_verify_mac(file.handle, nil, 0) == 1 || PKCS12_verify_mac(file.handle, "", 0) == 1
             }
         OpenSSLErrors.clear()
@@ -99,12 +99,12 @@ package enum PKCS12File {
     private struct Parsed: ~Copyable {
         let handle: OpaquePointer
 
-        /// - Parameter library: the `OSSL_LIB_CTX` that decrypts it; nil: the usual one.
+        /// - Parameter library: the `OSSL_LIB_CTX` for decrypting it; nil for the default.
         init(_ bytes: SecretBytes, library: OpaquePointer?, path: String) throws(TLSFileError) {
             let parsed = bytes.withBytes { buffer -> OpaquePointer? in
                 var file: OpaquePointer? = library == nil ? nil : PKCS12_init_ex(NID_pkcs7_data, library, nil)
                 let bio = MemoryBIO(reading: buffer)
-                // On failure OpenSSL frees what it was given.
+                // On failure OpenSSL frees the object passed to it.
                 return d2i_PKCS12_bio(bio.pointer, &file)
             }
             guard let parsed else {
@@ -115,7 +115,7 @@ package enum PKCS12File {
 
         deinit { PKCS12_free(handle) }
 
-        /// nil where it cannot be decrypted; the reason is in OpenSSL's queue.
+        /// nil if it cannot be decrypted; the reason is in OpenSSL's error queue.
         func open(_ passphrase: SecretBytes?) -> Contents? {
             var key: OpaquePointer?
             var certificate: OpaquePointer?
@@ -131,7 +131,7 @@ package enum PKCS12File {
         }
     }
 
-    /// What a file held; each may be nil.
+    /// The contents of a file; each may be nil.
     private struct Contents: ~Copyable {
         let key: OpaquePointer?
         let certificate: OpaquePointer?
@@ -143,7 +143,7 @@ package enum PKCS12File {
             nightjar_certificates_free_all(others)
         }
 
-        /// Made anew from their bytes, so that nothing of it stays in another library context.
+        /// Created again from their bytes, so that nothing remains tied to another library context.
         func identity(path: String) throws(TLSFileError) -> Identity {
             guard let key else { throw TLSFileError(.noKey, path: path, reason: "the PKCS#12 file has no private key") }
             var chain: [Certificate] = []
@@ -163,7 +163,7 @@ package enum PKCS12File {
         }
     }
 
-    /// A library context of its own with OpenSSL's legacy provider, so that old ciphers are not at hand anywhere else.
+    /// A separate library context with OpenSSL's legacy provider, so that old ciphers are not available anywhere else.
     private struct LegacyLibrary: ~Copyable {
         let handle: OpaquePointer
         private let providers: [OpaquePointer]

@@ -1,13 +1,13 @@
 import COpenSSL
 
-/// Keys and certificates in security modules: URIs that OpenSSL hands to the provider that is set up for them (openssl.cnf).
+/// Keys and certificates in security modules: URIs that OpenSSL passes to the configured provider (openssl.cnf).
 package enum ProviderURI {
-    /// Schemes that are never a path: PKCS#11 (RFC 7512), and those of the TPM 2 provider.
+    /// Schemes that cannot be a path: PKCS#11 (RFC 7512), and those of the TPM 2 provider.
     static let schemes = ["pkcs11:", "tpm2:", "handle:", "object:"]
 
     package static func isOne(_ text: String) -> Bool { schemes.contains { text.utf8.starts(with: $0.utf8) } }
 
-    /// The URI for logs and errors: `pin-value` is a secret.
+    /// The URI for logs and errors, without the secret `pin-value`.
     package static func redacted(_ uri: String) -> String {
         guard isOne(uri) else { return uri }
         let name = Array("pin-value=".utf8)
@@ -50,13 +50,13 @@ package enum ProviderURI {
         return found
     }
 
-    /// Also used with `file:` URIs by tests, which need no security module.
+    /// Tests also use `file:` URIs, which need no security module.
     static func load(
         _ uri: String, expecting kind: Int32, passphrase: SecretBytes?, _ take: (OpaquePointer) throws(TLSFileError) -> Void
     ) throws(TLSFileError) {
         OpenSSLErrors.clear()
         defer { OpenSSLErrors.clear() }
-        // A method that asks nobody: without one OpenSSL would ask for the PIN on the terminal.
+        // A method that asks nobody: without it, OpenSSL would ask for the PIN on the terminal.
         let method = passphrase == nil ? nil : UI_UTIL_wrap_read_pem_callback(passphraseCallback, 0)
         defer { if let method { UI_destroy_method(method) } }
         let context = passphrase.map { Unmanaged.passUnretained($0).toOpaque() }

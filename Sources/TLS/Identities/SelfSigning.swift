@@ -2,12 +2,12 @@ import COpenSSL
 import Digests
 import Glibc
 
-/// Making keys and self-signed certificates.
+/// Creates keys and self-signed certificates.
 enum SelfSigning {
-    /// Seconds before now at which a new certificate begins: clocks of peers are a little behind.
+    /// A new certificate's validity starts this many seconds in the past, because peers' clocks may be a little behind.
     static let backdating: Int64 = 3600
 
-    /// - Parameter kept: the key of the identity that this one renews; nil makes a new one.
+    /// - Parameter kept: the key of the identity that is being renewed; nil for a new key.
     static func make(_ request: IdentityRequest, label: IdentityLabel, now: Int64, key kept: PrivateKey? = nil) throws(TLSFileError) -> Identity {
         try request.check(label)
         OpenSSLErrors.clear()
@@ -66,11 +66,11 @@ enum SelfSigning {
         try check(X509_set_subject_name(x509, name), "subject")
         try check(X509_set_issuer_name(x509, name), "issuer")
 
-        // Its own authority, for itself only: it cannot vouch for others.
+        // It is its own authority, but cannot issue other certificates.
         var extensions = [(NID_basic_constraints, "critical,CA:FALSE"), (NID_subject_key_identifier, "hash")]
         let usage = request.key.rawValue.hasPrefix("rsa") ? "critical,digitalSignature,keyEncipherment" : "critical,digitalSignature"
         extensions += [(NID_key_usage, usage), (NID_ext_key_usage, "serverAuth,clientAuth")]
-        // Checked above: none of these texts has a character with a meaning for OpenSSL.
+        // Checked above: none of these texts contains a character that is special to OpenSSL.
         let names = request.names.dns.map { "DNS:\($0)" } + request.names.ip.map { "IP:\($0)" }
         if !names.isEmpty { extensions.append((NID_subject_alt_name, names.joined(separator: ","))) }
         for (kind, value) in extensions { try check(nightjar_add_extension(x509, kind, value), "names and purposes") }

@@ -1,4 +1,4 @@
-/// What is wrong with the files that a configuration names: all of it, each with its path and reason. Nothing is made or changed.
+/// Everything that is wrong with the files named in a configuration, each with its path and reason. Creates and changes nothing.
 package enum TLSFileCheck {
     /// - Parameter now: seconds since 1970.
     package static func identity(_ setting: IdentitySetting, store: KeyStore, now: Int64) -> [TLSFileError] {
@@ -10,7 +10,7 @@ package enum TLSFileCheck {
         case .provider(let uri):
             return judge(place: ProviderURI.redacted(uri), now) { () throws(TLSFileError) in try setting.load(store) }
         case .files(let certificate, let key, let passphrase):
-            // Each file for itself first: both may be wrong.
+            // Each file separately first, because both may be wrong.
             var problems: [TLSFileError] = []
             var chain: [Certificate]?
             var secret: PrivateKey?
@@ -27,7 +27,7 @@ package enum TLSFileCheck {
         }
     }
 
-    /// Authorities that vouch for peers: at least one must be valid.
+    /// Authorities for verifying peers: at least one must be valid.
     package static func roots(_ path: String, now: Int64) -> [TLSFileError] {
         do throws(TLSFileError) {
             let found = try CertificateFile.read(path)
@@ -43,7 +43,7 @@ package enum TLSFileCheck {
         } catch { return [error] }
     }
 
-    /// The authorities of a file's revocation lists that are not among those of other files. Empty where a file cannot be read.
+    /// The issuers of a file's revocation lists that are not among the authorities in other files. Empty if a file cannot be read.
     package static func unknownIssuers(of path: String, roots: [String]) -> [String] {
         do throws(TLSFileError) {
             var known: Set<String> = []
@@ -52,7 +52,7 @@ package enum TLSFileCheck {
         } catch { return [] }
     }
 
-    /// Pinned certificates: they count by their bytes, so their validity does not matter.
+    /// Pinned certificates are compared byte by byte, so their validity does not matter.
     package static func pins(_ path: String) -> [TLSFileError] {
         do throws(TLSFileError) {
             _ = try CertificateFile.read(path)
@@ -60,7 +60,7 @@ package enum TLSFileCheck {
         } catch { return [error] }
     }
 
-    /// One that is there must be usable, unless it will be made anew.
+    /// An existing one must be usable, unless it will be created again.
     private static func anonymous(_ store: KeyStore) -> [TLSFileError] {
         do throws(TLSFileError) {
             _ = try store.load(.anonymous)
@@ -83,7 +83,7 @@ package enum TLSFileCheck {
                         .weak, path: place, reason: "its key (\(identity.key.facts)) is too weak: peers refuse it",
                         advice: "make one with at least RSA 2048 or EC P-256"))
             }
-            // A signature on itself proves nothing and is not looked at by peers.
+            // Peers do not check a self-signature, which proves nothing.
             for certificate in identity.chain where (1..<112).contains(certificate.signatureSecurityBits) && !certificate.isSelfSigned {
                 let name = String(certificate.subject.prefix(TLSLimits.quotedCharacters))
                 problems.append(

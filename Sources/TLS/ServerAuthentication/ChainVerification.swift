@@ -1,17 +1,17 @@
 import COpenSSL
 import Glibc
 
-/// Asks OpenSSL about certificate chains.
+/// Verifies certificate chains with OpenSSL.
 enum ChainVerification {
-    /// An `X509_STORE`: certificates that chains may end at.
+    /// An `X509_STORE`: the trust anchors.
     final class Anchors: Sendable {
-        // Unsafe only in name: OpenSSL counts and locks it.
+        // Unsafe only in name: OpenSSL reference-counts and locks it.
         nonisolated(unsafe) let handle: OpaquePointer
 
         init() throws(TLSError) {
             guard let store = X509_STORE_new() else { throw TLSError(.configuration, "out of memory for trusted certificates") }
             handle = store
-            // A pinned or listed intermediate is as good as a root.
+            // A pinned or configured intermediate counts like a root.
             X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
         }
 
@@ -43,7 +43,7 @@ enum ChainVerification {
         }
     }
 
-    /// The certificates of OpenSSL's stack, in its order; those that cannot be read are left out.
+    /// The certificates in OpenSSL's stack, in order, without unreadable ones.
     static func certificates(_ chain: OpaquePointer?) -> [Certificate] {
         var found: [Certificate] = []
         for index in 0..<max(0, nightjar_chain_count(chain)) {
@@ -52,7 +52,7 @@ enum ChainVerification {
         return found
     }
 
-    /// What stands between a chain and the trusted roots, for a server at `host`.
+    /// Everything that prevents a chain from being trusted for a server at `host`.
     static func problems(leaf: Certificate, chain: OpaquePointer?, anchors: Anchors, host: String, depth: Int) -> [ChainProblem] {
         final class Collector {
             var problems: [ChainProblem] = []
@@ -66,7 +66,7 @@ enum ChainVerification {
             let name = bareHost(host)
             if isAddress(name) { X509_VERIFY_PARAM_set1_ip_asc(parameters, name) } else { X509_VERIFY_PARAM_set1_host(parameters, name, 0) }
             nightjar_store_ctx_set_owner(store, Unmanaged.passUnretained(collector).toOpaque())
-            // Goes on after each problem, so that all of them are known.
+            // Continues after each problem, so that all of them are found.
             X509_STORE_CTX_set_verify_cb(store) { isSound, store in
                 if isSound == 0, !Revocation.isTolerated(X509_STORE_CTX_get_error(store)), let owner = nightjar_store_ctx_owner(store) {
                     let about = X509_STORE_CTX_get_current_cert(store).flatMap { try? Certificate(borrowing: $0) }
@@ -76,7 +76,7 @@ enum ChainVerification {
                 return 1
             }
         } onEnd: { store, result in
-            // Failures that the callback is not asked about.
+            // Failures for which the callback is not called.
             if result != 1, collector.problems.isEmpty {
                 collector.problems.append(ChainProblem(code: X509_STORE_CTX_get_error(store), certificate: leaf.subject))
             }
@@ -88,15 +88,15 @@ enum ChainVerification {
         return collector.problems
     }
 
-    /// Whether the server's certificate is pinned, or leads to a pinned one by signatures. Dates, names and strength do not
-    /// count: with pins, nothing else matters.
+    /// Whether the server's certificate is pinned, or leads to a pinned one by signatures. Dates, names and strength do not count: with
+    /// pins, nothing else matters.
     static func pinMatch(leaf: Certificate, shown: [Certificate], chain: OpaquePointer?, pins: [CertificatePin]) -> PresentedChain.PinMatch {
         func isPinned(_ certificate: Certificate) -> Bool { pins.contains { $0.matches(certificate) } }
         guard !pins.isEmpty else { return .none }
         if isPinned(leaf) { return .leaf }
         guard let anchors = try? Anchors() else { return .none }
         let shownPins = shown.filter { $0 != leaf && isPinned($0) }
-        // A root is pinned but seldom sent: the signature of the last one sent decides.
+        // A pinned root is rarely sent by the server: then the signature of the last certificate that was sent decides.
         var known = shownPins
         for case .certificate(let pinned) in pins { known.append(pinned) }
         for certificate in known { try? anchors.add(certificate) }
@@ -111,7 +111,7 @@ enum ChainVerification {
         return shownPins.first.map { .shownOnly(subject: $0.subject) } ?? .none
     }
 
-    /// Whether a client's chain, its own certificate first, leads to one of these roots now, and is not revoked.
+    /// Whether a client's chain, its own certificate first, leads to one of these roots at this moment, and is not revoked.
     static func leads(_ chain: [Certificate], to roots: [Certificate], unless revoked: [RevocationList]) -> Bool {
         guard let leaf = chain.first, let anchors = try? Anchors(), let rest = nightjar_chain_new() else { return false }
         defer { nightjar_chain_free(rest) }
@@ -150,7 +150,7 @@ enum ChainVerification {
         return inet_pton(AF_INET, name, &room) == 1 || inet_pton(AF_INET6, name, &room) == 1
     }
 
-    /// Without the zone of an IPv6 address and the root's dot.
+    /// Without an IPv6 address's zone, or a trailing dot.
     private static func bareHost(_ host: String) -> String {
         if let zone = host.firstIndex(of: "%") { return String(host[..<zone]) }
         return host.utf8.last == UInt8(ascii: ".") ? String(host.dropLast()) : host

@@ -1,13 +1,13 @@
-/// What a server showed and what was found out about it, for the decision.
+/// What a server presented and what was found out about it, as the basis for a decision.
 struct PresentedChain: Sendable, Equatable {
     /// The subject of the server's own certificate.
     var subject: String
     /// Its public key as a pin, `sha256/BASE64`.
     var publicKeyPin: String
-    /// Its own key signed it.
+    /// Whether it was signed with its own key.
     var isSelfSigned: Bool
     var pin: PinMatch
-    /// What stands between it and the trusted roots; empty if nothing does.
+    /// What prevents it from being trusted; empty if nothing does.
     var problems: [ChainProblem]
 
     enum PinMatch: Sendable, Equatable {
@@ -16,12 +16,12 @@ struct PresentedChain: Sendable, Equatable {
         case leaf
         /// The server's certificate leads, signature by signature, to this pinned one.
         case authority(subject: String)
-        /// A pinned certificate was shown and has not signed the server's: anybody can show it.
+        /// A pinned certificate was sent but has not signed the server's: anybody can send it.
         case shownOnly(subject: String)
     }
 }
 
-/// One thing that OpenSSL holds against a chain.
+/// One problem that OpenSSL found in a chain.
 struct ChainProblem: Sendable, Equatable {
     enum Kind: Sendable, Equatable {
         case selfSigned, unknownRoot, expired, notYetValid, wrongName, weak, revoked, other
@@ -37,7 +37,7 @@ struct ChainProblem: Sendable, Equatable {
             }
         }
 
-        /// Which of several problems names the error.
+        /// Determines which of several problems the error reports.
         fileprivate var weight: Int {
             switch self {
             case .revoked: 0
@@ -53,9 +53,9 @@ struct ChainProblem: Sendable, Equatable {
     }
 
     var kind: Kind
-    /// The subject of the certificate that it is about.
+    /// The subject of the certificate concerned.
     var certificate: String
-    /// OpenSSL's words.
+    /// OpenSSL's message.
     var reason: String
 
     var words: String {
@@ -78,7 +78,7 @@ extension ServerAuthentication {
         case refused(TLSError)
     }
 
-    /// The rules, applied to the facts.
+    /// Applies the rules to the facts.
     func decide(_ chain: PresentedChain, host: String) -> Decision {
         switch rule {
         case .pinned: decidePinned(chain)

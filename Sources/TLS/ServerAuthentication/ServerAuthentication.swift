@@ -1,23 +1,23 @@
 import Encodings
 
-/// How a client makes sure of its server.
+/// How a client authenticates its server.
 ///
-/// The rules, in the field's precedence:
-/// 1. With pins, nothing else matters: the server's chain has to hold one of them.
-/// 2. Else, with ``acceptsOnlySelfSigned``, any self-signed certificate is accepted and every other refused, whoever signed it.
-/// 3. Else the chain has to lead to a root of the system (or an extra one), be valid now and be for the host.
+/// The rules, in order of precedence as in Couchbase Lite:
+/// 1. With pins, nothing else matters: the server's chain must contain one of them.
+/// 2. Otherwise, with ``acceptsOnlySelfSigned``, any self-signed certificate is accepted and every other one refused, whoever signed it.
+/// 3. Otherwise the chain must lead to a root of the system (or an extra one), be valid now and match the host.
 package struct ServerAuthentication: Sendable, Equatable {
-    /// Several, so that a certificate can be replaced without a gap.
+    /// Several, so that a certificate can be replaced without interruption.
     package var pins: [CertificatePin]
     package var acceptsOnlySelfSigned: Bool
     package var trustsSystemRoots: Bool
-    /// Trusted beside the system's; an intermediate or a self-signed certificate may stand here too.
+    /// Trusted in addition to the system's; may include intermediates or self-signed certificates.
     package var extraRoots: [Certificate]
-    /// With rule 3: what counts no more.
+    /// With rule 3: lists of revoked certificates.
     package var revocationLists: [RevocationList]
-    /// Takes the place of rule 3: every server is accepted. Encrypted, but without knowing for whom.
+    /// Replaces rule 3: every server is accepted. The connection is encrypted, but the peer is unknown.
     package var unsafelySkipsVerification: Bool
-    /// A file in place of the system's roots, for tests.
+    /// A file that replaces the system's roots, for tests.
     var systemRootsFile: String?
 
     package init(
@@ -32,7 +32,7 @@ package struct ServerAuthentication: Sendable, Equatable {
         self.unsafelySkipsVerification = unsafelySkipsVerification
     }
 
-    /// The one rule in force.
+    /// The rule in force.
     package enum Rule: String, Sendable, CaseIterable {
         case pinned, selfSignedOnly, roots, unsafelyNone
     }
@@ -44,10 +44,10 @@ package struct ServerAuthentication: Sendable, Equatable {
     }
 }
 
-/// A certificate, or only its key, that a server is known by.
+/// A certificate, or only its key, by which a server is recognised.
 package enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
     case certificate(Certificate)
-    /// SHA-256 of the SubjectPublicKeyInfo: stays true when the certificate is renewed with the same key.
+    /// SHA-256 of the SubjectPublicKeyInfo: unchanged if the certificate is renewed with the same key.
     case publicKey(sha256: [UInt8])
 
     package func matches(_ certificate: Certificate) -> Bool {
@@ -77,14 +77,14 @@ package enum CertificatePin: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// On what ground a server was accepted.
+/// Why a server was accepted.
 package enum ServerTrust: Sendable, Equatable {
     case pinnedCertificate
     /// A pinned authority signed it.
     case pinnedAuthority(subject: String)
     case selfSigned
-    /// The chain leads to a trusted root and is for the host.
+    /// The chain leads to a trusted root and matches the host.
     case roots
-    /// Verification was switched off.
+    /// Verification is disabled.
     case unsafelyNone
 }

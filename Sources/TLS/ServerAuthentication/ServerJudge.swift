@@ -1,8 +1,8 @@
-/// Gathers the facts about a server's chain that the rule in force needs, and has it decided.
+/// Collects the facts about a server's chain that the rule in force needs, and applies the rule.
 final class ServerJudge: Sendable {
     let authentication: ServerAuthentication
     private let limits: TLSConnectionLimits
-    /// Loaded only where they count: a bundle costs a few MB.
+    /// Loaded only if they are needed: a bundle takes a few MB.
     private let roots: ChainVerification.Anchors?
 
     init(_ authentication: ServerAuthentication, limits: TLSConnectionLimits) throws(TLSError) {
@@ -21,7 +21,7 @@ final class ServerJudge: Sendable {
 
     /// - Parameters:
     ///   - leaf: the server's `X509`.
-    ///   - chain: the `STACK_OF(X509)` that it showed.
+    ///   - chain: the `STACK_OF(X509)` that it presented.
     func judge(leaf: OpaquePointer, chain: OpaquePointer?, host: String) -> ServerAuthentication.Decision {
         let certificate: Certificate
         do throws(CertificateError) { certificate = try Certificate(borrowing: leaf) } catch {

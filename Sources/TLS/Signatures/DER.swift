@@ -1,4 +1,4 @@
-/// As much of ASN.1's distinguished encoding as public keys and ECDSA signatures take.
+/// The part of ASN.1's distinguished encoding that is needed for public keys and ECDSA signatures.
 enum DER {
     static let rsaEncryption: [UInt8] = [0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01]
     static let ecPublicKey: [UInt8] = [0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01]
@@ -10,7 +10,7 @@ enum DER {
 
     static func bitString(_ bytes: [UInt8]) -> [UInt8] { element(0x03, [0] + bytes) }
 
-    /// A number that is not negative, from its bytes with the highest first.
+    /// A non-negative number, from its big-endian bytes.
     static func unsigned(_ bytes: some Collection<UInt8>) -> [UInt8] {
         let digits = Array(bytes.drop { $0 == 0 })
         guard let first = digits.first else { return element(0x02, [0]) }

@@ -2,31 +2,31 @@ import COpenSSL
 import Digests
 import Encodings
 
-/// What verifies signatures: a public key, or a secret that both sides have. The algorithms that it takes are its own: a signature that says of itself
-/// that it was made by another one is wrong, so that nobody can have a public key taken for a secret.
+/// Verifies signatures: a public key, or a shared secret. The key determines its algorithms: a signature that claims a different one is invalid, so
+/// nobody can have a public key used as a secret.
 package final class SignatureKey: Sendable, CustomStringConvertible, CustomReflectable {
     private enum Material: Sendable {
         case key(PublicKey)
         case secret(SecretBytes)
     }
 
-    /// The elliptic curves that JSON Web Algorithms have and that are used.
+    /// The supported elliptic curves of JSON Web Algorithms.
     package enum Curve: String, Sendable, CaseIterable {
         case p256 = "P-256"
         case p384 = "P-384"
 
         fileprivate var identifier: [UInt8] { self == .p256 ? DER.p256 : DER.p384 }
-        /// Of each coordinate.
+        /// The size of each coordinate.
         package var bytes: Int { self == .p256 ? 32 : 48 }
     }
 
     private let material: Material
     package let algorithms: [SignatureAlgorithm]
-    /// `RSA 2048`, `secret`; nothing of the key.
+    /// `RSA 2048`, `secret`; nothing of the key itself.
     package let description: String
     package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 
-    /// Both sides know it.
+    /// Whether it is a shared secret.
     package var isSecret: Bool { if case .secret = material { true } else { false } }
 
     private init(_ material: Material, _ algorithms: [SignatureAlgorithm], _ description: String) {
@@ -50,14 +50,14 @@ package final class SignatureKey: Sendable, CustomStringConvertible, CustomRefle
         self.init(.key(key), algorithms, facts.description)
     }
 
-    // MARK: - Making
+    // MARK: - Creating
 
-    /// - Parameters: numbers with the highest byte first.
+    /// - Parameters: numbers in big-endian order.
     package static func rsa(modulus: [UInt8], exponent: [UInt8]) throws(CertificateError) -> SignatureKey {
         guard modulus.count <= TLSLimits.rsaBits.upperBound / 8 + 1, exponent.count <= 8 else {
             throw CertificateError("numbers of \(modulus.count) and \(exponent.count) bytes; expected at most \(TLSLimits.rsaBits.upperBound / 8) and 8")
         }
-        // With 1 as the exponent every message would be its own signature.
+        // With an exponent of 1, every message would be its own signature.
         guard let last = exponent.last, last & 1 == 1, exponent.drop(while: { $0 == 0 }) != [1] else {
             throw CertificateError("an exponent that no RSA key has; expected an odd number of at least 3")
         }
@@ -65,7 +65,7 @@ package final class SignatureKey: Sendable, CustomStringConvertible, CustomRefle
         return try SignatureKey(PublicKey(der: DER.sequence(DER.sequence(DER.rsaEncryption, DER.null), DER.bitString(numbers))))
     }
 
-    /// - Throws: also where the point is not on the curve.
+    /// - Throws: also if the point is not on the curve.
     package static func ec(_ curve: Curve, x: [UInt8], y: [UInt8]) throws(CertificateError) -> SignatureKey {
         guard x.count == curve.bytes, y.count == curve.bytes else {
             throw CertificateError("coordinates of \(x.count) and \(y.count) bytes; expected \(curve.bytes) of \(curve.rawValue)")
@@ -83,7 +83,7 @@ package final class SignatureKey: Sendable, CustomStringConvertible, CustomRefle
         return try SignatureKey(PublicKey(taking: key))
     }
 
-    /// For HS256. Shorter ones could be found out from a single token.
+    /// For HS256. A shorter secret could be guessed from a single token.
     package static func secret(_ bytes: [UInt8]) throws(CertificateError) -> SignatureKey {
         guard bytes.count >= TLSLimits.sharedSecretBytes else {
             throw CertificateError("a secret of \(bytes.count) bytes; expected at least \(TLSLimits.sharedSecretBytes) (RFC 7518)")
@@ -91,10 +91,10 @@ package final class SignatureKey: Sendable, CustomStringConvertible, CustomRefle
         return SignatureKey(.secret(bytes.withUnsafeBytes { SecretBytes(copying: $0) }), [.hs256], "secret")
     }
 
-    /// All public keys of a PEM text, in its order, those of certificates too.
+    /// All public keys in a PEM text, in order, including those of certificates.
     ///
     /// - Parameter path: named in errors.
-    /// - Throws: ``TLSFileError`` also when there is none, or a private key.
+    /// - Throws: ``TLSFileError`` also if there is none, or if there is a private key.
     package static func readPEM(_ bytes: UnsafeRawBufferPointer, path: String) throws(TLSFileError) -> [SignatureKey] {
         var found: [SignatureKey] = []
         var reader = PEMReader(bytes, path: path)
@@ -122,7 +122,7 @@ package final class SignatureKey: Sendable, CustomStringConvertible, CustomRefle
 
     // MARK: - Verifying
 
-    /// Whether the holder of the key has signed exactly these bytes, by an algorithm that is the key's.
+    /// Whether the holder of the key has signed exactly these bytes, with one of the key's algorithms.
     package func accepts(_ signature: [UInt8], of message: [UInt8], by algorithm: SignatureAlgorithm) -> Bool {
         guard algorithms.contains(algorithm) else { return false }
         switch material {
@@ -132,13 +132,13 @@ package final class SignatureKey: Sendable, CustomStringConvertible, CustomRefle
     }
 }
 
-/// An `EVP_PKEY` that verifies.
+/// An `EVP_PKEY` for verifying.
 private final class PublicKey: Sendable {
-    // Unsafe only in name: keys are reference-counted and guarded by OpenSSL, and nothing here changes one.
+    // Unsafe only in name: keys are reference-counted and locked by OpenSSL, and nothing here changes one.
     private nonisolated(unsafe) let handle: OpaquePointer
     let facts: KeyFacts
 
-    /// Takes over an `EVP_PKEY` with its reference.
+    /// Takes ownership of an `EVP_PKEY` reference.
     init(taking key: OpaquePointer) { (handle, facts) = (key, KeyFacts(of: key)) }
 
     deinit { EVP_PKEY_free(handle) }
@@ -172,17 +172,17 @@ private final class PublicKey: Sendable {
         defer { OpenSSLErrors.clear() }
         var signature = signature
         if let bytes = algorithm.ecdsaBytes {
-            // OpenSSL has the two numbers in DER.
+            // OpenSSL expects the two numbers in DER.
             guard signature.count == 2 * bytes else { return false }
             signature = DER.sequence(DER.unsigned(signature.prefix(bytes)), DER.unsigned(signature.suffix(bytes)))
         }
         guard let context = EVP_MD_CTX_new() else { return false }
         defer { EVP_MD_CTX_free(context) }
-        // The context's own.
+        // Owned by the context.
         var parameters: OpaquePointer?
         guard EVP_DigestVerifyInit(context, &parameters, algorithm.digest, nil, handle) == 1 else { return false }
         if algorithm == .ps256 {
-            // The salt is as long as the digest (RFC 7518 section 3.5).
+            // The salt is as long as the digest (RFC 7518, section 3.5).
             guard EVP_PKEY_CTX_set_rsa_padding(parameters, RSA_PKCS1_PSS_PADDING) > 0, EVP_PKEY_CTX_set_rsa_pss_saltlen(parameters, 32) > 0 else {
                 return false
             }
@@ -191,14 +191,14 @@ private final class PublicKey: Sendable {
     }
 }
 
-/// Files with keys that verify signatures.
+/// Files with keys for verifying signatures.
 package enum SignatureKeyFile {
-    /// Anybody may read public keys; a file with a secret is read once more by ``SecretFile``, which looks who else can.
+    /// Everybody may read public keys; a file with a secret is read again by ``SecretFile``, which checks its permissions.
     package static func read(_ path: String) throws(TLSFileError) -> SecretBytes { try TLSFile.read(path, .certificates) }
 }
 
 extension SignatureAlgorithm {
-    /// Nil for EdDSA, which takes the message as it is.
+    /// Nil for EdDSA, which signs the message itself.
     fileprivate var digest: OpaquePointer? {
         switch self {
         case .rs256, .ps256, .es256, .hs256: EVP_sha256()
@@ -208,7 +208,7 @@ extension SignatureAlgorithm {
         }
     }
 
-    /// Bytes of each of the two numbers that an ECDSA signature is.
+    /// The size of each of the two numbers in an ECDSA signature.
     fileprivate var ecdsaBytes: Int? {
         switch self {
         case .es256: 32
