@@ -1,22 +1,22 @@
 import Environment
 import LuaRuntime
 
-/// What `nightjar check` finds in a plugins folder: the plugins that load, and everything that is wrong.
+/// What `nightjar check` finds in a plugins folder: the plugins that load, and all problems.
 package struct PluginCheck: Sendable {
     package let plugins: [PluginListing]
-    /// Ascending by file.
+    /// Ordered by file.
     package let problems: [PluginProblem]
     private let versions: [String: LoadedVersion]
     private let folder: String
     private let files: ParameterFiles
 
-    /// Loads every plugin in a sandbox without services and forgets it again; runs no hook.
+    /// Loads every plugin in a sandbox without services and discards it; runs no hooks.
     ///
     /// - Parameters:
-    ///   - mayBeAbsent: nobody named the folder, and there is nothing in it where it is not there.
-    ///   - versionsFolder: where an agent keeps versions that were in force: what has passed its tests there is not proved again, as at its
-    ///     start; nil has everything proved.
-    ///   - seal: whose signatures the files of the folder need; nil: they need none.
+    ///   - mayBeAbsent: a missing folder counts as empty, because nobody named one.
+    ///   - versionsFolder: where an agent stores versions that were in force: those with passed tests are not tested again, as at the agent's
+    ///     start; nil to test everything.
+    ///   - seal: the signatures that files in the folder need; nil for none.
     package static func run(
         folder: String, mayBeAbsent: Bool = false, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         proof: any PluginProof = NoPluginProof(), versionsFolder: String? = nil, supplied: [SuppliedPlugin] = [], seal: PluginSeal? = nil,

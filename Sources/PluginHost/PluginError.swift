@@ -1,22 +1,22 @@
 import LuaRuntime
 
-/// Why a plugin cannot be used in a place.
+/// Why a plugin cannot be used at a place.
 package enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
     /// No such file. `nearest` is an existing plugin that was probably meant.
     case unknown(plugin: String, folder: String, nearest: String?)
-    /// The name could never be a plugin's.
+    /// The name is not valid for a plugin.
     case invalidName(String)
-    /// The file is there, but no version of it could be loaded.
+    /// The file exists, but no version of it could be loaded.
     case refused(plugin: String, problem: PluginProblem)
     /// The plugin has no such hook.
     case noHook(plugin: String, file: String, hook: String, has: [String], usedBy: String)
     case parameters(plugin: String, file: String, problems: [ParameterProblem], usedBy: String)
-    /// A named limit of the host.
+    /// A named limit of the host was exceeded.
     case limit(name: String, limit: Int, plugin: String)
-    /// No such version can come into force again; `kept` are those that can.
+    /// No such version can be put in force again; `kept` lists those that can.
     case noVersion(plugin: String, wanted: String?, kept: [String])
     case hostStopped
-    /// The system refused what the host needs.
+    /// The system refused a resource that the host needs.
     case system(String)
 
     package var description: String {
@@ -47,7 +47,7 @@ package enum PluginError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension PluginError {
-    /// What the plugin lacks: a place that takes one of several hooks asks for the first of them.
+    /// What the plugin lacks: if a place accepts one of several hooks, the error names the first.
     private static func wanted(_ hook: String, _ has: [String]) -> String {
         let eitherOf: [(LuaHook, LuaHook)] = [(.token, .getSession), (.onStatus, .onDocuments)]
         for (first, second) in eitherOf where first.rawValue == hook {

@@ -3,9 +3,9 @@ import Interfaces
 import Logging
 import LuaRuntime
 
-/// The plugins of one folder: loads them, keeps them in line with the files, and runs their hooks on threads of its own.
+/// The plugins in one folder: loads them, follows changes of their files, and runs their hooks on its own threads.
 ///
-/// Every answer of a hook that cannot be had is a failure (`FilterVerdict.failed` and its like), never a yes.
+/// If a hook gives no answer, that is a failure (`FilterVerdict.failed` and similar), never an approval.
 package final class PluginHost: Sendable {
     let core: HostCore
     private let supervisor: Supervisor
@@ -13,15 +13,16 @@ package final class PluginHost: Sendable {
     /// Starts the threads; nothing is loaded before `start()`.
     ///
     /// - Parameters:
-    ///   - folder: holds `NAME.lua`, `NAME/init.lua` and `lib/`. It or a folder above it may be a link that flips. It need not exist yet.
-    ///   - only: of all that is in the folder only this plugin counts, and the folder is not looked through: it may be anybody's.
-    ///   - configurationFolder: where paths in parameters of type "file" begin; the plugins folder comes second.
-    ///   - proof: asked before a version comes into force.
-    ///   - versionsFolder: where versions that were in force are kept, for a rollback and for a start with a file that is refused;
-    ///     nil keeps none. Made when needed, in a folder that is there.
-    ///   - supplied: plugins from elsewhere, asked for at each reading of the folder; they take the place of files.
-    ///   - seal: whose signatures the files of the folder need, asked for at each reading; nil: they need none.
-    ///   - environment: its monotonic clock is the one that breakers and limits go by.
+    ///   - folder: contains `NAME.lua`, `NAME/init.lua` and `lib/`. It or a folder above it may be a link that changes. It need not exist
+    ///     yet.
+    ///   - only: uses only this plugin, without examining the rest of the folder, which may be somebody else's.
+    ///   - configurationFolder: the base of paths in parameters of type "file"; the plugins folder is tried second.
+    ///   - proof: called before a version is put in force.
+    ///   - versionsFolder: where versions that were in force are stored, for rollbacks and for a start with a refused file; nil to store
+    ///     none. Created when needed, in an existing folder.
+    ///   - supplied: plugins from other sources, queried at each reading of the folder; they replace files.
+    ///   - seal: the signatures that files in the folder need, queried at each reading; nil for none.
+    ///   - environment: its monotonic clock is used for breakers and limits.
     package init(
         folder: String, only: String? = nil, configurationFolder: String? = nil, limits: PluginHostLimits = PluginHostLimits(),
         services: any PluginServices = NoPluginServices(), proof: any PluginProof = NoPluginProof(),
@@ -40,27 +41,27 @@ package final class PluginHost: Sendable {
         }
     }
 
-    /// `source` of the log lines that plugins write themselves; they have a limit of their own (`log lines`).
+    /// The `source` of log lines written by plugins; these have their own limit (`log lines`).
     package static let logSource = "plugin"
 
     deinit { supervisor.post(.stop) }
 
-    /// Loads every plugin and begins to watch the folder. What is wrong shows in `status()` and events; it does not throw.
+    /// Loads every plugin and starts watching the folder. Problems are reported in `status()` and events, not thrown.
     ///
     /// - Parameters:
-    ///   - names: those that will be used. One whose file is gone is served as it was last. Tests that have not passed before run
-    ///     afterwards: what needs such a plugin waits for them, and logins are asked to come again. Nil to have all tests run first.
-    ///   - barred: those of which no version serves that is not there now, since whoever made the last one is not trusted any more.
+    ///   - names: the plugins that will be used. If the file of one is missing, its last version serves. Tests that have not passed before
+    ///     run afterwards: whatever needs such a plugin waits for them, and logins are asked to try again. Nil to run all tests first.
+    ///   - barred: plugins of which no stored version may serve, since the author of the last one is no longer trusted.
     package func start(using names: Set<String>? = nil, barring barred: Set<String> = []) async {
         core.expected.withLock { $0 = names?.subtracting(barred) }
         core.barred.withLock { $0 = barred }
         await withCheckedContinuation { supervisor.post(.start($0)) }
     }
 
-    /// Tests end, and what waits for them is refused. The agent stops.
+    /// Called when the agent stops: ends tests, and refuses whatever waits for them.
     package func beginShutdown() { core.beginStopping() }
 
-    /// Ends the threads. Calls that run finish, those that wait are refused.
+    /// Ends the threads. Running calls finish, waiting ones are refused.
     package func shutdown() async { await supervisor.stop() }
 
     // MARK: Uses
@@ -69,9 +70,9 @@ package final class PluginHost: Sendable {
     ///
     /// - Parameters:
     ///   - params: an object, or `.missing` for none.
-    ///   - usedBy: the place, as status shows it and errors begin: "replicator hub push_filter".
-    ///   - limits: for each call; nil for the plugin's own.
-    /// - Returns: keeps working over reloads; the plugin forgets it when it is released.
+    ///   - usedBy: the place, in the form that status shows and that errors begin with: "replicator hub push_filter".
+    ///   - limits: for each call; nil for the plugin's own limits.
+    /// - Returns: a policy that keeps working across reloads; the plugin forgets it when it is released.
     package func pushFilter(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
     ) throws(PluginError) -> any DocumentFilter {
@@ -136,12 +137,12 @@ package final class PluginHost: Sendable {
         PluginSyncFunction(use: try use(plugin, .sync, params, usedBy, limits))
     }
 
-    /// What is wrong with parameters for the version in force; empty if nothing is. Files that parameters name are not read.
+    /// What is wrong with parameters for the version in force; empty if nothing is. Files named in parameters are not read.
     package func validate(params: LuaValue, forPlugin plugin: String) throws(PluginError) -> [ParameterProblem] {
         try versionInForce(try known(plugin)).declarations.problems(in: params)
     }
 
-    /// The parameters that the version in force wants as lists; none where there is no such plugin.
+    /// The parameters that the version in force expects as lists; empty if there is no such plugin.
     package func listParameters(of plugin: String) -> Set<String> {
         guard let version = try? versionInForce(try known(plugin)) else { return [] }
         return Set(version.declarations.all.filter { $0.kind == .array }.map(\.name))
@@ -160,7 +161,7 @@ package final class PluginHost: Sendable {
             let most = core.limits.usesPerPlugin
             enum Entry { case made, again, full }
             let entry = record.change { fields -> Entry in
-                // Another version came into force, or the plugin was removed, since we looked.
+                // Since the lookup, another version was put in force, or the plugin was removed.
                 guard !fields.isRemoved, fields.inForce?.serial == version.serial else { return .again }
                 guard fields.uses.count < most else { return .full }
                 fields.uses[number] = PluginRecord.Registration(
@@ -174,7 +175,7 @@ package final class PluginHost: Sendable {
             case .full: throw .limit(name: "uses of a plugin", limit: most, plugin: plugin)
             case .made: break
             }
-            // Only files have to be watched at once; a refused or missing version may be waiting for its uses to change.
+            // Only files have to be watched at once; a refused or missing version may be waiting for a change of its uses.
             if !preparation.texts.isEmpty { supervisor.post(.usesChanged) }
             return PluginUse(record, number: number, hook: hook, pool: core.pool, versions: versions) {
                 [weak supervisor] record in
@@ -198,20 +199,20 @@ package final class PluginHost: Sendable {
             problem: refused?.problem ?? PluginProblem(plugin: record.name, file: "\(record.name).lua", message: "is not loaded yet"))
     }
 
-    // MARK: What is there
+    // MARK: Plugins and versions
 
-    /// Reads the folder now, trying refused versions again, and asks again about what is held because a plugin failed.
+    /// Reads the folder now, retrying refused versions, and offers what was held because of failing plugins again.
     ///
-    /// - Parameter name: whose verdict is wanted and whose rollback ends; all plugins are brought up to date in any case. Empty if
-    ///   there is no such plugin.
+    /// - Parameter name: the plugin whose verdict is returned and whose rollback ends; all plugins are updated in any case. The result is
+    ///   empty if there is no such plugin.
     package func reload(_ name: String? = nil) async -> [ReloadVerdict] {
         await withCheckedContinuation { supervisor.post(.reload(name, $0)) }
     }
 
-    /// Puts an older version into force for all uses at one moment, after the same checks as a reload. It holds, also over a
-    /// restart, until the plugin's files change or `reload` names the plugin. Nothing is written into the plugins folder.
+    /// Puts an older version in force for all uses at the same moment, after the same checks as for a reload. The rollback lasts, even across
+    /// restarts, until the plugin's files change or `reload` names the plugin. Nothing is written to the plugins folder.
     ///
-    /// - Parameter version: the beginning of a kept version; nil for the one before the version in force.
+    /// - Parameter version: the beginning of a stored version's name; nil for the version before the one in force.
     package func rollBack(_ name: String, to version: String? = nil) async throws(PluginError) -> ReloadVerdict {
         let result: Result<ReloadVerdict, PluginError> = await withCheckedContinuation {
             supervisor.post(.rollback(name, to: version, $0))
@@ -219,49 +220,50 @@ package final class PluginHost: Sendable {
         return try result.get()
     }
 
-    /// Asks again about everything that is held because a plugin failed, also where it is not called any more.
+    /// Offers everything again that is held because a plugin failed, even where it is no longer called.
     ///
     /// - Parameter name: nil for all plugins.
-    /// - Returns: the plugins that were asked to, with the number of places that use them.
+    /// - Returns: the plugins concerned, with the number of places that use each.
     package func retry(_ name: String? = nil) throws(PluginError) -> [(plugin: String, uses: Int)] {
         let records = if let name { [try known(name)] } else { core.allRecords() }
         return records.map { ($0.name, $0.retry()) }
     }
 
-    /// The plugins in force, ascending by name.
+    /// The plugins in force, ordered by name.
     package func list() -> [PluginListing] {
         core.allRecords().compactMap { record in
             record.read { $0.inForce }.map { PluginListing($0) }
         }
     }
 
-    /// Every plugin, also those that are refused or gone, ascending by name.
+    /// All plugins, including those that are refused or missing, ordered by name.
     package func status() -> [PluginStatus] { core.allRecords().map { $0.status() } }
 
-    /// The files of the version in force: the plugin's own, the modules that it can reach, and its tests, with paths from the plugins folder.
+    /// The files of the version in force: the plugin's own, the modules that it can load, and its tests, with paths relative to the plugins
+    /// folder.
     package func source(_ plugin: String) throws(PluginError) -> (version: String, files: [(path: String, bytes: [UInt8])]) {
         let source = try versionInForce(try known(plugin)).source
         let modules = source.modules.values.sorted { $0.path < $1.path }
         return (source.version, ([source.main] + modules + (source.tests.map { [$0] } ?? [])).map { (path: $0.path, bytes: $0.bytes) })
     }
 
-    /// The text in force of a file that one use of a plugin has as a parameter, where it is and what tells it from another.
+    /// The text in force of a file parameter at one use of a plugin, with the file's path and digest.
     package func text(of parameter: String, plugin: String, usedBy: String) -> (bytes: [UInt8], path: String, digest: [UInt8])? {
         core.record(named: plugin)?.read { fields in
             fields.uses.values.first { $0.usedBy.utf8.elementsEqual(usedBy.utf8) }?.texts[parameter].map { ($0.bytes, $0.path, $0.digest) }
         }
     }
 
-    /// Whether the folder has files of this plugin, be they right or not.
+    /// Whether the folder contains files of this plugin, valid or not.
     package func folderHas(_ plugin: String) -> Bool {
         let scan = FolderScan.read(core.folder, core.limits, only: core.only)
         return scan.sources[plugin] != nil || scan.refused[plugin] != nil
     }
 
-    /// What is wrong with the folder itself and with files that are no plugin's.
+    /// Problems of the folder itself and of files that do not belong to a plugin.
     package func folderProblems() -> [PluginProblem] { core.folderProblems.withLock { $0 } }
 
-    /// What happens from now on. A listener that does not keep up loses the oldest events.
+    /// Events from now on. A slow subscriber loses the oldest events.
     package func events() -> AsyncStream<PluginEvent> { core.events.stream() }
 }
 

@@ -1,4 +1,4 @@
-/// The rules for names of plugins and modules, and help for misspelt ones.
+/// The rules for names of plugins and modules, and suggestions for misspelt ones.
 enum PluginName {
     static let rule = "lower case letters, digits, _ and -, beginning with a letter or digit"
 
@@ -24,7 +24,7 @@ enum PluginName {
 
     private static func isLowerOrDigit(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte) || (0x30...0x39).contains(byte) }
 
-    /// The candidate that a misspelt name most likely meant, or nil.
+    /// The candidate that was most likely meant by a misspelt name, or nil.
     static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         var best: (distance: Int, name: String)?
         for candidate in candidates {

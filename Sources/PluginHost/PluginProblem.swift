@@ -1,8 +1,8 @@
-/// Something wrong with a file in the plugins folder.
+/// A problem with a file in the plugins folder.
 package struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Nil where the problem is the folder's.
+    /// Nil if the problem concerns the folder.
     package var plugin: String?
-    /// Relative to the plugins folder, like "by-owner.lua" or "lib/geo.lua"; empty for the folder itself.
+    /// Relative to the plugins folder, such as "by-owner.lua" or "lib/geo.lua"; empty for the folder itself.
     package var file: String
     package var line: Int?
     package var message: String
@@ -20,7 +20,7 @@ package struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertibl
         return line.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)"
     }
 
-    /// Takes `file:line:` off the front of a Lua message, for display only; nothing is decided by it.
+    /// Splits `file:line:` off a Lua message, for display only; no decision depends on it.
     init(plugin: String, luaMessage: String, fallbackFile: String) {
         let own = "\(fallbackFile): "
         let luaMessage = luaMessage.utf8.starts(with: own.utf8) ? String(luaMessage.dropFirst(own.count)) : luaMessage
@@ -33,10 +33,10 @@ package struct PluginProblem: Error, Sendable, Equatable, CustomStringConvertibl
     }
 }
 
-/// A parameter of one use that does not fit the plugin's declaration.
+/// A parameter of one use that does not match the plugin's declaration.
 package struct ParameterProblem: Error, Sendable, Equatable, CustomStringConvertible {
     package var parameter: String
-    /// Whole sentence without a position; the configuration's checker puts file and line in front.
+    /// A complete sentence without a position; the configuration check prepends file and line.
     package var message: String
     /// The declared parameter or allowed value that was probably meant.
     package var nearest: String?

@@ -1,13 +1,13 @@
 import Environment
 import LuaRuntime
 
-/// A last question before a version comes into force, such as the plugin's own tests.
+/// A final check before a version is put in force, such as the plugin's own tests.
 package protocol PluginProof: Sendable {
-    /// Asked on the host's own thread. A problem refuses the version.
+    /// Called on the host's own thread. Returning a problem refuses the version.
     func prove(_ candidate: PluginCandidate) -> PluginProblem?
 }
 
-/// A version that compiles and fits all its uses.
+/// A version that compiles and suits all its uses.
 package struct PluginCandidate: Sendable {
     package var name: String
     package var version: String
@@ -18,15 +18,15 @@ package struct PluginCandidate: Sendable {
     package var tests: (file: String, source: [UInt8])?
     package var modules: any LuaModuleLoader
     package var limits: PluginLimits
-    /// For all its tests together.
+    /// For all of its tests together.
     package var testMilliseconds: Int
-    /// Where its tests run.
+    /// The environment in which its tests run.
     package var environment: Environment
-    /// The tests are not wanted any more.
+    /// Whether the tests should be abandoned.
     package var isStopping: @Sendable () -> Bool = { false }
 }
 
-/// Asks nothing.
+/// Accepts every version.
 package struct NoPluginProof: PluginProof {
     package init() {}
     package func prove(_ candidate: PluginCandidate) -> PluginProblem? { nil }

@@ -5,17 +5,17 @@ package struct PluginStatus: Sendable, Equatable {
     package enum State: String, Sendable {
         /// The version in the folder is in force.
         case active
-        /// The version in the folder is not taken; an older one may be in force.
+        /// The version in the folder was refused; an older one may be in force.
         case refused
         /// The plugin's file is gone; the last version is in force.
         case missing
-        /// The version in the folder has tests that have not run before; what needs the plugin waits until they are over.
+        /// The version in the folder has tests that have not run before; whatever needs the plugin waits until they are over.
         case testing
-        /// A use of it fails again and again; it is not called but once in a while, and what it should judge is held.
+        /// A use keeps failing; it is only probed occasionally, and what it should judge is held.
         case failing
     }
 
-    /// The version in the folder that was not taken.
+    /// The refused version in the folder.
     package struct Refusal: Sendable, Equatable {
         package var version: String
         /// `file:line: what is wrong`.
@@ -34,11 +34,11 @@ package struct PluginStatus: Sendable, Equatable {
     /// A use that is not called because it keeps failing.
     package struct Failing: Sendable, Equatable {
         package var usedBy: String
-        /// In a row.
+        /// Consecutive failures.
         package var failures: Int
-        /// Since it is not called any more.
+        /// How long it has not been called.
         package var seconds: Int
-        /// The last one, `kind: file:line: message`.
+        /// The last error, `kind: file:line: message`.
         package var error: String
     }
 
@@ -48,13 +48,13 @@ package struct PluginStatus: Sendable, Equatable {
         package var name: String
         package var calls: UInt64
         package var rejected: UInt64
-        /// What a failing use was not asked about.
+        /// What a failing use was not called for.
         package var notAsked: UInt64
-        /// Failed calls by kind: "plugin_error" and so on, each kind in its place.
+        /// Failed calls by kind: "plugin_error" and so on, in a fixed order.
         package var errors: [(kind: String, count: UInt64)]
         package var p50Milliseconds: Double?
         package var p99Milliseconds: Double?
-        /// Calls by duration: each with the upper bound of its bucket in seconds, the last without one. Not cumulative.
+        /// Calls by duration: counts with each bucket's upper bound in seconds, which is nil for the last. Not cumulative.
         package var durations: [(bound: Double?, count: UInt64)]
         package var seconds: Double
 
@@ -66,9 +66,9 @@ package struct PluginStatus: Sendable, Equatable {
 
     package var name: String
     package var description: String?
-    /// Content hash of the version in force; nil when there is none.
+    /// Content hash of the version in force; nil if there is none.
     package var version: String?
-    /// Counts the versions that came into force.
+    /// How many versions have been in force.
     package var generation: UInt64
     package var state: State
     /// Names of hooks, ascending.
@@ -76,30 +76,31 @@ package struct PluginStatus: Sendable, Equatable {
     /// "replicator hub push_filter", ascending.
     package var usedBy: [String]
     package var calls: UInt64
-    /// Failed calls; their documents are held.
+    /// Failed calls, whose documents are held.
     package var errors: UInt64
-    /// Documents that a filter, or logins that an authenticator, said no to.
+    /// Documents that a filter, or logins that an authenticator, rejected.
     package var rejected: UInt64
-    /// What a failing use was not asked about; held.
+    /// What a failing use was not called for, and is held.
     package var notAsked: UInt64
-    /// Milliseconds; nil before the first call. Within an eighth of the true value.
+    /// Milliseconds; nil before the first call. Accurate to within an eighth.
     package var p99Milliseconds: Double?
     package var limitHits: LimitHits
-    /// Held by its Lua states now.
+    /// Memory of its Lua states.
     package var memoryBytes: Int
-    /// Lua states that are alive now, one for each worker that has run it.
+    /// Its Lua states, one for each worker that has run it.
     package var states: Int
-    /// Ascending by name; hooks that have been called.
+    /// Hooks that have been called, ordered by name.
     package var perHook: [Hook]
     package var refused: Refusal?
-    /// Nil unless a rollback holds.
+    /// Nil unless a rollback is in effect.
     package var rolledBack: PluginRollback?
-    /// Versions that a rollback can name, in the order they came into force.
+    /// Versions that a rollback can name, in the order in which they came into force.
     package var keptVersions: [KeptVersion]
     package var failing: [Failing]
-    /// Logins that an authenticator could not judge, of each use the last one in a quarter of an hour: `used_by: kind: file:line: message`.
+    /// Logins that an authenticator could not judge: for each use, the latest in the last quarter of an hour: `used_by: kind: file:line:
+    /// message`.
     package var loginFailures: [String] = []
-    /// Files given as parameters that cannot be read now.
+    /// Files given as parameters that cannot be read at the moment.
     package var parameterProblems: [String]
     /// Places where it is only a candidate, ascending.
     package var shadows: [Shadow] = []
@@ -130,12 +131,12 @@ package struct ReloadVerdict: Sendable, Equatable {
         case refused(PluginProblem)
         /// The file is gone; what was in force still is.
         case missing
-        /// Another version is in force by the operator's word.
+        /// An operator's rollback is in effect.
         case rolledBack(PluginRollback)
     }
 
     package var plugin: String
-    /// Counts the versions that came into force.
+    /// How many versions have been in force.
     package var generation: UInt64
     /// The version in force.
     package var version: String?

@@ -2,17 +2,17 @@ import Interfaces
 import LuaRuntime
 import Synchronization
 
-/// Stops calling one use of a plugin that fails again and again, and lets one call through now and then to see whether it
-/// works again. A reload puts a new one in its place.
+/// Stops calling a use of a plugin that keeps failing, and lets one call through now and then to see whether it works again. A reload
+/// replaces it.
 final class Breaker: Sendable {
     enum Admission: Sendable {
         case all
-        /// One call, to see.
+        /// A single call, as a probe.
         case one
         case none
     }
 
-    /// What a probe is made with when nobody asks.
+    /// The input for a probe when nobody calls.
     enum Sample: Sendable {
         case document(PolicyDocument, CallContext)
         case conflict(PolicyConflict, CallContext)
@@ -21,7 +21,7 @@ final class Breaker: Sendable {
     struct Opened: Sendable {
         var failures: Int
         var failure: LuaFailure
-        /// When it opened, on the host's clock.
+        /// When it opened, by the host's clock.
         var since: UInt64
     }
 
@@ -35,24 +35,24 @@ final class Breaker: Sendable {
     }
 
     private let state = Mutex(State())
-    /// False while the last call went well: then nothing has to be looked at, and the hot path pays one relaxed load.
+    /// False while the last call succeeded: then the hot path costs only one relaxed load.
     private let isTroubled = Atomic<Bool>(false)
     private let limit: Int
     private let interval: UInt64
     private let clock: @Sendable () -> UInt64
 
-    /// - Parameter opens: false for one that only counts: an authenticator answers about one peer at a time, and what fails for one must
-    ///   not shut out the others.
+    /// - Parameter opens: false to only count failures: an authenticator judges one peer at a time, and what fails for one peer must not
+    ///   lock out the others.
     init(_ limits: PluginHostLimits, opens: Bool = true, clock: @escaping @Sendable () -> UInt64) {
         limit = opens ? max(1, limits.breakerFailures) : .max
         interval = UInt64(max(1, limits.breakerProbeSeconds)) * 1_000_000_000
         self.clock = clock
     }
 
-    /// How long a failure is remembered of one that only counts.
+    /// How long a breaker that only counts remembers a failure.
     private static let memory: UInt64 = 900 * 1_000_000_000
 
-    /// What failed last, in the last quarter of an hour, of one that only counts: another peer's success does not mend it.
+    /// For a breaker that only counts: the latest failure in the last quarter of an hour. Another peer's success does not clear it.
     var recent: LuaFailure? {
         guard limit == .max else { return nil }
         return state.withLock { state in
@@ -64,7 +64,7 @@ final class Breaker: Sendable {
 
     var opened: Opened? { isTroubled.load(ordering: .relaxed) ? state.withLock { $0.opened } : nil }
 
-    /// Asked before a call, or before a row of calls that ends at the first failure that opens it.
+    /// Asked before a call, or before a series of calls that ends at the failure that opens the breaker.
     func admit() -> Admission {
         guard isTroubled.load(ordering: .relaxed) else { return .all }
         return state.withLock { state in
@@ -76,7 +76,7 @@ final class Breaker: Sendable {
         }
     }
 
-    /// True if this call closed it again.
+    /// True if this call has closed the breaker again.
     @inline(__always)
     func succeeded() -> Bool {
         guard isTroubled.load(ordering: .relaxed) else { return false }
@@ -93,8 +93,8 @@ final class Breaker: Sendable {
         }
     }
 
-    /// - Parameter sample: what the call was made with, if it is small enough to be kept.
-    /// - Returns: the facts if this call opened it.
+    /// - Parameter sample: the call's input, if it is small enough to be kept.
+    /// - Returns: the facts if this call has opened the breaker.
     func failed(_ failure: LuaFailure, sample: @autoclosure () -> Sample?) -> Opened? {
         state.withLock { state in
             isTroubled.store(true, ordering: .relaxed)
@@ -116,7 +116,7 @@ final class Breaker: Sendable {
         }
     }
 
-    /// Whether the host should try a call now; each time is given once.
+    /// Whether the host should probe now; each due time is reported only once.
     func takeDue() -> (isDue: Bool, sample: Sample?) {
         guard isTroubled.load(ordering: .relaxed) else { return (false, nil) }
         return state.withLock { state in

@@ -1,7 +1,7 @@
 import Interfaces
 import LuaRuntime
 
-/// A plugin's breakers, one for each use.
+/// A plugin's breakers, one per use.
 extension PluginRecord {
     /// A use has failed too often in a row.
     func opened(_ opened: Breaker.Opened, use: Int, version: String) {
@@ -15,16 +15,16 @@ extension PluginRecord {
         reportBreakerOpened()
     }
 
-    /// A failing use has answered: what it held is looked at again.
+    /// A failing use has answered: documents that it held are offered again.
     func recovered(use: Int, version: String) {
         guard let registration = read({ $0.uses[use] }), registration.shadow == nil else { return }
         send(.recovered(plugin: name, version: version, usedBy: registration.usedBy))
         registration.versions.send(version)
     }
 
-    /// Makes every use ask again about what it holds, also those that were failing.
+    /// Makes every use offer its held documents again, including failing ones.
     ///
-    /// - Returns: how many uses there are.
+    /// - Returns: the number of uses.
     @discardableResult
     func retry() -> Int {
         let listeners = change { fields -> [(EventHub<String>, String)] in
@@ -37,7 +37,7 @@ extension PluginRecord {
 
     var hasOpenBreaker: Bool { read { $0.uses.values.contains { $0.breaker.opened != nil } } }
 
-    /// Tries a call for each failing use whose time has come. Called on the supervisor's thread.
+    /// Probes each failing use that is due. Called on the supervisor's thread.
     func probe(_ pool: PluginWorkers) {
         for (number, use) in read({ $0.uses }) {
             let due = use.breaker.takeDue()
@@ -50,7 +50,8 @@ extension PluginRecord {
                 guard let call = call(number, context) else { continue }
                 Task { _ = await withCheckedContinuation { pool.submit(ResolveJob(call, conflict, $0)) } }
             case nil:
-                // Too large to be kept: whoever holds it offers it again, and the first one is the call.
+                // The sample was too large to be kept: whoever holds the document offers it again, and the first such
+                // call is the probe.
                 if let version = read({ $0.prepared[number]?.version }) { use.versions.send(version) }
             }
         }

@@ -1,7 +1,8 @@
 import Glibc
 
 enum AbsolutePath {
-    /// The path from the root without following links; "." and doubled slashes go, ".." stays because behind a link it is not the folder above.
+    /// The absolute path, without following links; "." and doubled slashes are removed, but ".." is kept, because after a link it does not lead
+    /// to the preceding folder.
     static func make(_ path: String) -> String {
         var whole = path
         if path.utf8.first != UInt8(ascii: "/"), let current = getcwd(nil, 0) {

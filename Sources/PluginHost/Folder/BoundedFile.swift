@@ -20,7 +20,7 @@ struct FileRefusal: Error, Equatable {
 struct Descriptor: ~Copyable {
     let number: Int32
 
-    /// Opens without waiting, also for a FIFO, and never as a controlling terminal.
+    /// Opens without blocking, even a FIFO, and never as a controlling terminal.
     init(at folder: Int32 = AT_FDCWD, _ path: String, flags: Int32) throws(FileRefusal) {
         let opened = openat(folder, path, flags | O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
         guard opened >= 0 else {
@@ -32,8 +32,7 @@ struct Descriptor: ~Copyable {
 
     deinit { close(number) }
 
-    /// Where the open file really is, with every symbolic link resolved: asked of the kernel about the descriptor, so
-    /// nothing can be swapped in between.
+    /// The open file's real path, with every symbolic link resolved: the kernel is asked about the descriptor, so nothing can be swapped in between.
     func realPath() throws(FileRefusal) -> String {
         let length = Int(PATH_MAX)
         let bytes = [UInt8](unsafeUninitializedCapacity: length) { out, count in
@@ -44,7 +43,7 @@ struct Descriptor: ~Copyable {
     }
 }
 
-/// Reads whole small files that must lie inside given folders.
+/// Reads complete small files that must be inside given folders.
 enum BoundedFile {
     struct Content {
         var bytes: [UInt8]
@@ -52,8 +51,8 @@ enum BoundedFile {
     }
 
     /// - Parameters:
-    ///   - roots: real paths of folders; the file must lie in one of them once all links are resolved.
-    ///   - limit: in bytes; `limitName` is named in the error.
+    ///   - roots: real paths of folders; after resolving all links, the file must be in one of them.
+    ///   - limit: in bytes; the error mentions `limitName`.
     static func read(
         at folder: Int32 = AT_FDCWD, _ path: String, inside roots: [String], limit: Int, limitName: String
     ) throws(FileRefusal) -> Content {
@@ -80,7 +79,7 @@ enum BoundedFile {
         return Content(bytes: bytes, realPath: real)
     }
 
-    /// Reads a file of the agent's own, in whatever folder it lies.
+    /// Reads one of the agent's own files, in any folder.
     static func readOwn(_ path: String, limit: Int) throws(FileRefusal) -> [UInt8] {
         let folder = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         guard let real = realpath(folder, nil) else { throw FileRefusal(FileError(path: folder, number: errno)) }
@@ -88,7 +87,7 @@ enum BoundedFile {
         return try read(path, inside: [String(cString: real)], limit: limit, limitName: "file").bytes
     }
 
-    /// Whether a real path lies in a folder given by its real path.
+    /// Whether a real path is inside a folder given by its real path.
     static func lies(_ path: String, in folder: String) -> Bool {
         let root = folder == "/" ? "" : folder
         return path.utf8.starts(with: root.utf8) && path.utf8.dropFirst(root.utf8.count).first == UInt8(ascii: "/")

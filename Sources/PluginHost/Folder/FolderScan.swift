@@ -1,23 +1,23 @@
 import Glibc
 
-/// Everything in the plugins folder at one moment.
+/// The contents of the plugins folder at one moment.
 struct FolderScan {
     var sources: [String: PluginSource] = [:]
-    /// Plugins whose files cannot be taken as they are.
+    /// Plugins whose files cannot be used.
     var refused: [String: PluginProblem] = [:]
     /// Files that look like a mistake.
     var problems: [PluginProblem] = []
-    /// Relative paths of the folders that were read, "" for the plugins folder itself.
+    /// Relative paths of the folders that were read; "" for the plugins folder itself.
     var directories: [String] = []
-    /// Real path of the folder; nil when it cannot be opened, and then `failure` says why.
+    /// The folder's real path; nil if it cannot be opened, and then `failure` says why.
     var root: String?
     var failure: String?
 
-    /// Reads the folder. All files come from the folder that was there at the beginning, also when a link to it is flipped meanwhile.
+    /// Reads the folder. All files come from the same folder, even if a link to it is changed meanwhile.
     ///
     /// - Parameters:
-    ///   - only: the one plugin that is looked for, with `lib`, whatever else is in the folder; nil for all.
-    ///   - seal: whose signatures count; nil where none is needed.
+    ///   - only: reads only this plugin, and `lib`, whatever else is in the folder; nil for all.
+    ///   - seal: the signatures that are required; nil for none.
     static func read(_ folder: String, _ limits: PluginHostLimits, only: String? = nil, seal: PluginSeal? = nil) -> FolderScan {
         var scan = FolderScan()
         do {
@@ -69,7 +69,7 @@ struct FolderScan {
     }
 }
 
-/// One walk through the folder.
+/// One traversal of the folder.
 private struct FolderReader {
     struct Module {
         var module: String
@@ -107,7 +107,7 @@ private struct FolderReader {
         }
     }
 
-    /// Nothing is looked through but what belongs to the plugin.
+    /// Reads only what belongs to the plugin.
     mutating func readOnly(_ name: String) {
         for file in ["\(name).lua", "\(name).test.lua"] where exists(file) { readTopFile(file) }
         for folder in [name, "lib"] where exists("\(folder)/.") { readFolder(folder) }
@@ -141,7 +141,7 @@ private struct FolderReader {
         readModules(in: name, prefix: "", depth: 0, plugin: name)
     }
 
-    /// - Parameter plugin: whose own folder this is; nil for lib.
+    /// - Parameter plugin: the plugin whose folder this is; nil for lib.
     private mutating func readModules(in folder: String, prefix: String, depth: Int, plugin: String?) {
         for entry in entries(of: folder) {
             let path = "\(folder)/\(entry.name)"
@@ -177,7 +177,7 @@ private struct FolderReader {
             let file = try content(of: path)
             put(&found[plugin, default: Found()], file)
         } catch {
-            // Gone between listing and opening: it has been removed.
+            // If it was removed between listing and opening, it counts as removed.
             if !error.isMissing { found[plugin, default: Found()].problem = PluginProblem(plugin: plugin, file: path, message: error.message) }
         }
     }
@@ -192,7 +192,7 @@ private struct FolderReader {
 
     private func exists(_ path: String) -> Bool { faccessat(root, path, F_OK, 0) == 0 }
 
-    /// Names in a folder, ascending, without hidden files and those of editors; links are followed.
+    /// Names in a folder, ascending, without hidden files and editors' files; links are followed.
     private mutating func entries(of folder: String) -> [(name: String, isFolder: Bool)] {
         let opened: Int32
         do throws(FileRefusal) {
@@ -234,6 +234,6 @@ private struct FolderReader {
 }
 
 extension String.UTF8View {
-    /// Whether the bytes end in these.
+    /// Whether the bytes end with this text.
     func hasSuffix(_ text: String) -> Bool { count >= text.utf8.count && suffix(text.utf8.count).elementsEqual(text.utf8) }
 }

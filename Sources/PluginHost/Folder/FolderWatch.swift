@@ -1,12 +1,12 @@
 import Glibc
 
-/// Notices of changes in folders (inotify). Only says that something may have changed; what did is found by reading.
+/// Notifications of changes in folders (inotify). They only say that something may have changed; what has changed is found by reading.
 /// Confined to the supervisor's thread.
 struct FolderWatch: ~Copyable {
-    /// Nil where the system gives no inotify instance (its limit per user): then only the regular rescan sees changes.
+    /// Nil if the system provides no inotify instance (because of its per-user limit): then only the periodic rescan notices changes.
     let number: Int32?
 
-    /// What matters in one watched folder.
+    /// The relevant entries in one watched folder.
     private enum Interest {
         case everything
         case names(Set<String>)
@@ -14,7 +14,7 @@ struct FolderWatch: ~Copyable {
         func covers(_ name: String) -> Bool {
             switch self {
             case .everything: true
-            // A name like "..data" is how Kubernetes flips a folder of links.
+            // Kubernetes changes a folder of links by replacing a link with a name like "..data".
             case .names(let names): names.contains(name) || name.utf8.starts(with: "..".utf8)
             }
         }
@@ -40,11 +40,12 @@ struct FolderWatch: ~Copyable {
 
     deinit { if let number { close(number) } }
 
-    /// Watches exactly these from now on.
+    /// From now on, watches exactly these.
     ///
     /// - Parameters:
-    ///   - folder: absolute path as configured; every folder above it is watched for its next part, because any part may be a link that flips.
-    ///   - directories: below it, relative.
+    ///   - folder: the configured absolute path; every folder above it is watched for the next path component, because any component may be a
+    ///     link that changes.
+    ///   - directories: relative paths below it.
     ///   - files: absolute paths of files given as parameters.
     mutating func watch(folder: String, directories: [String], files: [String]) {
         guard let number else { return }
@@ -65,7 +66,7 @@ struct FolderWatch: ~Copyable {
             }
         }
         addFolders(above: folder, Self.entryChanges)
-        // A file may be written in place; of the folders further up only their entries matter.
+        // A file may be written in place; in the folders above, only entries matter.
         for file in files { addFolders(above: file, Self.entryChanges | Self.contentChanges) }
         for directory in directories {
             add(
@@ -76,7 +77,7 @@ struct FolderWatch: ~Copyable {
         interests = wanted
     }
 
-    /// Takes all waiting notices; true if one of them matters. A lost notice (full queue) matters.
+    /// Reads all pending notifications; true if one of them is relevant. Lost notifications (a full queue) count as relevant.
     mutating func drain() -> Bool {
         guard let number else { return false }
         var matters = false

@@ -7,10 +7,10 @@ import Glibc
 /// that version could serve.
 package struct PluginSeal: Sendable {
     package static let suffix = ".sig"
-    /// Of a signature's file.
+    /// The maximum size of a signature file.
     static let maximumBytes = 4 << 10
 
-    /// Why a signature does not count for a message; nil where it does.
+    /// Why a signature is not valid for a message; nil if it is.
     package let problem: @Sendable (_ signature: [UInt8], _ message: [UInt8]) -> String?
     /// The same of the document by which a plugin came that is none of the folder's.
     private let suppliedProblem: @Sendable (_ document: [UInt8], _ plugin: SuppliedPlugin) -> String?
@@ -37,7 +37,7 @@ package struct PluginSeal: Sendable {
                 + "where the key is (nightjar plugin sign \(source.name) --key FILE), and put both into the plugins folder")
     }
 
-    /// What has to be signed of a plugin as it is in the folder now, and where its signature belongs.
+    /// The text to be signed for a plugin as it is in the folder now, and the path for its signature.
     package static func unsigned(_ plugin: String, in folder: String, limits: PluginHostLimits) throws(PluginError) -> (message: [UInt8], file: String) {
         let scan = FolderScan.read(folder, limits)
         guard let source = scan.sources[plugin] else {
@@ -50,7 +50,7 @@ package struct PluginSeal: Sendable {
 }
 
 extension PluginSource {
-    /// The name, and every file that can have a say, with its tests: lines as `sha256sum` prints them, ascending by path.
+    /// The name, and every file that affects the plugin, including its tests: lines as `sha256sum` prints them, ordered by path.
     var signedText: [UInt8] {
         let files = ([main] + modules.values + (tests.map { [$0] } ?? [])).sorted { $0.path < $1.path }
         return Array("nightjar plugin 1\n\(name)\n\(files.map { "\(Hex.encode(SHA256.hash($0.bytes)))  \($0.path)\n" }.joined())".utf8)

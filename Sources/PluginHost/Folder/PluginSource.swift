@@ -2,7 +2,7 @@ import Digests
 import Encodings
 import LuaRuntime
 
-/// The files of one plugin as they were read at one moment.
+/// The files of one plugin, as read at one moment.
 struct PluginSource: Sendable {
     struct File: Sendable {
         /// Relative to the plugins folder.
@@ -12,13 +12,13 @@ struct PluginSource: Sendable {
 
     let name: String
     let main: File
-    /// What `require` can reach, by module name.
+    /// The modules that `require` can load, by name.
     let modules: [String: File]
     let tests: File?
-    /// First 12 hexadecimal digits of a SHA-256: of the file itself, as `sha256sum` prints it, or where there are several
-    /// files of `sha256sum`'s lines over them, ascending by path.
+    /// The first 12 hexadecimal digits of a SHA-256: of the file itself, as `sha256sum` prints it; for several files, of `sha256sum`'s
+    /// lines about them, ordered by path.
     let version: String
-    /// Like `version`, with the tests.
+    /// Like `version`, but including the tests.
     let identity: String
     /// What came with the files, be it right or wrong: the file beside the plugin, or the fleet's document.
     var signature: [UInt8]?
@@ -57,7 +57,7 @@ struct PluginSource: Sendable {
 
     static func short(_ digest: [UInt8]) -> String { Hex.encode(digest.prefix(6)) }
 
-    /// Quoted texts that could be names of modules. More than the `require` calls, never fewer, for names written out.
+    /// Quoted strings that could be module names. May be more than those in `require` calls, but includes all that are literals.
     private static func moduleNames(in source: [UInt8]) -> Set<String> {
         var names: Set<String> = []
         var start: Int?
@@ -73,7 +73,7 @@ struct PluginSource: Sendable {
         return names
     }
 
-    /// Answers `require` from the files of this version.
+    /// Serves `require` from the files of this version.
     struct Loader: LuaModuleLoader {
         let source: PluginSource
 

@@ -1,7 +1,7 @@
 import Environment
 import Glibc
 
-/// A plugin that comes from elsewhere than the plugins folder, and takes the place of one of its name there.
+/// A plugin that does not come from the plugins folder, and replaces one with the same name there.
 package struct SuppliedPlugin: Sendable, Equatable {
     package var name: String
     package var main: [UInt8]
@@ -15,7 +15,7 @@ package struct SuppliedPlugin: Sendable, Equatable {
 
     package static func isName(_ name: String) -> Bool { PluginName.isValid(name) }
 
-    /// As status names it once it is in force.
+    /// The version that status shows once it is in force.
     package var version: String { source.version }
 
     var source: PluginSource {
@@ -33,7 +33,7 @@ package struct SuppliedPlugin: Sendable, Equatable {
         self.init(name: source.name, main: source.main.bytes, tests: source.tests?.bytes, document: source.signature)
     }
 
-    /// Why it would be refused wherever it was used: it does not load, or its tests fail.
+    /// Why it would be refused wherever it is used: it does not load, or its tests fail.
     package func problem(limits: PluginHostLimits, proof: any PluginProof, environment: Environment) async throws(PluginError) -> PluginProblem? {
         let source = source
         guard source.byteCount <= limits.pluginBytes else {
@@ -50,9 +50,9 @@ package struct SuppliedPlugin: Sendable, Equatable {
 }
 
 extension FolderScan {
-    /// With the plugins that come from elsewhere in the place of those of their names.
+    /// Reads the folder; supplied plugins replace those with the same names.
     ///
-    /// - Parameter mayBeAbsent: a folder that is not there has nothing in it, and nobody meant it to be there.
+    /// - Parameter mayBeAbsent: a missing folder counts as empty, because nobody asked for one.
     static func read(_ folder: String, _ limits: PluginHostLimits, only: String? = nil, seal: PluginSeal? = nil, supplied: [SuppliedPlugin], mayBeAbsent: Bool = false) -> FolderScan {
         var scan = mayBeAbsent && access(folder, F_OK) != 0 ? FolderScan() : read(folder, limits, only: only, seal: seal)
         for plugin in supplied {

@@ -3,11 +3,11 @@ import Interfaces
 import Logging
 import Synchronization
 
-/// What the parts of a plugin host share.
+/// State shared by the parts of a plugin host.
 final class HostCore: Sendable {
-    /// Absolute, links not resolved: each reading follows them anew.
+    /// Absolute, with links unresolved: each reading follows them again.
     let folder: String
-    /// The one plugin of it that counts; nil for all.
+    /// The only plugin in it that counts; nil for all.
     let only: String?
     let limits: PluginHostLimits
     let services: any PluginServices
@@ -15,9 +15,9 @@ final class HostCore: Sendable {
     let logger: Logger
     let files: ParameterFiles
     let versionsFolder: String?
-    /// Asked at each reading of the folder.
+    /// Called at each reading of the folder.
     let supplied: @Sendable () -> [SuppliedPlugin]
-    /// Asked at each reading of the folder, too.
+    /// Called at each reading of the folder.
     let seal: @Sendable () -> PluginSeal?
     let pool: PluginWorkers
     /// What candidates are still to be asked.
@@ -25,11 +25,11 @@ final class HostCore: Sendable {
     /// What the configuration uses, at a start: those are served although their file is gone, as long as nobody has used them yet. Nil
     /// where everything counts as used.
     let expected = Mutex<Set<String>?>(nil)
-    /// Plugins of which no version that was kept may stand in for one that is gone or refused.
+    /// Plugins for which no stored version may replace one that is missing or refused.
     let barred = Mutex<Set<String>>([])
     let environment: Environment
     private let stops = Atomic(false)
-    /// Makes the supervisor look at once; set by it.
+    /// Makes the supervisor check at once; set by the supervisor.
     let wakeSupervisor = Mutex<(@Sendable () -> Void)?>(nil)
     let events = EventHub<PluginEvent>(kept: 1024)
     let records = Mutex<[String: PluginRecord]>([:])
@@ -54,20 +54,20 @@ final class HostCore: Sendable {
         pool = try PluginWorkers(limits, environment)
     }
 
-    /// The path from the root, without following links.
+    /// The absolute path, without following links.
     static func absolute(_ path: String) -> String { AbsolutePath.make(path) }
 
-    /// What the tests beside a plugin, or whoever else is asked, have against it.
+    /// The objection of the plugin's tests, or of another proof.
     func prove(_ source: PluginSource, _ limits: PluginLimits) -> PluginProblem? {
         var candidate = PluginCandidate(source, limits, self.limits, environment)
         candidate.isStopping = { [weak self] in self?.isStopping ?? true }
         return proof.prove(candidate)
     }
 
-    /// Tests that run end after the case they are at.
+    /// When set, running tests end after the present case.
     var isStopping: Bool { stops.load(ordering: .relaxed) }
 
-    /// Nothing is tested any more; what waits for tests is refused.
+    /// Stops testing; whatever waits for tests is refused.
     func beginStopping() {
         stops.store(true, ordering: .relaxed)
         shadows.stop()

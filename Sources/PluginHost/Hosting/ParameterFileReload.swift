@@ -1,4 +1,4 @@
-/// Files given as parameters come into force like versions.
+/// Files given as parameters are reloaded like plugin versions.
 extension Reloader {
     func refreshFiles(_ record: PluginRecord) {
         let (version, uses) = record.read { ($0.inForce, $0.uses.filter { !$0.value.texts.isEmpty }) }

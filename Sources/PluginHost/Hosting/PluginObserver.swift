@@ -8,7 +8,7 @@ package final class PluginObserver: Sendable {
     private let uses = Mutex([LuaHook: PluginUse]())
     private let make: @Sendable (LuaHook) throws(PluginError) -> PluginUse
 
-    /// - Parameter make: a use of one hook; called again for one that the plugin did not have.
+    /// - Parameter make: creates a use of one hook; called again for a hook that the plugin did not have.
     init(_ plugin: String, hears hook: LuaHook, make: @escaping @Sendable (LuaHook) throws(PluginError) -> PluginUse) throws(PluginError) {
         (self.plugin, self.make) = (plugin, make)
         let use = try make(hook)
@@ -17,21 +17,21 @@ package final class PluginObserver: Sendable {
 
     private func use(_ hook: LuaHook) -> PluginUse? {
         if let use = uses.withLock({ $0[hook] }) { return use }
-        // A new version may have brought it.
+        // A new version may have added it.
         guard let use = try? make(hook) else { return nil }
         uses.withLock { $0[hook] = use }
         return use
     }
 
-    /// Tells it, where it has the hook, and returns when it has heard. What it makes of it, and whether it fails, is no matter for anybody else.
+    /// Calls the hook, if the plugin has it, and returns when it has run. Its result, or failure, affects nobody else.
     ///
-    /// - Parameter news: JSON text.
+    /// - Parameter news: the argument as JSON text.
     package func tell(_ hook: LuaHook, _ news: [UInt8], database: String, replicator: String, remote: String) async {
         guard let use = use(hook), let call = try? await use.call(CallContext(database: database, replicator: replicator, remote: remote)) else { return }
         await withCheckedContinuation { use.pool.submit(ObserverJob(call, news, $0)) }
     }
 
-    /// Counts documents that it is not told of, since it is too slow.
+    /// Counts documents that were dropped because the plugin is too slow.
     package func missed(_ documents: Int) { use(.onDocuments)?.record.statistics.notAsked(documents, .onDocuments) }
 }
 
@@ -57,7 +57,7 @@ extension SingleJob where Answer == Void {
 }
 
 extension PluginListing {
-    /// A hook by which it is told what a replicator does, or the one that it lacks.
+    /// The observer hook that the plugin has, or the one it lacks.
     package var observerHook: LuaHook {
         hooks.contains(LuaHook.onDocuments.rawValue) && !hooks.contains(LuaHook.onStatus.rawValue) ? .onDocuments : .onStatus
     }

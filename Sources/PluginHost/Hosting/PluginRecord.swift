@@ -4,11 +4,11 @@ import Logging
 import LuaRuntime
 import Synchronization
 
-/// One plugin by name; stays the same over its versions. What is in force changes under one lock, so that all uses
-/// change at one moment.
+/// One plugin by name; remains the same object for all its versions. The version in force changes under one lock, so that all uses change
+/// at the same moment.
 final class PluginRecord: Sendable {
     let name: String
-    /// Its line in the worker pool.
+    /// Its queue in the worker pool.
     let number = LoadedVersion.nextSerial()
     let services: any PluginServices
     let statistics = CallStatistics()
@@ -22,28 +22,28 @@ final class PluginRecord: Sendable {
     private let fields = Mutex(Fields())
 
     struct Refused: Sendable, Equatable {
-        /// Empty where the files could not even be read.
+        /// Empty if the files could not even be read.
         var version: String
-        /// Of the files with the tests beside them.
+        /// For the files including the tests.
         var identity: String
         var problem: PluginProblem
-        /// The same files will be refused again.
+        /// The same files would be refused again.
         var isFinal: Bool
     }
 
-    /// One place that names the plugin.
+    /// A place that uses the plugin.
     struct Registration: Sendable {
         var usedBy: String
         var hook: LuaHook
-        /// As the configuration gives them.
+        /// As configured.
         var params: LuaValue
-        /// Texts of files, by parameter.
+        /// The texts of files, by parameter.
         var texts: [String: ParameterFiles.Text]
-        /// Why files cannot be read now, by parameter.
+        /// Why files cannot be read at the moment, by parameter.
         var fileProblems: [String: String]
         var versions: EventHub<String>
         var breaker: Breaker
-        /// For each call; nil for the plugin's own.
+        /// For each call; nil for the plugin's own limits.
         var limits: LuaCallLimits?
         /// Of a candidate, whose answers have no effect: where they are counted. Its failures hold nothing, and are nobody's trouble.
         var shadow: ShadowTally?
@@ -55,7 +55,7 @@ final class PluginRecord: Sendable {
         var uses: [Int: Registration] = [:]
         var generation: UInt64 = 0
         var refused: Refused?
-        /// Of the files whose tests have passed on the version in force.
+        /// For the files whose tests have passed with the version in force.
         var provenIdentity = ""
         var standing = PluginStanding.trusted
         /// What the signature lacks of the version in force: nothing is asked of it.
@@ -65,7 +65,7 @@ final class PluginRecord: Sendable {
         var rollback: PluginRollback?
         var kept: [KeptVersion] = []
         var isMissing = false
-        /// Taken out of the host's list; nobody may begin to use it.
+        /// Removed from the host's list; nothing new may use it.
         var isRemoved = false
         var seenFailures: Set<String> = []
 
@@ -108,7 +108,7 @@ final class PluginRecord: Sendable {
         return Breaker(limits, opens: opens, clock: { [time = environment.time] in time.monotonicNanoseconds() })
     }
 
-    /// A call by this use: the version in force and the use's parameters for it, of one moment.
+    /// A call for this use: the version in force and the use's parameters for it, both from the same moment.
     func call(_ use: Int, _ context: CallContext) -> PluginCall? {
         fields.withLock { fields in
             guard fields.unsigned == nil, let version = fields.inForce, let prepared = fields.prepared[use], let registration = fields.uses[use] else { return nil }
@@ -123,7 +123,7 @@ final class PluginRecord: Sendable {
         }
     }
 
-    /// Counts a failure; the first of its kind in a version is logged and sent.
+    /// Counts a failure; the first of its kind in a version is logged and published.
     func failed(_ failure: LuaFailure, hook: LuaHook, version: String) {
         statistics.failed(failure, hook)
         let isNew = fields.withLock { fields in
@@ -133,7 +133,7 @@ final class PluginRecord: Sendable {
         if isNew { send(.failed(plugin: name, version: version, kind: failure.kind.rawValue, message: failure.message)) }
     }
 
-    /// A line of the plugin's own.
+    /// A log line from the plugin itself.
     func log(_ level: LuaLogLevel, _ message: String, _ fields: LuaValue) {
         switch throttle.ask(now: environment.time.monotonicNanoseconds()) {
         case .drop:

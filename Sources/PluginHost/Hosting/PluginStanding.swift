@@ -1,24 +1,24 @@
 import Interfaces
 import LuaRuntime
 
-/// What the tests beside the version in force have said of it.
+/// The result of the tests for the version in force.
 ///
-/// A start does not wait for tests that have not run before: ports open first. What needs the plugin meanwhile waits for them, except
-/// for logins, which are asked to come again.
+/// A start does not wait for tests that have not run before, so that ports are opened first. Meanwhile, whatever needs the plugin waits for them,
+/// except for logins, which are asked to try again.
 enum PluginStanding: Sendable, Equatable {
     /// They have passed, or there are none.
     case trusted
     case testing
-    /// They failed, and there was no version before that suits its uses. Nothing is asked of it.
+    /// They failed, and there was no earlier version that suits the plugin's uses. It is not called.
     case failed(PluginProblem)
 }
 
 extension PluginRecord {
     enum Patience { case waits, comesAgain }
 
-    /// A call by this use, once the version's tests are over.
+    /// A call for this use, once the version's tests are over.
     ///
-    /// - Throws: ``PolicyFailure`` where there is no version that may be asked.
+    /// - Throws: ``PolicyFailure`` if there is no version that may be called.
     func testedCall(_ use: Int, _ context: CallContext, _ patience: Patience) async throws(PolicyFailure) -> PluginCall {
         if patience == .waits { try await testsAreOver() }
         let (standing, unsigned, version) = read { ($0.standing, $0.unsigned, $0.prepared[use]?.version ?? "") }
@@ -53,7 +53,7 @@ extension PluginRecord {
         guard isTaken else { throw failure("", "its tests are running, and as many calls wait for them as queued calls (\(mostWaiting)) allows") }
     }
 
-    /// The tests have ended; what waits for them goes on.
+    /// The tests have ended; whatever waits for them continues.
     func stand(_ standing: PluginStanding) {
         let waiting = change { fields in
             defer { fields.waiting = [] }
@@ -65,7 +65,7 @@ extension PluginRecord {
 }
 
 extension Reloader {
-    /// Runs the tests that a start left for later, of plugins that are used.
+    /// For plugins in use, runs the tests that a start has postponed.
     func finishTests() {
         for record in core.allRecords() where record.read({ $0.standing }) == .testing {
             guard !core.isStopping, let version = record.read({ $0.inForce }) else { continue }
@@ -82,7 +82,7 @@ extension Reloader {
         }
     }
 
-    /// The version that was in force before, if it is kept and suits all uses.
+    /// Puts the previous version in force, if it is stored and suits all uses.
     private func servesLast(instead record: PluginRecord) -> Bool {
         guard !core.barred.withLock({ $0.contains(record.name) }), let last = store.index(record.name).current, let source = try? store.source(record.name, last),
             core.seal()?.refusal(of: source) == nil, case .success(let version) = VersionLoader.load(source, host: core.limits, pool: core.pool, core.environment)

@@ -1,7 +1,7 @@
 import Interfaces
 import LuaRuntime
 
-/// A plugin's tokens or sessions of one replicator.
+/// A plugin's tokens or sessions for one replicator.
 struct PluginTokens: TokenSource {
     let use: PluginUse
     let givesSessions: Bool
@@ -32,12 +32,12 @@ extension SingleJob where Answer == Result<PeerToken, PolicyFailure> {
 }
 
 extension PluginTokens {
-    /// Sync Gateway's.
+    /// Sync Gateway's cookie name.
     fileprivate static let usualCookie = "SyncGatewaySession"
 }
 
 extension PluginListing {
-    /// The hook that makes what a replicator logs in with: tokens, where it can make both.
+    /// The hook that makes a replicator's credentials: tokens, if it has both hooks.
     package var loginHook: LuaHook {
         hooks.contains(LuaHook.getSession.rawValue) && !hooks.contains(LuaHook.token.rawValue) ? .getSession : .token
     }

@@ -1,7 +1,7 @@
 import Interfaces
 import LuaRuntime
 
-/// A plugin's transform in one place.
+/// A plugin's transform at one place.
 struct PluginTransform: DocumentTransform {
     let use: PluginUse
     var pluginName: String { use.record.name }
@@ -10,7 +10,7 @@ struct PluginTransform: DocumentTransform {
     func transform(_ documents: [PolicyDocument], _ context: PolicyContext) async -> [TransformResult] {
         if documents.isEmpty { return [] }
         let call: PluginCall
-        // One call for all: one version, from the first document to the last.
+        // One call for all documents, so that the same version transforms all of them.
         do { call = try await use.call(CallContext(context)) } catch { return documents.map { _ in .failed(error) } }
         var results: [TransformResult] = []
         results.reserveCapacity(documents.count)
@@ -23,7 +23,7 @@ struct PluginTransform: DocumentTransform {
     func versionChanges() -> AsyncStream<String> { use.versionChanges() }
 }
 
-/// One document for a transform.
+/// One document to transform.
 typealias TransformJob = SingleJob<TransformResult>
 
 extension SingleJob where Answer == TransformResult {

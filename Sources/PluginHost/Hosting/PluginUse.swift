@@ -1,7 +1,7 @@
 import Interfaces
 import LuaRuntime
 
-/// One place that uses one hook of a plugin. Lives as long as the place does; the plugin forgets it at the end.
+/// One place that uses one hook of a plugin. Lives as long as the place does; the plugin forgets it afterwards.
 final class PluginUse: Sendable {
     let record: PluginRecord
     private let number: Int
@@ -36,7 +36,7 @@ final class PluginUse: Sendable {
 
     func versionChanges() -> AsyncStream<String> { versions.stream() }
 
-    /// - Throws: ``PolicyFailure`` where no version may be asked.
+    /// - Throws: ``PolicyFailure`` if no version may be called.
     func call(_ context: CallContext, _ patience: PluginRecord.Patience = .waits) async throws(PolicyFailure) -> PluginCall {
         try await record.testedCall(number, context, patience)
     }
@@ -54,7 +54,7 @@ final class PluginUse: Sendable {
         return await withCheckedContinuation { pool.submit(ResolveJob(call, conflict, $0)) }
     }
 
-    /// Nobody is kept waiting at the door.
+    /// Does not wait for tests: logins are asked to try again.
     fileprivate func authenticate(_ credentials: PeerCredentials, _ context: CallContext) async -> AuthenticationVerdict {
         let call: PluginCall
         do { call = try await self.call(context, .comesAgain) } catch { return .failed(error) }
@@ -71,7 +71,7 @@ extension CallContext {
     }
 }
 
-/// A plugin's push_filter or pull_filter in one place.
+/// A plugin's push_filter or pull_filter at one place.
 struct PluginFilter: DocumentFilter {
     let use: PluginUse
     var pluginName: String { use.record.name }
@@ -82,7 +82,7 @@ struct PluginFilter: DocumentFilter {
     func versionChanges() -> AsyncStream<String> { use.versionChanges() }
 }
 
-/// A plugin's resolve in one place.
+/// A plugin's resolve at one place.
 struct PluginResolver: ConflictResolver {
     let use: PluginUse
     var pluginName: String { use.record.name }

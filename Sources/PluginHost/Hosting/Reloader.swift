@@ -1,14 +1,14 @@
 import Interfaces
 import LuaRuntime
 
-/// Brings what is in force into line with the folder. Confined to the supervisor's thread.
+/// Updates what is in force according to the folder. Confined to the supervisor's thread.
 final class Reloader {
     let core: HostCore
 
     let store: VersionStore
-    /// Of the files in the folder at the last reading, by plugin.
+    /// Identities of the files at the last reading, by plugin.
     var identities: [String: String] = [:]
-    /// At the first reading, before anything may use a plugin: tests that have not run before are left for later.
+    /// True during the first reading, before anything may use a plugin: tests that have not run before are postponed.
     var isStarting = false
 
     init(_ core: HostCore) {
@@ -16,7 +16,7 @@ final class Reloader {
         store = VersionStore(folder: core.versionsFolder, limits: core.limits)
     }
 
-    /// What an operator asked for beside a look at the folder.
+    /// What an operator asked for in addition to reading the folder.
     struct Demand {
         private(set) var isForAll = false
         private(set) var names: Set<String> = []
@@ -25,17 +25,17 @@ final class Reloader {
             if let name { names.insert(name) } else { isForAll = true }
         }
 
-        /// Refused versions are tried again although their files are the same.
+        /// Whether refused versions are tried again although their files are unchanged.
         var isForced: Bool { isForAll || !names.isEmpty }
-        /// What is held because of this plugin is tried again.
+        /// Whether what is held because of this plugin is tried again.
         func retries(_ name: String) -> Bool { isForAll || names.contains(name) }
     }
 
-    /// Reads the folder and changes what has to change.
+    /// Reads the folder and applies what has changed.
     func rescan(_ demand: Demand, _ watch: inout FolderWatch) -> [ReloadVerdict] {
         var scan = FolderScan.read(core.folder, core.limits, only: core.only, seal: core.seal(), supplied: core.supplied())
-        // Watches first, contents second: what changes after the reading is noticed. A folder found by the reading is
-        // watched and everything read again.
+        // Watches are set up before the contents are read, so that later changes are noticed. If the reading finds a new folder, that is watched and
+        // everything is read again.
         var watched: [String] = []
         for _ in 0..<5 where watched != scan.directories || watched.isEmpty {
             watch.watch(folder: core.folder, directories: scan.directories, files: parameterFilePaths())
@@ -115,19 +115,19 @@ final class Reloader {
             }
         }
         let (current, refused, proven) = record.read { ($0.inForce, $0.refused, $0.provenIdentity) }
-        // The same bytes would be refused again.
+        // The same files would be refused again.
         if let refused, refused.isFinal, refused.identity == source.identity, !demand.isForced { return .refused(refused.problem) }
         if let current, current.source.version == source.version {
             if let signature = source.signature, signature != current.source.signature { keep(source, record) }
             if proven != source.identity || refused?.identity == source.identity {
-                // Only its tests have changed; a version that fails them stays in force, and the failure is reported.
+                // Only its tests have changed; if the version fails them it stays in force, and the failure is reported.
                 if let problem = core.prove(source, current.limits) {
                     return refuse(record, source, problem)
                 }
                 record.change { $0.provenIdentity = source.identity }
                 keep(source, record)
                 if record.read({ $0.standing }) != .trusted {
-                    // What its failed tests have held is asked about again.
+                    // What was held because its tests failed is offered again.
                     record.stand(.trusted)
                     record.retry()
                 }
@@ -164,10 +164,10 @@ final class Reloader {
         return .unchanged
     }
 
-    /// Puts a version into force for all uses at one moment, if it passes its tests and suits them all.
+    /// Puts a version in force for all uses at the same moment, if it passes its tests and suits all uses.
     ///
-    /// - Parameter isTested: false if its tests come later; nothing is asked of it before they are over.
-    /// - Returns: why not, and whether the same files will be refused again.
+    /// - Parameter isTested: false if its tests run later; it is not called before they are over.
+    /// - Returns: why not, and whether the same files would be refused again.
     func putIntoForce(_ version: LoadedVersion, _ record: PluginRecord, proves: Bool = true, isTested: Bool = true) -> (PluginProblem, isFinal: Bool)? {
         let source = version.source
         if proves, let problem = core.prove(source, version.limits) {
@@ -181,11 +181,11 @@ final class Reloader {
                     preparations[number] = try UsePreparation(
                         version, hook: use.hook, params: use.params, usedBy: use.usedBy, files: core.files, previous: use.texts)
                 } catch {
-                    // Another configuration or a file that appears may make it fit: it is tried again at each reading.
+                    // A changed configuration or a new file may make it suitable, so it is tried again at each reading.
                     return (PluginProblem(plugin: record.name, file: source.main.path, message: error.reasonForRefusal), false)
                 }
             }
-            // A use that has come meanwhile must be checked too.
+            // A use that was added meanwhile must be checked too.
             let swapped = record.change { fields -> (from: String?, listeners: [(EventHub<String>, String)])? in
                 guard fields.uses.allSatisfy({ preparations[$0] != nil || version.hasInstead(of: $1.hook) }) else { return nil }
                 let from = fields.serving
@@ -232,7 +232,7 @@ final class Reloader {
     func refuse(
         _ record: PluginRecord, _ source: PluginSource?, _ problem: PluginProblem, isFinal: Bool = true
     ) -> ReloadVerdict.Outcome {
-        // Tests that a stop has cut short say nothing.
+        // The results of tests that were cut short mean nothing.
         guard !core.isStopping else { return .unchanged }
         let version = source?.version ?? ""
         let new = PluginRecord.Refused(version: version, identity: source?.identity ?? "", problem: problem, isFinal: isFinal)
@@ -247,13 +247,13 @@ final class Reloader {
         return .refused(problem)
     }
 
-    /// Has tests that have not passed before, and nobody waits for it.
+    /// Whether it has tests that have not passed before, and nobody is waiting for it.
     private func mayWait(_ source: PluginSource) -> Bool {
         guard source.tests != nil, let expected = core.expected.withLock({ $0 }) else { return false }
         return !expected.contains(source.name) && !store.holds(source)
     }
 
-    /// A plugin that will be used and whose file was gone before the start: its last version serves, as when a file goes later.
+    /// For a plugin that will be used and whose file was missing at the start: its last version serves, as if the file had been removed later.
     private func serveLost(_ name: String) {
         guard PluginName.isValid(name), store.index(name).current != nil else { return }
         let record = record(name)
@@ -277,7 +277,7 @@ final class Reloader {
         let isExpected = core.expected.withLock { $0?.contains(record.name) == true }
         let (isUsed, isRemoved, isNew, serving) = record.change { fields in
             let isUsed = !fields.uses.isEmpty
-            // Between the start and its first use.
+            // The time between the start and the plugin's first use.
             if !isUsed, isExpected, fields.isMissing { return (false, false, false, "") }
             if !isUsed {
                 fields.isRemoved = true

@@ -2,16 +2,17 @@ import Environment
 import Glibc
 import Synchronization
 
-/// The thread that reads the folder: at the beginning, after each notice once it has been quiet, on demand, and now and then.
+/// The thread that reads the folder: at the start, after each notification once things have settled, on demand, and periodically.
 final class Supervisor: Sendable {
     enum Command: Sendable {
-        /// Read everything; what is refused is tried again.
+        /// Read everything; retry what was refused.
         case reload(String?, CheckedContinuation<[ReloadVerdict], Never>?)
-        /// Read everything for the first time; tests that have not run before come after the answer.
+        /// Read everything for the first time; tests that have not run before run after the reply.
         case start(CheckedContinuation<Void, Never>)
-        /// The uses of a plugin changed: what was refused because of them may do now, what was only kept for them may go.
+        /// A plugin's uses have changed: versions refused because of them may now be suitable, and versions kept only for them
+        /// may be released.
         case usesChanged
-        /// Puts an older version into force: the one before, or the one that begins so.
+        /// Put an older version in force: the previous one, or the one whose name begins like this.
         case rollback(String, to: String?, CheckedContinuation<Result<ReloadVerdict, PluginError>, Never>)
         case stop
 
@@ -35,7 +36,7 @@ final class Supervisor: Sendable {
     private let wakeRead: Int32
     private let wakeWrite: Int32
     private let core: HostCore
-    /// Not the environment's: the thread waits in poll(2), which goes by the machine's own clock.
+    /// Not the environment's clock: the thread waits in poll(2), which uses the machine's own.
     private let clock = SystemTime()
 
     init(_ core: HostCore) throws(PluginError) {
@@ -83,11 +84,11 @@ final class Supervisor: Sendable {
 
     private func wake() {
         var byte: UInt8 = 1
-        // A full pipe wakes as well.
+        // A full pipe also wakes the thread.
         _ = write(wakeWrite, &byte, 1)
     }
 
-    /// Stops the thread and the workers and waits for their end.
+    /// Stops the thread and the workers, and waits until they have ended.
     func stop() async {
         core.beginStopping()
         post(.stop)
@@ -100,9 +101,9 @@ final class Supervisor: Sendable {
         }
     }
 
-    // MARK: On the thread
+    // MARK: On the supervisor's thread
 
-    /// How often failing uses are looked at; whether a call is due is the breaker's word.
+    /// How often failing uses are checked; the breaker decides whether a probe is due.
     private static let breakerLook: UInt64 = 1_000_000_000
 
     private func work() {
@@ -110,7 +111,7 @@ final class Supervisor: Sendable {
         let reloader = Reloader(core)
         let quiet = UInt64(core.limits.quietMilliseconds) * 1_000_000
         let longest = UInt64(core.limits.longestQuietMilliseconds) * 1_000_000
-        // Without inotify the regular reading is all there is.
+        // Without inotify, only the periodic reading notices changes.
         let interval = UInt64(watch.number == nil ? min(5, core.limits.rescanSeconds) : core.limits.rescanSeconds) * 1_000_000_000
         var nextRescan = clock.monotonicNanoseconds() + interval
         var firstNotice: UInt64?

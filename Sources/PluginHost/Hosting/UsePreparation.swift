@@ -2,15 +2,15 @@ import Digests
 import Encodings
 import LuaRuntime
 
-/// Parameters of one use checked against one version, with the texts of files.
+/// The parameters of one use, checked against one version, with the texts of files.
 struct UsePreparation: Sendable {
     var prepared: PreparedUse
     var texts: [String: ParameterFiles.Text]
     var fileProblems: [String: String]
 
-    /// Checks that the version suits the use and reads the files its parameters name.
+    /// Checks that the version suits the use, and reads the files that its parameters name.
     ///
-    /// - Parameter previous: texts of files read before; one of them stays in force while its file cannot be read.
+    /// - Parameter previous: texts read earlier; one of them stays in force while its file cannot be read.
     init(
         _ version: LoadedVersion, hook: LuaHook, params: LuaValue, usedBy: String, files: ParameterFiles,
         previous: [String: ParameterFiles.Text] = [:]

@@ -2,12 +2,12 @@ import Environment
 import LuaRuntime
 import Synchronization
 
-/// Compiles one version in a fresh sandbox and checks what it declares. Needs a thread with a large stack.
+/// Compiles one version in a fresh sandbox and checks its declarations. Needs a thread with a large stack.
 enum VersionLoader {
     static func load(
         _ source: PluginSource, host: PluginHostLimits, pool: PluginWorkers?, _ environment: Environment
     ) -> Result<LoadedVersion, PluginProblem> {
-        // Load-time code runs under the host's limits: what the plugin asks for itself is only known afterwards.
+        // Load-time code runs with the host's limits: those that the plugin requests are only known afterwards.
         let limits = host.limits(for: source.name)
         let state: LuaPluginState
         do {
@@ -33,7 +33,7 @@ enum VersionLoader {
             source: source, description: state.description, hooks: state.hooks, declarations: declarations, limits: own, pool: pool))
     }
 
-    /// Where a version that was refused reads a variable that nobody defines; nil where it was refused for something else.
+    /// Where a refused version reads an undefined global variable; nil if that is not why it was refused.
     static func undefinedGlobal(in source: PluginSource, host: PluginHostLimits, _ environment: Environment) -> PluginProblem? {
         do throws(LuaFailure) {
             let state = try LuaPluginState(
@@ -48,7 +48,7 @@ enum VersionLoader {
         return nil
     }
 
-    /// A file of the plugin's own folder that load-time code has not required may be no module at all.
+    /// A file in the plugin's own folder that load-time code has not required may not be a module at all.
     private static func sources(of source: PluginSource, required: [String]) -> [(chunkName: String, source: [UInt8], isRead: Bool)] {
         var all: [(chunkName: String, source: [UInt8], isRead: Bool)] = [(source.main.path, source.main.bytes, true)]
         for (name, file) in source.modules.sorted(by: { $0.value.path < $1.value.path }) {
@@ -57,7 +57,7 @@ enum VersionLoader {
         return all
     }
 
-    /// The line that declares a parameter or limit: the first one after its section that holds its name. Nil rather than a wrong guess.
+    /// The line that declares a parameter or limit: the first one after the section's start that contains its name. Nil if uncertain.
     private static func line(of parameter: String, in source: [UInt8], section: String) -> Int? {
         var seenSection = false
         for (index, line) in source.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated() {
@@ -80,10 +80,11 @@ enum VersionLoader {
     }
 }
 
-/// Services while a version is only looked at, tested or tried: nothing leaves it. What it writes to `nightjar.state` is forgotten.
+/// Services while a version is being checked, tested or tried out: nothing it does has lasting effects. What it writes to
+/// `nightjar.state` is discarded.
 final class LoadHost: HashingHost {
     let passwords = PasswordService()
-    /// In a test `nightjar.get` finds nothing; elsewhere it is refused.
+    /// In a test `nightjar.get` finds nothing; otherwise it is an error.
     private let isTest: Bool
     let environment: Environment
     private let state = Mutex(PluginStateTable())

@@ -1,16 +1,17 @@
 import LuaRuntime
 
-/// `limits` of a plugin's returned table: what it asks for itself, in the words of the configuration's `plugin_limits`.
+/// The `limits` in the table that a plugin returns: what it requests for itself, with the names used in the configuration's
+/// `plugin_limits`.
 enum DeclaredLimits {
     private static let names = ["memory", "cpu_ms", "instructions", "resolver_cpu_ms", "resolver_instructions", "log_lines"]
-    /// Less than this a state or call cannot do anything with.
+    /// A state or call cannot work with less than this.
     private static let leastMemory = 1 << 20
     private static let leastInstructions = 10_000
 
-    /// The limits of one plugin: its own where it declares them, else the configuration's or the host's.
+    /// The effective limits of one plugin: those it declares, otherwise the configuration's or the host's.
     ///
-    /// - Throws: for what is no limit, no whole number, or beyond the host's ceiling. A value of the configuration is the
-    ///   operator's last word: a plugin that asks for more gets just that.
+    /// - Throws: for something that is not a limit, not an integer, or above the host's ceiling. A value in the configuration is the
+    ///   operator's final decision: a plugin that requests more gets exactly that value.
     static func effective(_ declared: LuaValue, plugin: String, host: PluginHostLimits) throws(ParameterProblem) -> PluginLimits {
         var limits = host.limits(for: plugin)
         if limits.logLinesPerSecond == nil { limits.logLinesPerSecond = host.logLinesPerSecond }

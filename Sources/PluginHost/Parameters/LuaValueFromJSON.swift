@@ -2,7 +2,7 @@ import Documents
 import LuaRuntime
 
 extension LuaValue {
-    /// A JSON value as plugins see it: numbers that fit become 64-bit integers, others doubles.
+    /// A JSON value in the form that plugins get: numbers become 64-bit integers if they fit, otherwise doubles.
     package init(_ json: JSONValue) {
         switch json {
         case .null: self = .null

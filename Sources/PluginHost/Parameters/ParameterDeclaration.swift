@@ -1,6 +1,6 @@
 import LuaRuntime
 
-/// One parameter that a plugin declares: `name = { type = "string", required = true, default = …, enum = {…}, doc = "…" }`.
+/// A parameter that a plugin declares: `name = { type = "string", required = true, default = …, enum = {…}, doc = "…" }`.
 package struct ParameterDeclaration: Sendable, Equatable {
     package enum Kind: String, Sendable, CaseIterable {
         case string
@@ -18,7 +18,7 @@ package struct ParameterDeclaration: Sendable, Equatable {
             case (.string, .string), (.file, .string), (.number, .integer), (.number, .number), (.integer, .integer),
                 (.boolean, .bool), (.table, .object), (.array, .array):
                 true
-            // An empty list and an empty object look alike in Lua.
+            // In Lua, an empty list cannot be distinguished from an empty object.
             case (.array, .object(let members)): members.isEmpty
             case (.table, .array(let items)): items.isEmpty
             default: false
@@ -29,20 +29,20 @@ package struct ParameterDeclaration: Sendable, Equatable {
     package var name: String
     package var kind: Kind
     package var isRequired: Bool
-    /// `.missing` where none is declared.
+    /// `.missing` if none is declared.
     package var defaultValue: LuaValue
     /// The allowed values; nil for any.
     package var allowed: [LuaValue]?
     package var doc: String?
 }
 
-/// All parameters of a plugin, ascending by name.
+/// All parameters of a plugin, ordered by name.
 struct ParameterDeclarations: Sendable, Equatable {
     var all: [ParameterDeclaration] = []
 
     subscript(name: String) -> ParameterDeclaration? { all.first { $0.name.utf8.elementsEqual(name.utf8) } }
 
-    /// Reads `params` of the plugin's table. The problem's text begins with the parameter's name.
+    /// Reads `params` from the plugin's table. The problem's text begins with the parameter's name.
     init(_ declared: LuaValue) throws(ParameterProblem) {
         switch declared {
         case .missing: return

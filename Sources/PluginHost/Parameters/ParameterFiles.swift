@@ -2,20 +2,21 @@ import Digests
 import Glibc
 import LuaRuntime
 
-/// Reads the files that parameters of type "file" name. Plugins cannot read files; the host hands them the text.
+/// Reads the files named by parameters of type "file". Plugins cannot read files; the host passes them the text.
 struct ParameterFiles: Sendable {
-    /// Folders that may be read, in the order a relative path is looked for: the configuration's, then the plugins folder.
+    /// Folders in which files may be read, in the order in which a relative path is looked up: the configuration's, then the plugins
+    /// folder.
     let folders: [String]
     let limits: PluginHostLimits
 
     struct Text: Sendable, Equatable {
         var bytes: [UInt8]
-        /// The path as it was opened, for watching its folder.
+        /// The path as opened, for watching its folder.
         var path: String
         var digest: [UInt8]
     }
 
-    /// The text of one file. A path may be relative to one of the folders or absolute; it must lie in one of them.
+    /// The text of one file. A path may be absolute or relative to one of the folders; the file must be in one of them.
     func read(_ given: String) throws(FileRefusal) -> Text {
         guard !given.isEmpty, !given.utf8.contains(0) else { throw FileRefusal(message: "is no path") }
         let roots = folders.compactMap(Self.realPath)

@@ -1,15 +1,15 @@
 import Interfaces
 import LuaRuntime
 
-/// One peer for an authenticator.
+/// One peer to authenticate.
 typealias AuthenticationJob = SingleJob<AuthenticationVerdict>
 
-/// What a peer shows.
+/// What a peer presents.
 enum PeerCredentials: Sendable {
     case password(username: String, password: String)
     case certificate([PeerCertificate])
 
-    /// The principal's name where the plugin gives none.
+    /// The principal's name if the plugin returns none.
     var name: String? {
         switch self {
         case .password(let username, _): username

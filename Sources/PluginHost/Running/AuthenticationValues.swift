@@ -3,7 +3,7 @@ import Interfaces
 import LuaRuntime
 
 extension LuaValue {
-    /// A certificate as `authenticate_certificate` gets it; `der` is Base64, because values between here and Lua are JSON.
+    /// A certificate as passed to `authenticate_certificate`; `der` is Base64, because values are passed to Lua as JSON.
     init(_ certificate: PeerCertificate) {
         func texts(_ texts: [String]) -> LuaValue { .array(texts.map { .text($0) }) }
         self = .members([
@@ -18,8 +18,8 @@ extension LuaValue {
 }
 
 extension Principal {
-    /// Reads `{ name=…, read_only=…, channels={…}, roles={…}, collections={…} }`. The runtime has refused other members
-    /// already; should one get here, it is a failure: a misspelt `read_only` must not grant writing.
+    /// Reads `{ name=…, read_only=…, channels={…}, roles={…}, collections={…} }`. The runtime has already refused other members;
+    /// if one gets here, that is a failure: a misspelt `read_only` must not grant write access.
     init(_ table: LuaValue, hook: LuaHook, chunk: String) throws(LuaFailure) {
         self.init()
         guard case .object(let members) = table else {
@@ -43,7 +43,7 @@ extension Principal {
             let texts = items.compactMap(\.text)
             if texts.count == items.count { return texts }
         }
-        // An empty Lua table is an object.
+        // An empty Lua table arrives as an object.
         guard member.value == .object([]) else { throw failure(hook, chunk, member.key, member.value) }
         return []
     }

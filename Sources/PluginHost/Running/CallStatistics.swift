@@ -1,18 +1,18 @@
 import LuaRuntime
 import Synchronization
 
-/// Counts of one plugin over all its workers. Workers add once a turn, not once a document.
+/// One plugin's counts over all workers. Workers add to them once per turn, not for each document.
 final class CallStatistics: Sendable {
     struct Hook: Sendable {
         var calls: UInt64 = 0
         var rejected: UInt64 = 0
-        /// Documents, conflicts or logins that a failing use was not asked about.
+        /// Documents, conflicts or logins for which a failing use was not called.
         var notAsked: UInt64 = 0
         /// By kind, in the order of `LuaFailureKind.all`.
         var errors = [UInt64](repeating: 0, count: LuaFailureKind.all.count)
-        /// Of the version in force.
+        /// For the version in force.
         var latencies = LatencyHistogram()
-        /// Of all versions, in the buckets that monitoring systems get.
+        /// For all versions, in the buckets exported to monitoring systems.
         var durations = DurationBuckets()
     }
 
@@ -20,7 +20,7 @@ final class CallStatistics: Sendable {
         var hooks: [LuaHook: Hook] = [:]
         var hits = PluginStatus.LimitHits()
         var lastFailure: String?
-        /// Held by the plugin's Lua states now.
+        /// Memory of the plugin's Lua states.
         var memoryBytes = 0
         var states = 0
 
@@ -62,7 +62,7 @@ final class CallStatistics: Sendable {
             $0.states += states
         }
     }
-    /// Times and failures of an old version say nothing about a new one.
+    /// Times and failures of an old version are meaningless for a new one.
     func versionChanged() {
         counts.withLock { counts in
             counts.lastFailure = nil
@@ -86,9 +86,9 @@ extension LuaFailureKind {
     static let all: [LuaFailureKind] = [.error, .timeout, .memory, .result, .load]
 }
 
-/// Durations in few buckets, as a Prometheus histogram has them.
+/// Durations in a few buckets, like a Prometheus histogram.
 struct DurationBuckets: Sendable {
-    /// Upper bounds in nanoseconds; a last bucket is above them.
+    /// Upper bounds in nanoseconds; one more bucket is above them.
     static let bounds: [UInt64] = [
         10_000, 100_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 250_000_000, 1_000_000_000,
     ]
@@ -110,15 +110,15 @@ struct DurationBuckets: Sendable {
     }
 }
 
-/// What one turn on a worker adds.
+/// The counts of one turn on a worker.
 struct TurnCounts {
     var calls: UInt64 = 0
     var rejected: UInt64 = 0
     var nanoseconds: UInt64 = 0
-    /// Buckets of single calls; few different ones in a turn.
+    /// Buckets of single calls; there are few different ones in a turn.
     var latencies: [(bucket: Int, count: UInt64)] = []
 
-    /// Several short calls are timed together, each with its share: reading the clock costs a tenth of a filter's call.
+    /// Several short calls are timed together and share the time: reading the clock costs a tenth of a filter call.
     mutating func took(_ nanoseconds: UInt64, calls count: Int = 1) {
         let count = UInt64(max(1, count))
         calls += count
@@ -132,7 +132,7 @@ struct TurnCounts {
     }
 }
 
-/// Durations in buckets that are an eighth of a power of two wide.
+/// Durations in buckets an eighth of a power of two wide.
 struct LatencyHistogram: Sendable {
     private static let bucketCount = 496
     private var buckets: [UInt64] = []
@@ -161,7 +161,7 @@ struct LatencyHistogram: Sendable {
         for entry in turn { buckets[entry.bucket] += entry.count }
     }
 
-    /// The time that this share of the calls did not exceed, in nanoseconds; nil without calls.
+    /// The time that this share of the calls did not exceed, in nanoseconds; nil if there were no calls.
     func quantile(_ share: Double) -> Double? {
         let total = buckets.reduce(0, +)
         guard total > 0 else { return nil }

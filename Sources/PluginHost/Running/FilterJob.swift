@@ -1,9 +1,9 @@
 import Interfaces
 import LuaRuntime
 
-/// One batch for a filter, judged by one version from the first document to the last.
+/// One batch for a filter, judged by the same version from the first document to the last.
 ///
-/// Unchecked: `verdicts` is touched by the worker that runs the job only; a job goes from one worker to the next through the pool's lock.
+/// Unchecked: `verdicts` is only accessed by the worker that runs the job; a job is passed between workers under the pool's lock.
 final class FilterJob: PluginJob, @unchecked Sendable {
     private let call: PluginCall
     private let hook: LuaHook
@@ -33,7 +33,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
         let isDone = work(state, until: deadline, &counts)
-        // Before the answer: who has it finds its calls in the status.
+        // Before the answer, so that whoever has the answer finds the calls in the status.
         call.record.statistics.add(counts, hook)
         if isDone { continuation.resume(returning: verdicts) }
         state.dropIfSpent()
@@ -50,13 +50,13 @@ final class FilterJob: PluginJob, @unchecked Sendable {
             do {
                 entered = try state.enter(call.prepared, call.context)
             } catch {
-                // Without a state there is no asking again: the rest of the batch would only fail the same way, slowly.
+                // Without a state, the rest of the batch would only fail in the same way, slowly.
                 counts.calls += 1
                 state.dropIfSpent(after: error)
                 fill(with: call.failed(error, sample: call.sample(documents[verdicts.count])))
                 return true
             }
-            // Until the state has to be made anew or the turn is over.
+            // Until a new state is needed or the turn is over.
             while verdicts.count < documents.count {
                 var spent = false
                 var failed = 0

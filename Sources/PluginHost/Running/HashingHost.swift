@@ -1,7 +1,7 @@
 import Digests
 import LuaRuntime
 
-/// A host that gives `nightjar.sha1` and its like, and hashes passwords.
+/// A host that provides `nightjar.sha1` and similar functions, and hashes passwords.
 protocol HashingHost: LuaHost {
     var passwords: PasswordService { get }
 }

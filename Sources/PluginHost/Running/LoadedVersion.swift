@@ -3,7 +3,7 @@ import Encodings
 import LuaRuntime
 import Synchronization
 
-/// One version of a plugin that has passed every check. Workers keep a state of it for as long as it is referred to.
+/// One version of a plugin that has passed every check. Workers keep a state for it as long as it is referenced.
 final class LoadedVersion: Sendable {
     let serial: Int
     let source: PluginSource
@@ -15,7 +15,7 @@ final class LoadedVersion: Sendable {
 
     private static let serials = Atomic<Int>(0)
 
-    /// A number that no version or prepared use has had.
+    /// A number that no other version or prepared use has.
     static func nextSerial() -> Int { serials.wrappingAdd(1, ordering: .relaxed).newValue }
 
     init(
@@ -36,15 +36,15 @@ final class LoadedVersion: Sendable {
     var hookNames: [String] { hooks.map(\.rawValue).sorted() }
 }
 
-/// Parameters of one use, checked against one version.
+/// The parameters of one use, checked against one version.
 final class PreparedUse: Sendable {
     let serial = LoadedVersion.nextSerial()
-    /// An object with defaults and the texts of files filled in.
+    /// An object that includes defaults and the texts of files.
     let params: LuaValue
-    /// The plugin's version, and where files are parameters `+` and a hash of them.
+    /// The plugin's version; with file parameters, followed by `+` and a hash of the files.
     let version: String
-    /// What a verdict depends on: the version and, after `~`, a hash of the parameters. A filter's "no" is looked at again
-    /// when either changes.
+    /// What a verdict depends on: the version and, after `~`, a hash of the parameters. If it changes, rejected documents are
+    /// offered to the filter again.
     let judgement: String
 
     init(params: LuaValue, version: String) {
@@ -54,7 +54,7 @@ final class PreparedUse: Sendable {
     }
 }
 
-/// Where a call comes from: the part of `ctx` that can differ between two calls of one use.
+/// The origin of a call: the part of `ctx` that can differ between two calls for the same use.
 struct CallContext: Sendable, Equatable {
     var database: String?
     var scope: String?

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// Lets so many lines pass in each second and counts the rest.
+/// Lets a limited number of lines pass per second and counts the rest.
 final class LogThrottle: Sendable {
     enum Answer: Equatable {
-        /// The line may pass; so many lines of an earlier second were dropped and have not been reported.
+        /// The line may pass; this many lines from an earlier second were dropped and have not been reported.
         case pass(droppedBefore: Int)
         case drop
     }
@@ -19,7 +19,7 @@ final class LogThrottle: Sendable {
 
     init(linesPerSecond: Int) { limit = Atomic(linesPerSecond) }
 
-    /// For the lines from now on.
+    /// Sets the limit for later lines.
     func allow(_ linesPerSecond: Int) { limit.store(linesPerSecond, ordering: .relaxed) }
 
     func ask(now nanoseconds: UInt64) -> Answer {
@@ -39,10 +39,10 @@ final class LogThrottle: Sendable {
         }
     }
 
-    /// Lines dropped elsewhere, to be reported with the next line.
+    /// Adds lines that were dropped elsewhere, to be reported with the next line.
     func dropped(_ lines: Int) { window.withLock { $0.unreported += lines } }
 
-    /// Takes the number of dropped lines that have not been reported; asked now and then so that the last burst is reported too.
+    /// Returns and resets the number of unreported dropped lines; called periodically so that the last burst is reported too.
     func takeUnreported(now nanoseconds: UInt64) -> Int {
         window.withLock { window in
             guard nanoseconds / 1_000_000_000 != window.second else { return 0 }

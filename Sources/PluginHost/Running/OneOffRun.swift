@@ -1,7 +1,8 @@
 import Environment
 
 extension Environment {
-    /// Runs `body` once where plugins run, with a stack large enough for Lua, and waits without blocking the caller's executor.
+    /// Runs `body` once on a thread for plugins, with a stack large enough for Lua, and waits without blocking the caller's
+    /// executor.
     func runPlugin<Result: Sendable>(
         name: String, stackBytes: Int, _ body: @escaping @Sendable () -> Result
     ) async throws(PluginError) -> Result {

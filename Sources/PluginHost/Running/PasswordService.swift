@@ -5,12 +5,12 @@ import Synchronization
 
 /// `nightjar.password` for one state.
 ///
-/// scrypt takes more CPU time than a call may use, on purpose. It runs on a thread of its own, whose time is not the
-/// call's, and is bounded by number instead.
+/// scrypt deliberately takes more CPU time than a call may use. It runs on a separate thread, whose time does not count for the
+/// call; the number of operations is limited instead.
 final class PasswordService: Sendable {
     private let operations = Atomic<Int>(0)
 
-    /// A new turn of the state on its worker begins.
+    /// The state starts a new turn on its worker.
     func newTurn() { operations.store(0, ordering: .relaxed) }
 
     func hash(_ password: [UInt8]) throws(LuaHostRefusal) -> String {
@@ -18,7 +18,7 @@ final class PasswordService: Sendable {
         return try run { () throws(DigestError) in try PasswordHash.make(password: text) }
     }
 
-    /// A password that is not UTF-8 is no hash's.
+    /// A password that is not UTF-8 matches no hash.
     func verify(_ password: [UInt8], hash: String) throws(LuaHostRefusal) -> Bool {
         try run { () throws(DigestError) in
             guard let text = String(validating: password, as: UTF8.self) else {
@@ -51,7 +51,7 @@ final class PasswordService: Sendable {
         }
     }
 
-    /// A `Mutex` cannot be captured; a class that holds one can.
+    /// A `Mutex` cannot be captured by a closure; a class that contains one can.
     private final class OutcomeBox<Value: Sendable>: Sendable {
         let value = Mutex<Result<Value, DigestError>?>(nil)
     }

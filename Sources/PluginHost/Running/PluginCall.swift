@@ -2,7 +2,7 @@ import Encodings
 import Interfaces
 import LuaRuntime
 
-/// What every call needs: the version it is made on, the use it is made for, and where it comes from.
+/// What every call needs: the version to call, the use it is made for, and its origin.
 struct PluginCall: Sendable {
     let record: PluginRecord
     /// The use's number in the record.
@@ -15,25 +15,25 @@ struct PluginCall: Sendable {
     let limits: LuaCallLimits
     let sampleBytes: Int
 
-    /// Counts a failure and puts it into the policy's words.
+    /// Counts a failure and converts it to the policy's error.
     func failed(_ failure: LuaFailure, sample: @autoclosure () -> Breaker.Sample? = nil) -> PolicyFailure {
         record.failed(failure, hook: hook, version: prepared.version)
         if let opened = breaker.failed(failure, sample: sample()) { record.opened(opened, use: use, version: prepared.version) }
         return PolicyFailure(plugin: record.name, version: prepared.version, kind: failure.kind.rawValue, message: failure.message)
     }
 
-    /// Called for each call that did not fail.
+    /// Called for each successful call.
     @inline(__always)
     func succeeded() {
         if breaker.succeeded() { record.recovered(use: use, version: prepared.version) }
     }
 
-    /// The host could not even ask.
+    /// The host could not make the call.
     func refused(_ error: PluginError) -> PolicyFailure {
         PolicyFailure(plugin: record.name, version: prepared.version, kind: LuaFailureKind.error.rawValue, message: "\(error)")
     }
 
-    /// The plugin is not asked, because it keeps failing.
+    /// The plugin is not called, because it keeps failing.
     func notAsked() -> PolicyFailure {
         let opened = breaker.opened
         let failures = opened.map { Plural.count($0.failures, "time") } ?? "too many times"

@@ -1,24 +1,25 @@
 import LuaRuntime
 
-/// `nightjar.state` of one plugin: values by key, bounded. Where they are kept is not its concern.
+/// `nightjar.state` of one plugin: values by key, of limited size. Independent of how they are stored.
 package struct PluginStateTable: Sendable, Equatable {
-    /// All keys and values as JSON (`state bytes`). It is read and written as one file, and a counter or a few timestamps fit many times over.
+    /// All keys and values as JSON (`state bytes`). They are read and written as one file, and are many times larger than a counter or a few
+    /// timestamps.
     package static let maximumBytes = 64 << 10
-    /// Keys (`state keys`).
+    /// The number of keys (`state keys`).
     package static let maximumKeys = 256
-    /// Bytes of a key (`state key bytes`).
+    /// The size of a key in bytes (`state key bytes`).
     package static let maximumKeyBytes = 100
 
-    /// By the bytes of the key: two spellings of one accented letter are two keys, as they are in Lua.
+    /// Keyed by the key's bytes: as in Lua, two encodings of the same accented letter are different keys.
     private var values: [[UInt8]: (value: LuaValue, bytes: Int)] = [:]
     private var used = 0
 
     package init() {}
 
-    /// `.missing` where nothing is stored.
+    /// `.missing` if nothing is stored.
     package func read(_ key: String) -> LuaValue { values[Array(key.utf8)]?.value ?? .missing }
 
-    /// Stores a value; `.missing` removes. A write that is refused changes nothing.
+    /// Stores a value; `.missing` removes it. A refused write changes nothing.
     package mutating func write(_ key: String, _ value: LuaValue) throws(PluginServiceRefusal) {
         let name = Array(key.utf8)
         let old = values[name]?.bytes ?? 0
@@ -42,14 +43,14 @@ package struct PluginStateTable: Sendable, Equatable {
         used += bytes - old
     }
 
-    /// The whole table as an object, keys ascending.
+    /// The whole table as an object, keys in ascending order.
     package var json: [UInt8] {
         LuaValue.members(
             values.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map { (String(decoding: $0.key, as: UTF8.self), $0.value.value) }
         ).jsonBytes
     }
 
-    /// Reads what `json` gave; nil where it is no such object or too large.
+    /// Reads the output of `json`; nil if it is not such an object or too large.
     package init?(json: [UInt8]) {
         guard case .object(let members)? = LuaValue(json: json) else { return nil }
         for member in members {

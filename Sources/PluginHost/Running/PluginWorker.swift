@@ -1,6 +1,6 @@
 import LuaRuntime
 
-/// What one plugin thread keeps: a Lua state for each version it has been asked about. Confined to its thread.
+/// The state of one plugin thread: a Lua state for each version that it has run. Confined to its thread.
 final class PluginWorker {
     private var states: [Int: VersionState] = [:]
     private let limits: PluginHostLimits
@@ -17,7 +17,7 @@ final class PluginWorker {
     func sweep() { states = states.filter { $0.value.isReferred } }
 }
 
-/// The Lua state of one version on one worker, made when first needed and again after it ran out of memory.
+/// The Lua state of one version on one worker, created when first needed and again after it has run out of memory.
 final class VersionState {
     private weak var version: LoadedVersion?
     private let source: PluginSource
@@ -27,7 +27,7 @@ final class VersionState {
     private let contextLimit: Int
     private var contexts: [Prepared] = []
     private(set) var lua: LuaPluginState?
-    /// What the record believes this state holds.
+    /// The memory that was last reported to the record.
     private var reported = 0
 
     private struct Prepared {
@@ -47,7 +47,7 @@ final class VersionState {
 
     deinit { report(0) }
 
-    /// Reports to the record what the state holds now.
+    /// Reports the state's present memory to the record.
     func reportMemory() { report(lua?.memoryBytes ?? 0) }
 
     private func report(_ bytes: Int) {
@@ -59,13 +59,13 @@ final class VersionState {
 
     var isReferred: Bool { version != nil }
 
-    /// The state and its `ctx` for this use, made if they are not there.
+    /// The state and its `ctx` for this use, created if necessary.
     func enter(_ prepared: PreparedUse, _ context: CallContext) throws(LuaFailure) -> (lua: LuaPluginState, use: LuaUse) {
         let lua: LuaPluginState
         if let known = self.lua { lua = known } else { lua = try build() }
         host.enter(context)
         if let index = contexts.firstIndex(where: { $0.serial == prepared.serial && $0.context == context }) {
-            // The one used last stands in front, so that the search is short and the oldest is last.
+            // Moves the most recently used one to the front, so that searches are short and the oldest is last.
             if index > 0 { contexts.insert(contexts.remove(at: index), at: 0) }
             return (lua, contexts[0].use)
         }
@@ -78,7 +78,7 @@ final class VersionState {
         return (lua, use)
     }
 
-    /// Drops the state if it has run out of memory or is about to; the next call makes a new one. True if it did.
+    /// Drops the state if it has run out of memory or is about to; the next call creates a new one. Returns whether it did.
     @discardableResult
     func dropIfSpent(after failure: LuaFailure? = nil) -> Bool {
         defer { if failure == nil { reportMemory() } }

@@ -1,29 +1,29 @@
 import Environment
 import Synchronization
 
-/// Work for a plugin worker. Run by one worker at a time; may be handed to another one between two turns.
+/// Work for a plugin worker. Run by one worker at a time, but possibly by another one in its next turn.
 protocol PluginJob: AnyObject, Sendable {
-    /// Jobs with the same number wait in one line; the lines take turns.
+    /// Jobs with the same number share a queue; the queues take turns.
     var line: Int { get }
-    /// Works until done or until the monotonic time `deadline`; false if something is left.
+    /// Works until done or until the monotonic time `deadline`; returns false if something is left.
     func run(on worker: PluginWorker, until deadline: UInt64) -> Bool
     /// Answers without having run.
     func refuse(_ error: PluginError)
 }
 
-/// The workers that run plugins and the jobs that wait for them. Each plugin has its own line and the lines take turns, so that
-/// a slow plugin delays the others by one turn at most.
+/// The workers that run plugins, and the jobs waiting for them. Each plugin has its own queue and the queues take turns, so that a slow
+/// plugin delays the others by at most one turn.
 final class PluginWorkers: Sendable {
     private struct State {
         var lines: [Int: Line] = [:]
-        /// Lines with waiting jobs, the next one first.
+        /// Queues with waiting jobs, the next one first.
         var turns: [Int] = []
         var waiting = 0
-        /// How often all workers were asked to drop states that are no longer in use.
+        /// How often all workers were asked to drop unused states.
         var sweeps = 0
         var isClosed = false
         var workers: [any Worker] = []
-        /// Workers that found nothing to do; the one that came last has its memory in the caches.
+        /// Idle workers; the one that became idle last still has its memory in the caches.
         var idle: [Int] = []
 
         mutating func enqueue(_ job: any PluginJob) {
@@ -63,8 +63,8 @@ final class PluginWorkers: Sendable {
     }
 
     private struct Line {
-        /// A job that has been taken leaves nil: nothing may be released under the lock, because the end of a job may be the end of a
-        /// version, which asks for a sweep.
+        /// A job that has been taken leaves nil behind: nothing may be released under the lock, because releasing a job may release a
+        /// version, which requests a sweep.
         var jobs: [(any PluginJob)?] = []
         var head = 0
     }
@@ -78,7 +78,7 @@ final class PluginWorkers: Sendable {
         time = environment.time
         do throws(ThreadError) {
             for number in 0..<max(1, limits.workers) {
-                // Confined to its worker: turns come one after the other.
+                // Confined to its worker: turns run one after another.
                 nonisolated(unsafe) let place = Place(limits)
                 let worker = try environment.workers.start(name: "plugin-\(number + 1)", stackBytes: limits.stackBytes) { [self] in
                     work(number, place)
@@ -94,7 +94,7 @@ final class PluginWorkers: Sendable {
         }
     }
 
-    /// What one worker keeps from turn to turn.
+    /// What one worker keeps between turns.
     private final class Place {
         let worker: PluginWorker
         var seenSweeps = 0
@@ -113,7 +113,7 @@ final class PluginWorkers: Sendable {
         if let refusal { job.refuse(refusal) }
     }
 
-    /// Makes every worker drop the states of versions that nothing refers to any more.
+    /// Makes every worker drop the states of versions that are no longer referenced.
     func sweep() {
         let idle = state.withLock { state in
             state.sweeps += 1
@@ -123,7 +123,7 @@ final class PluginWorkers: Sendable {
         for worker in idle { worker.wake() }
     }
 
-    /// Refuses what waits and waits for what runs. Idempotent; not for an event loop.
+    /// Refuses waiting jobs and waits for running ones. Idempotent; must not be called on an event loop.
     func close() {
         let (left, running) = state.withLock { state in
             state.isClosed = true
@@ -137,7 +137,7 @@ final class PluginWorkers: Sendable {
 
     // MARK: On the workers
 
-    /// A turn: runs jobs until none waits.
+    /// Runs jobs until none is waiting.
     private func work(_ number: Int, _ place: Place) {
         while true {
             let (job, sweeps) = state.withLock { state in
@@ -157,7 +157,7 @@ final class PluginWorkers: Sendable {
         }
     }
 
-    /// Behind the other lines, but first in its own.
+    /// Puts a job at the front of its own queue, which moves behind the others.
     private func putBack(_ job: any PluginJob) {
         let isClosed = state.withLock { state in
             if !state.isClosed { state.putBack(job) }

@@ -1,7 +1,7 @@
 import Interfaces
 import LuaRuntime
 
-/// One conflict for a resolver.
+/// One conflict to resolve.
 typealias ResolveJob = SingleJob<ConflictDecision>
 
 extension SingleJob where Answer == ConflictDecision {

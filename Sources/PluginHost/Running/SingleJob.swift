@@ -1,9 +1,9 @@
 import Interfaces
 import LuaRuntime
 
-/// One call for one answer: a conflict for a resolver, a peer for an authenticator. Batches have jobs of their own.
+/// One call with one answer: a conflict for a resolver, or a peer for an authenticator. Batches have their own kinds of jobs.
 final class SingleJob<Answer: Sendable>: PluginJob {
-    /// Asks on a worker. The counts are those of the call; it adds what was said no to.
+    /// Makes the call on a worker. The counts are those of the call; it adds rejections to them.
     typealias Question = @Sendable (PluginCall, _ lua: LuaPluginState, LuaUse, inout TurnCounts) throws(LuaFailure) -> Answer
 
     private let call: PluginCall
@@ -13,8 +13,8 @@ final class SingleJob<Answer: Sendable>: PluginJob {
     private let continuation: CheckedContinuation<Answer, Never>
 
     /// - Parameters:
-    ///   - sample: what a failing plugin is tried with again; only made when the call fails.
-    ///   - failed: the answer that stands for a failure.
+    ///   - sample: the input for probing a failing plugin; only created if the call fails.
+    ///   - failed: the answer in case of a failure.
     init(
         _ call: PluginCall, _ continuation: CheckedContinuation<Answer, Never>, sample: @escaping @Sendable () -> Breaker.Sample? = { nil },
         failed: @escaping @Sendable (PolicyFailure) -> Answer, ask: @escaping Question
@@ -50,7 +50,7 @@ final class SingleJob<Answer: Sendable>: PluginJob {
             state.dropIfSpent(after: error)
         }
         counts.took(call.record.environment.time.monotonicNanoseconds() &- before)
-        // Before the answer: who has it finds its call in the status.
+        // Before the answer, so that whoever has the answer finds the call in the status.
         call.record.statistics.add(counts, call.hook)
         continuation.resume(returning: answer)
         return true

@@ -8,7 +8,7 @@ import Synchronization
 /// The services behind `nightjar.*` for one plugin's states.
 final class StateHost: HashingHost {
     private let record: PluginRecord
-    /// Where the running call comes from; nil while load-time code runs.
+    /// The origin of the running call; nil while load-time code runs.
     private let context = Mutex<CallContext?>(nil)
     let passwords = PasswordService()
 
@@ -62,7 +62,7 @@ final class StateHost: HashingHost {
     }
 }
 
-/// Checks names and bounds the number of series a plugin can make.
+/// Checks names and limits the number of series that a plugin can create.
 final class PluginMetrics: Sendable {
     private let series = Mutex<Set<String>>([])
 

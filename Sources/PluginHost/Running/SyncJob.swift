@@ -1,9 +1,9 @@
 import Interfaces
 import LuaRuntime
 
-/// One batch of writes for sync, decided by one version from the first to the last.
+/// One batch of writes for sync, judged by the same version from the first to the last.
 ///
-/// Unchecked: `verdicts` is touched by the worker that runs the job only; a job goes from one worker to the next through the pool's lock.
+/// Unchecked: `verdicts` is only accessed by the worker that runs the job; a job is passed between workers under the pool's lock.
 final class SyncJob: PluginJob, @unchecked Sendable {
     private let call: PluginCall
     private let requests: [SyncRequest]
@@ -27,7 +27,7 @@ final class SyncJob: PluginJob, @unchecked Sendable {
         let state = worker.state(for: call.version, of: call.record)
         var counts = TurnCounts()
         let isDone = work(state, until: deadline, &counts)
-        // Before the answer: who has it finds its calls in the status.
+        // Before the answer, so that whoever has the answer finds the calls in the status.
         call.record.statistics.add(counts, call.hook)
         if isDone { continuation.resume(returning: verdicts) }
         return isDone

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Processor time of this thread in nanoseconds: what a plugin's tests may use is no time that passes.
+/// CPU time of this thread in nanoseconds: the limit for a plugin's tests is in CPU time, not elapsed time.
 func threadNanoseconds() -> UInt64 {
     var time = timespec()
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)

@@ -1,4 +1,4 @@
-/// Starting points for the hooks of listeners that `PluginTemplate` does not hold itself.
+/// Templates for the listener hooks that are not in `PluginTemplate` itself.
 enum ListenerTemplates {
     static func certificates(_ name: String) -> String {
         """

@@ -1,4 +1,4 @@
-/// Starting points for plugins that are told what a replicator does.
+/// Templates for plugins that observe a replicator.
 enum ObserverTemplates {
     static func status(_ name: String) -> String {
         """

@@ -3,20 +3,20 @@ import Environment
 import LuaRuntime
 import Synchronization
 
-/// Calls one hook in the real sandbox outside any agent: `nightjar plugin run`.
+/// Calls one hook in the real sandbox, outside of any agent: `nightjar plugin run`.
 package enum PluginRunner {
     package enum Input: Sendable {
-        /// JSON text of one object for a filter; `_id`, `_rev` and `_deleted` are taken out of it. For sync, `old` is the text of the
-        /// revision it replaces.
+        /// The JSON text of an object for a filter; `_id`, `_rev` and `_deleted` are removed from it. For sync, `old` is the text of the
+        /// revision that it replaces.
         case document([UInt8], old: [UInt8]? = nil)
-        /// JSON text of an array of certificates for authenticate_certificate, the peer's own first, or of one certificate.
+        /// The JSON text of an array of certificates for authenticate_certificate, the peer's own first, or of a single certificate.
         case chain([UInt8])
-        /// Several such documents, one after the other in one state: a look at what a filter would do to real ones.
+        /// Several such documents, processed one after another in one state: shows what a filter would do to real ones.
         case documents([[UInt8]])
-        /// JSON text `{ "local_doc": …, "remote_doc": …, "base_doc": … }` for resolve, each optional or null.
+        /// The JSON text `{ "local_doc": …, "remote_doc": …, "base_doc": … }` for resolve; each member is optional and may be null.
         case conflict([UInt8])
         case login(username: String, password: String)
-        /// JSON text of an object for on_status; for on_documents of an array of objects, or of one.
+        /// The JSON text of an object for on_status; for on_documents, of an array of objects, or of a single one.
         case news([UInt8])
         /// For token and get_session.
         case nothing
@@ -28,19 +28,19 @@ package enum PluginRunner {
         package var hook: LuaHook
         package var input: Input
         package var params: LuaValue
-        /// How often the hook is called, in one state; each call has its report.
+        /// How often the hook is called, in one state; each call has its own report.
         package var times: Int
-        /// Nil for the folder of the call.
+        /// Nil for the current folder.
         package var configurationFolder: String?
         package var limits: PluginHostLimits
         package var environment: Environment
-        /// What `ctx` holds beside params.
+        /// The contents of `ctx` besides params.
         package var database = "trial"
         package var collection = CollectionName.default
-        /// What `nightjar.get` looks at; the rest of it is not asked.
+        /// Used for `nightjar.get`; its other functions are not called.
         package var services: any PluginServices = NoPluginServices()
         package var user: String?
-        /// What the caller of sync holds.
+        /// The permissions of the user who calls sync.
         package var roles: [String] = []
         package var channels: [String] = []
         package var isAdmin = false
@@ -75,20 +75,19 @@ package enum PluginRunner {
 
     /// One call.
     package struct Report: Sendable {
-        /// The document's id, where there are several.
+        /// The document's id, if there are several.
         package var id: String?
-        /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
-        /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. transform: the
-        /// document as it would travel. token: it, with `expires_in` where there is one. get_session: it,
-        /// with `cookie_name` and `expires` (seconds since 1970) where they are given. on_status and on_documents: null. Nil where
-        /// the call failed.
+        /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password or
+        /// authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. transform: the document
+        /// as it would be transferred. token: the token, with `expires_in` if given. get_session: the session, with `cookie_name` and `expires`
+        /// (seconds since 1970) if given. on_status and on_documents: null. Nil if the call failed.
         package var result: JSONValue?
         /// For resolve: local, remote, merged or delete. For sync: accepted or rejected.
         package var decision: String?
         package var failure: LuaFailure?
         package var log: [LogLine]
         package var milliseconds: Double
-        /// Held by the plugin's state after the call.
+        /// Memory of the plugin's state after the call.
         package var memoryBytes: Int
 
         /// `{"result", "error": {"kind", "message"}, "log", "time_ms", "memory_bytes"}`, and "decision" for resolve and sync.
@@ -111,13 +110,13 @@ package enum PluginRunner {
         }
     }
 
-    /// Input that is no JSON object or does not suit the hook.
+    /// Input that is not a JSON object or does not suit the hook.
     package struct InputProblem: Error, Sendable, Equatable, CustomStringConvertible {
         package var description: String
     }
 
-    /// - Throws: `PluginError` where nothing can be called (no such plugin or hook, wrong parameters), `InputProblem` for the input.
-    ///   A plugin that does not load gives one report with that failure.
+    /// - Throws: `PluginError` if nothing can be called (no such plugin or hook, wrong parameters), `InputProblem` for the input. For a plugin
+    ///   that does not load, returns one report with that failure.
     package static func run(_ request: Request) async throws -> [Report] {
         let inputs = try PreparedInput.all(request)
         let outcome = try await request.environment.runPlugin(name: "plugin-run", stackBytes: request.limits.stackBytes) {
@@ -138,12 +137,12 @@ package enum PluginRunner {
                 plugin: request.plugin, folder: folder,
                 nearest: PluginName.nearest(to: request.plugin, among: scan.sources.keys.sorted()))
         }
-        // What the plugin asks for itself; what is wrong with that is found when the hook is prepared.
+        // The plugin's own limits; errors in them are found when the hook is prepared.
         var limits = request.limits.limits(for: source.name)
         switch VersionLoader.load(source, host: request.limits, pool: nil, request.environment) {
         case .success(let version): limits = version.limits
         case .failure:
-            // The agent would refuse it, though the call may not come to the variable.
+            // The agent would refuse the plugin, even if this call does not reach the variable.
             if let problem = VersionLoader.undefinedGlobal(in: source, host: request.limits, request.environment) {
                 return [Report(failure: LuaFailure(kind: .load, message: problem.description))]
             }
@@ -161,7 +160,7 @@ package enum PluginRunner {
             do throws(LuaFailure) {
                 let lua = try trial.state()
                 if trial.use == nil {
-                    // Hook and parameters are checked as a configuration's would be.
+                    // Hook and parameters are checked like those in a configuration.
                     let files = ParameterFiles(folders: [AbsolutePath.make(request.configurationFolder ?? "."), folder], limits: request.limits)
                     do {
                         try trial.prepare(lua, request, files)
@@ -195,7 +194,7 @@ extension PluginRunner.Report {
     }
 }
 
-/// The input of a trial call, read once.
+/// The input of a trial call, parsed once.
 struct PreparedInput: Sendable {
     var document: LuaDocument?
     /// For sync.
@@ -206,7 +205,7 @@ struct PreparedInput: Sendable {
     var login: (username: [UInt8], password: [UInt8])?
     /// For on_status and on_documents.
     var news: [UInt8]?
-    /// The sides of a conflict as they were given.
+    /// The sides of a conflict as given.
     var sides: [String: JSONValue] = [:]
 
     static func all(_ request: PluginRunner.Request) throws(PluginRunner.InputProblem) -> [PreparedInput] {

@@ -1,8 +1,8 @@
 import LuaRuntime
 
-/// Starting points for plugins, each with a test that passes: `nightjar plugin new`.
+/// Templates for plugins, each with a test that passes: `nightjar plugin new`.
 package enum PluginTemplate {
-    /// The files of a new plugin, their paths relative to the plugins folder; the tests first, so that a running agent finds both.
+    /// The files of a new plugin, with paths relative to the plugins folder; the tests come first, so that a running agent finds both.
     ///
     /// - Throws: `invalidName`.
     package static func files(_ hook: LuaHook, name: String) throws(PluginError) -> [(path: String, text: String)] {

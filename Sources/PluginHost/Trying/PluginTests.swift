@@ -1,7 +1,7 @@
 import Environment
 import LuaRuntime
 
-/// Runs `NAME.test.lua`, the tests beside a plugin, in the real sandbox.
+/// Runs a plugin's tests, `NAME.test.lua`, in the real sandbox.
 package enum PluginTests {
     package struct Outcome: Sendable, Equatable {
         package var plugin: String
@@ -9,10 +9,10 @@ package enum PluginTests {
         /// Nil if the case passed.
         package var failure: LuaFailure?
         package var milliseconds: Double
-        /// For a failed `t.equal`: where the two differ, a field a line, like "tags[2]: got 1, expected 2".
+        /// For a failed `t.equal`: the differences, one field per line, such as "tags[2]: got 1, expected 2".
         package var differences: [String]
 
-        /// The failure with its place.
+        /// The failure with its position.
         package var problem: PluginProblem? {
             failure.map { PluginProblem(plugin: plugin, luaMessage: $0.message, fallbackFile: "") }
         }
@@ -21,16 +21,16 @@ package enum PluginTests {
     /// The tests of one plugin.
     package struct Suite: Sendable, Equatable {
         package var plugin: String
-        /// Nil where there are none.
+        /// Nil if there are none.
         package var file: String?
         package var outcomes: [Outcome]
-        /// Plugin or tests do not load, or the tests' time is spent; `outcomes` are those before.
+        /// Set if the plugin or its tests do not load, or the tests have run out of time; `outcomes` are those before that.
         package var problem: PluginProblem?
 
         package var isPassed: Bool { problem == nil && outcomes.allSatisfy { $0.failure == nil } }
     }
 
-    /// Every case of one candidate, ascending by name. Needs a thread with a large stack.
+    /// Runs every case of one candidate, ordered by name. Needs a thread with a large stack.
     static func run(_ candidate: PluginCandidate) -> Suite {
         var suite = Suite(plugin: candidate.name, file: candidate.tests?.file, outcomes: [], problem: nil)
         guard let tests = candidate.tests else { return suite }
@@ -39,7 +39,7 @@ package enum PluginTests {
             let state = try LuaPluginState(
                 name: candidate.name, chunkName: candidate.file, source: candidate.source, modules: candidate.modules, host: host,
                 limits: candidate.limits.state)
-            // A case that gives no params sees the defaults.
+            // A case that passes no params gets the defaults.
             let defaults = (try? ParameterDeclarations(state.parameterDeclarations))?.completed(.missing) ?? []
             let context = LuaContext(
                 params: .object(defaults), database: "test", scope: "_default", collection: "_default", remote: "test",
@@ -79,9 +79,9 @@ package enum PluginTests {
         return suite
     }
 
-    /// Runs the tests of these plugins of a folder, or of all, ascending by name.
+    /// Runs the tests of these plugins in a folder, or of all plugins, ordered by name.
     ///
-    /// - Throws: `unknown` for a name that is not there, `system` where the folder cannot be read.
+    /// - Throws: `unknown` for a name that does not exist, `system` if the folder cannot be read.
     package static func run(
         folder: String, plugins names: [String] = [], limits: PluginHostLimits = PluginHostLimits(), environment: Environment
     ) async throws(PluginError) -> [Suite] {
@@ -108,7 +108,7 @@ package enum PluginTests {
         return try result.get()
     }
 
-    /// A plugin without tests is loaded at least.
+    /// A plugin without tests is at least loaded.
     private static func run(_ source: PluginSource, _ limits: PluginHostLimits, _ environment: Environment) -> Suite {
         switch VersionLoader.load(source, host: limits, pool: nil, environment) {
         case .failure(let problem): Suite(plugin: source.name, file: source.tests?.path, outcomes: [], problem: problem)
@@ -117,7 +117,7 @@ package enum PluginTests {
     }
 }
 
-/// A version comes into force only if its own tests pass.
+/// Puts a version in force only if its own tests pass.
 package struct ProofByTests: PluginProof {
     package init() {}
 

@@ -1,4 +1,4 @@
-/// A starting point for a plugin that makes sessions.
+/// A template for a plugin that makes sessions.
 enum SessionTemplate {
     static func plugin(_ name: String) -> String {
         """

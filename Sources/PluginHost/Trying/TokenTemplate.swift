@@ -1,4 +1,4 @@
-/// A starting point for a plugin that makes tokens.
+/// A template for a plugin that makes tokens.
 enum TokenTemplate {
     static func plugin(_ name: String) -> String {
         """
@@ -34,7 +34,7 @@ enum TokenTemplate {
         """
     }
 
-    /// What tokens and signed cookies are made with.
+    /// Code for making tokens and signed cookies.
     static let signing = """
         local function base64url(bytes)
           return (nightjar.base64.encode(bytes):gsub("[+/=]", { ["+"] = "-", ["/"] = "_", ["="] = "" }))

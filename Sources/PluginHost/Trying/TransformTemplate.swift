@@ -1,4 +1,4 @@
-/// A starting point for a transform.
+/// A template for a transform.
 enum TransformTemplate {
     static func plugin(_ name: String) -> String {
         """

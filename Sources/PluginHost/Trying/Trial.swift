@@ -3,7 +3,7 @@ import Environment
 import LuaRuntime
 import Synchronization
 
-/// One plugin's state outside the worker pool, for trial runs. Confined to its thread.
+/// One plugin's state outside of the worker pool, for trial runs. Confined to its thread.
 final class Trial {
     let host: TrialHost
     private(set) var use: LuaUse?
@@ -35,7 +35,7 @@ final class Trial {
         }
     }
 
-    /// Checks hook and parameters as a configuration would, and makes `ctx`.
+    /// Checks hook and parameters like those in a configuration, and creates `ctx`.
     func prepare(_ lua: LuaPluginState, _ request: PluginRunner.Request, _ files: ParameterFiles) throws(PluginError) {
         func refused(_ problem: PluginProblem) -> PluginError { .refused(plugin: source.name, problem: problem) }
         let declarations: ParameterDeclarations
@@ -123,7 +123,7 @@ final class Trial {
 }
 
 extension JSONValue {
-    /// What sync assigned.
+    /// The channels and permissions that sync assigned.
     fileprivate init(_ assignment: LuaAssignment) {
         func lists(_ lists: [String: [String]]) -> JSONValue {
             .object(JSONObject(lists.sorted { $0.key < $1.key }.map { name, items in
@@ -139,8 +139,8 @@ extension JSONValue {
     }
 }
 
-/// Services of a trial: log lines are kept for the report, metrics go nowhere, state lasts for the trial. There is a database only
-/// where one was named.
+/// Services for a trial: log lines are collected for the report, metrics are discarded, and state lasts for the trial. There is a
+/// database only if one was named.
 final class TrialHost: HashingHost {
     private let lines = Mutex<[PluginRunner.LogLine]>([])
     private let load: LoadHost
@@ -166,7 +166,7 @@ final class TrialHost: HashingHost {
         }
     }
 
-    /// Of the call that has ended.
+    /// The log lines of the last call.
     func takeLines() -> [PluginRunner.LogLine] {
         passwords.newTurn()
         return lines.withLock { lines in

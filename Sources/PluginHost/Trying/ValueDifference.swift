@@ -1,8 +1,8 @@
 import LuaRuntime
 
-/// Where two values differ, field by field.
+/// The differences between two values, field by field.
 enum ValueDifference {
-    /// Differences that are listed; of more only the number.
+    /// Differences that are listed; any more are only counted.
     static let mostLines = 20
     /// Bytes of a value that are shown.
     private static let mostBytes = 200

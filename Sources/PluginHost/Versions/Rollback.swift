@@ -1,6 +1,6 @@
-/// Versions that were in force before: kept, put back by the operator, and served when there is nothing better.
+/// Versions that were in force before: stored, restored by an operator, or served when there is nothing better.
 extension Reloader {
-    /// Puts a kept version into force. It holds until the plugin's files change or a reload names the plugin.
+    /// Puts a stored version in force, until the plugin's files change or a reload names the plugin.
     func rollBack(_ name: String, to wanted: String?) throws(PluginError) -> ReloadVerdict {
         guard let record = core.record(named: name), let inForce = record.read({ $0.inForce })?.source.version else {
             throw .unknown(
@@ -38,7 +38,7 @@ extension Reloader {
         return verdict(.rolledBack(rollback))
     }
 
-    /// The rollback holds: its version is in force, or at a start comes into force instead of the file's.
+    /// A rollback is in effect: its version is in force, or at a start is put in force instead of the file's.
     ///
     /// - Returns: nil if that version cannot be had any more, or nobody who counts has signed it; the file's is taken then.
     func hold(_ rollback: PluginRollback, _ record: PluginRecord, _ demand: Demand) -> ReloadVerdict.Outcome? {
@@ -74,7 +74,7 @@ extension Reloader {
         show(record, nil)
     }
 
-    /// The version in force is kept from now on.
+    /// Stores the version in force.
     func keep(_ source: PluginSource, _ record: PluginRecord) {
         do { try store.cameIntoForce(source, now: core.environment.time.wallSeconds()) } catch {
             record.send(.notKept(plugin: record.name, version: source.version, message: error.message))

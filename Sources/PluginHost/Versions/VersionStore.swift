@@ -3,14 +3,14 @@ import Encodings
 import Environment
 import Glibc
 
-/// A version that was in force and is kept.
+/// A stored version that was once in force.
 package struct KeptVersion: Sendable, Equatable {
     package var version: String
-    /// Unix seconds when it came into force, the last time it did.
+    /// When it last came into force (seconds since 1970).
     package var since: Int64
 }
 
-/// A rollback that holds: `to` is in force although the folder holds another version.
+/// A rollback in effect: `to` is in force although the folder contains another version.
 package struct PluginRollback: Sendable, Equatable {
     package var from: String
     package var to: String
@@ -21,9 +21,9 @@ package struct PluginRollback: Sendable, Equatable {
     }
 }
 
-/// What a start would take where the files of the plugins folder cannot be used.
+/// What a start would use if the files in the plugins folder are unusable.
 package enum KeptVersions {
-    /// The version of a plugin that was in force last, if it is kept and can be read.
+    /// The version of a plugin that was last in force, if it is stored and readable.
     ///
     /// - Parameters:
     ///   - folder: the agent's `plugin-versions`.
@@ -36,18 +36,18 @@ package enum KeptVersions {
     }
 }
 
-/// The last versions of each plugin that were in force, as files of the agent's data, so that a rollback works after a restart and
+/// The versions of each plugin that were last in force, stored as files in the agent's data folder, so that a rollback works after a restart and
 /// without the plugins folder. Confined to the supervisor's thread.
 ///
 /// A folder for each plugin: `VERSION.json` for the sources of one version, with their signature, and `index.json`, written last, for their order.
 final class VersionStore {
     struct Index: Equatable {
-        /// In the order they came into force, the newest last.
+        /// In the order in which they came into force, newest last.
         var kept: [KeptVersion] = []
-        /// The version in force; somewhere in the middle after a rollback.
+        /// The version in force; after a rollback, not necessarily the last one.
         var current: String?
         var rollback: PluginRollback?
-        /// Of the files in the plugins folder when it was rolled back: other files end the rollback.
+        /// The identity of the files in the plugins folder at the time of the rollback: different files end the rollback.
         var rollbackIdentity = ""
     }
 
@@ -55,13 +55,13 @@ final class VersionStore {
     private let limits: PluginHostLimits
     private var indexes: [String: Index] = [:]
 
-    /// - Parameter folder: nil keeps nothing.
+    /// - Parameter folder: nil to store nothing.
     init(folder: String?, limits: PluginHostLimits) {
         self.folder = folder
         self.limits = limits
     }
 
-    /// Empty where nothing is kept, or it cannot be read.
+    /// Empty if nothing is stored, or it cannot be read.
     func index(_ plugin: String) -> Index {
         if let known = indexes[plugin] { return known }
         let read = folder.flatMap { _ in readIndex(plugin) } ?? Index()
@@ -69,10 +69,10 @@ final class VersionStore {
         return read
     }
 
-    /// The sources of a kept version, as they were.
+    /// The sources of a stored version.
     func source(_ plugin: String, _ version: String) throws(FileRefusal) -> PluginSource {
         guard folder != nil else { throw FileRefusal(message: "no versions are kept here") }
-        // Base64 adds a third, names and quotes a little.
+        // Base64 adds a third, and names and quotes a little.
         let bytes = try BoundedFile.readOwn(path(plugin, version), limit: limits.pluginBytes * 4 + (1 << 20))
         guard let json = try? JSONValue(parsing: bytes), let main = Self.file(json["main"]) else {
             throw FileRefusal(message: "\(path(plugin, version)) is no kept version")
@@ -88,17 +88,17 @@ final class VersionStore {
         return source
     }
 
-    /// These files, tests and all, were in force before: their tests have passed.
+    /// Whether these files, including tests, were in force before: then their tests have passed.
     func holds(_ source: PluginSource) -> Bool {
         folder != nil && index(source.name).kept.contains { $0.version == source.version } && isStored(source)
     }
 
-    /// A version has come into force, from the folder or at a start.
+    /// Records that a version came into force, from the folder or at a start.
     func cameIntoForce(_ source: PluginSource, now: Int64) throws(FileRefusal) {
         var index = index(source.name)
         if index.current == source.version, index.rollback == nil, isStored(source, signed: true) { return }
         if index.current != source.version {
-            // The version that was in force until now is the one before, also after a rollback.
+            // The version that was in force until now becomes the previous one, even after a rollback.
             if let current = index.current, let at = index.kept.firstIndex(where: { $0.version == current }) {
                 index.kept.append(index.kept.remove(at: at))
             }
@@ -113,7 +113,7 @@ final class VersionStore {
         try store(index, source)
     }
 
-    /// An older version is in force by the operator's word.
+    /// Records that an operator put an older version in force.
     func rolledBack(to source: PluginSource, from: String, identity: String) throws(FileRefusal) {
         var index = index(source.name)
         index.current = source.version
@@ -122,7 +122,7 @@ final class VersionStore {
         try store(index, source)
     }
 
-    /// The rollback holds no longer; the version stays in force until another one is taken.
+    /// The rollback ends; its version stays in force until another one is accepted.
     func endRollback(_ plugin: String) throws(FileRefusal) {
         var index = index(plugin)
         guard index.rollback != nil else { return }
@@ -142,7 +142,7 @@ final class VersionStore {
 
     private func store(_ index: Index, _ source: PluginSource?, _ plugin: String? = nil) throws(FileRefusal) {
         guard let name = source?.name ?? plugin else { return }
-        // In force even if the disk refuses: the error is reported, and a restart begins with what is stored.
+        // It is in force even if it cannot be stored: the error is reported, and a restart begins with what is stored.
         indexes[name] = index
         guard let folder else { return }
         do throws(FileError) {
@@ -160,7 +160,7 @@ final class VersionStore {
         for file in Self.names(in: "\(folder)/\(name)") where !wanted.contains(file) { unlink("\(folder)/\(name)/\(file)") }
     }
 
-    /// Plugins come and go over the years: those that came into force longest ago make room.
+    /// Plugins come and go over the years: those that came into force longest ago are dropped.
     private func makeRoom(in folder: String) {
         let names = Self.names(in: folder)
         guard names.count >= 2 * limits.plugins else { return }
@@ -175,7 +175,7 @@ final class VersionStore {
         guard let bytes = try? BoundedFile.readOwn(path(plugin, "index"), limit: 1 << 20), let json = try? JSONValue(parsing: bytes) else { return nil }
         var index = Index()
         for entry in json["kept"]?.asArray ?? [] {
-            // Names of files are made of it.
+            // File names are derived from it.
             guard let version = entry["version"]?.asString, Hex.decode(version) != nil else { continue }
             index.kept.append(KeptVersion(version: version, since: entry["since"]?.asInt64 ?? 0))
         }
