@@ -1,6 +1,7 @@
-/// What is valid and hardly what its author meant. It keeps nothing from running: `check` and the log of `run` tell it.
+/// Settings that are valid but probably not what their author meant. They do not prevent an agent from running: `check` and the log of `run` report
+/// them.
 extension AgentSettings {
-    /// - Parameter plugins: the names of those that the folder holds; nil: not known.
+    /// - Parameter plugins: the names of the plugins in the folder; nil if unknown.
     package func advice(plugins: Set<String>?) -> [ConfigurationProblem] {
         var advice: [ConfigurationProblem] = []
         if databases.isEmpty, listeners.isEmpty, replicators.isEmpty, !namesDatabases {
@@ -54,7 +55,7 @@ extension AgentSettings {
         return advice
     }
 
-    /// Why this may not take the place of a configuration with databases: it has none and does not say so; nil: it may.
+    /// Why this configuration must not replace one that has databases: it has none and does not say so explicitly; nil if it may.
     package func lostDatabases(from old: AgentSettings) -> ConfigurationProblem? {
         guard databases.isEmpty, !old.databases.isEmpty, !namesDatabases else { return nil }
         return ConfigurationProblem(
@@ -75,7 +76,7 @@ extension ReplicatorTarget.Scheme {
 }
 
 extension ReplicatorSettings {
-    /// Keys that are written and change nothing: with this target, or with this type.
+    /// Keys that are set but have no effect with this target or type.
     fileprivate var keysWithoutEffect: [ConfigurationProblem] {
         let name = "replicator \(ValueQuoting.quoted(name.value))"
         var advice: [ConfigurationProblem] = []
@@ -88,14 +89,14 @@ extension ReplicatorSettings {
                         + "such documents stay here; take it out, or replicate with ws or wss"))
         }
         var unused: [(String, SourcePosition?)] = []
-        // What the other side takes away is told to whoever pulls.
+        // Only a pulling replicator is told that the other side has withdrawn access.
         if !direction.pulls, enableAutoPurge.position != .none { unused.append(("enable_auto_purge", enableAutoPurge.position)) }
         for collection in collections {
             if !direction.pushes {
                 unused += [("push_filter", collection.pushFilter?.plugin.position), ("push_transform", collection.pushTransform?.plugin.position)]
             }
             if !direction.pulls {
-                // Conflicts come with what is pulled; a push that meets one is refused by the other side.
+                // Conflicts arise from pulled documents; a push that conflicts is refused by the other side.
                 unused += [
                     ("pull_filter", collection.pullFilter?.plugin.position), ("pull_transform", collection.pullTransform?.plugin.position),
                     ("channels", collection.channels.first?.position), ("conflict_resolver", collection.conflictResolver?.plugin.position),
@@ -111,7 +112,7 @@ extension ReplicatorSettings {
         return advice
     }
 
-    /// What of its credentials crosses a network that others may listen to; nil: nothing.
+    /// Which credentials cross a network, where others may listen, in clear text; nil if none do.
     fileprivate var sentInClearText: String? {
         let target = target.value
         guard target.scheme.isNetwork, !target.usesTLS, !Address.isLoopback(target.host) else { return nil }
@@ -128,10 +129,10 @@ extension ReplicatorSettings {
 }
 
 extension ListenerSettings {
-    /// Whether passwords or tokens come in over a network that others may listen to.
+    /// Whether passwords or tokens are received over a network where others may listen.
     fileprivate var takesLoginsInClearText: Bool { endpoint == nil && disableTLS.value && (authenticator != nil || tokens != nil) && !isLoopback }
 
-    /// On this machine, as far as the configuration tells.
+    /// Whether the target is on this machine, as far as the configuration tells.
     fileprivate func isReached(by target: ReplicatorTarget) -> Bool {
         guard endpoint == nil, target.scheme.isNetwork, target.port == port.value, target.port != 0 else { return false }
         if Address.isLoopback(target.host) {
@@ -140,7 +141,7 @@ extension ListenerSettings {
         return interface?.value == target.host
     }
 
-    /// The database of the target is the replicator's own, so that nothing would ever change.
+    /// Whether the target's database is the replicator's own, so that nothing would ever change.
     fileprivate func serves(_ database: String?, _ source: String) -> Bool {
         database.map { $0 == source || $0.hasPrefix("\(source).") } ?? false
     }

@@ -1,8 +1,8 @@
 import Encodings
 
 extension AgentSettings {
-    /// What a replicator's checkpoint is kept under, for one of its collections: with two of one kind each would go on from where the other
-    /// was, past documents that it has not seen.
+    /// What identifies a replicator's checkpoint for one of its collections: if two replicators had the same identity, each would continue from the
+    /// other's checkpoint and skip documents that it has not seen.
     private struct CheckpointIdentity: Hashable {
         var database: String
         var remote: String
@@ -28,11 +28,11 @@ extension AgentSettings {
         }
     }
 
-    /// Two replicators that would share a checkpoint, or what is noted of two remotes.
+    /// Finds replicators that would share a checkpoint, or the records about two different remotes.
     func checkCheckpoints(_ reading: inout Reading) {
         let before = reading.failures
         checkRemotes(&reading)
-        // Where one remote is taken for the other, the shared checkpoint is a consequence.
+        // If one remote is mistaken for the other, the shared checkpoint is merely a consequence.
         guard reading.failures == before else { return }
         var first: [CheckpointIdentity: Located<String>] = [:]
         for replicator in replicators where !replicator.target.value.text.isEmpty {
@@ -54,8 +54,8 @@ extension AgentSettings {
         }
     }
 
-    /// What a remote database is known to have is noted for each database under the remote's id, whichever replicator brought it there. Of two
-    /// remotes under one id, each would be taken to have what only the other got.
+    /// What a remote database is known to have is recorded for each database under the remote's id, whichever replicator transferred it. If two
+    /// remotes had the same id, each would be assumed to have what only the other one received.
     private func checkRemotes(_ reading: inout Reading) {
         struct Remote: Hashable {
             var database: String
@@ -81,7 +81,7 @@ extension AgentSettings {
 }
 
 extension ConfigurationNode {
-    /// What it means, however it is written: by values, with the entries of every mapping in the order of their keys.
+    /// The meaning, independent of notation: values, with the entries of every mapping ordered by key.
     fileprivate var meaning: String {
         switch content {
         case .scalar(let scalar): scalar.json

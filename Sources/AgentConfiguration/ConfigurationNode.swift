@@ -1,6 +1,7 @@
 import Encodings
 
-/// A piece of YAML whose meaning somebody else knows: the params of a plugin. Every node keeps its position.
+/// A part of the YAML whose meaning is not known here, such as a plugin's params. Every node keeps its
+/// position.
 /// Equality ignores positions, quoting and the order of keys.
 package struct ConfigurationNode: Sendable {
     package enum Content: Sendable {
@@ -18,20 +19,21 @@ package struct ConfigurationNode: Sendable {
 
     package enum Style: Sendable { case plain, singleQuoted, doubleQuoted, literal, folded }
 
-    /// A single value as it was written.
+    /// A single value, as it was written.
     package struct Scalar: Sendable {
-        /// The text after `${…}` was expanded.
+        /// The text after expanding `${…}`.
         package internal(set) var text: String
         package internal(set) var style: Style
-        /// The text as in the file, where expansion changed it: the one to show, for the other may be a secret.
+        /// The text in the file, if expansion changed it. Only this one may be shown, because the other may be
+        /// a secret.
         package internal(set) var source: String?
-        /// Expansion failed and the problem is already reported.
+        /// Expansion failed, and the problem has already been reported.
         var isUnresolved = false
 
-        /// The text comes, at least in part, from `${…}`.
+        /// The text comes at least partly from `${…}`.
         package var isExpanded: Bool { source != nil }
 
-        /// As JSON writes it.
+        /// In JSON notation.
         var json: String {
             switch value {
             case .null: "null"
@@ -91,7 +93,7 @@ extension ConfigurationNode: Equatable {
 }
 
 extension ConfigurationNode.Scalar: CustomStringConvertible, CustomReflectable {
-    /// The text as in the file: what `${…}` expands to may be a secret.
+    /// The text in the file: what `${…}` expands to may be a secret.
     package var description: String { source ?? text }
     package var customMirror: Mirror { Mirror(self, children: ["text": description]) }
 }

@@ -1,10 +1,10 @@
-/// One thing that is wrong with a configuration. The message says what was seen, what was expected and, where there
-/// is one, the nearest valid name.
+/// One error in a configuration. The message says what was found, what was expected and, if there is one, the
+/// nearest valid name.
 package struct ConfigurationProblem: Error, Sendable, Hashable, CustomStringConvertible {
     package var file: String
-    /// From 1; 0 when the problem is the file itself.
+    /// Counted from 1; 0 if the problem concerns the whole file.
     package var line: Int
-    /// From 1, in characters; 0 when the problem is the file itself.
+    /// Counted from 1, in characters; 0 if the problem concerns the whole file.
     package var column: Int
     package var message: String
 
@@ -15,22 +15,22 @@ package struct ConfigurationProblem: Error, Sendable, Hashable, CustomStringConv
         self.message = message
     }
 
-    /// For checks outside this module (an unknown plugin, a missing key): a problem at a value's place.
+    /// For checks outside of this module (an unknown plugin, a missing key): a problem at a value's position.
     package init(at position: SourcePosition, _ message: String) {
         self.init(file: position.file, line: position.line, column: position.column, message: message)
     }
 
-    /// `file:line:column: message`, as compilers write it.
+    /// `file:line:column: message`, as in compilers' output.
     package var description: String {
         let position = SourcePosition(file: file, line: line, column: column).description
         return position.isEmpty ? message : "\(position): \(message)"
     }
 }
 
-/// All that is wrong with a configuration, in the order of the file.
+/// All errors in a configuration, in the order of the file.
 package struct ConfigurationProblems: Error, Sendable, Hashable, CustomStringConvertible {
     package var problems: [ConfigurationProblem]
-    /// Problems found beyond those listed.
+    /// The number of problems beyond those listed.
     package var omitted: Int
 
     package init(_ problems: [ConfigurationProblem], omitted: Int = 0) {
@@ -38,7 +38,7 @@ package struct ConfigurationProblems: Error, Sendable, Hashable, CustomStringCon
         self.omitted = omitted
     }
 
-    /// One problem a line.
+    /// One problem per line.
     package var description: String {
         var lines = problems.map(\.description)
         if omitted > 0 { lines.append("and \(omitted) more") }

@@ -1,10 +1,10 @@
-/// The keys of `nightjar.yaml` for pages to read, made from the tables by which it is read.
+/// The keys of `nightjar.yaml` for documentation, derived from the tables that are used to read it.
 package enum ConfigurationReference {
     /// A mapping of the configuration.
     package struct Section: Sendable {
         /// Its name in the JSON Schema.
         package var name: String
-        /// Where it stands: `replicators[].collections.NAME`.
+        /// Where it occurs: `replicators[].collections.NAME`.
         package var paths: [String]
         package var keys: [Key]
     }
@@ -14,34 +14,34 @@ package enum ConfigurationReference {
         package var name: String
         package var documentation: String
         package var isRequired: Bool
-        /// As JSON; nil where absence has no value to show.
+        /// As JSON; nil if there is no default value to show.
         package var defaultJSON: String?
-        /// What may stand there.
+        /// The possible values.
         package var value: Value
     }
 
-    /// What may stand behind a key.
+    /// The possible values of a key.
     package indirect enum Value: Sendable {
         /// In words.
         case plain(String)
         /// One of these.
         case words([String])
         case list(of: Value)
-        /// By names that the operator chooses.
+        /// With names that the operator chooses.
         case mapping(of: Value)
-        /// The section of this name.
+        /// The section with this name.
         case section(String)
         case either([Value])
     }
 
-    /// Every section once, in the order in which a reader of the file meets them.
+    /// Every section once, in the order in which they occur in the file.
     package static func sections() -> [Section] {
         var sections: [Section] = []
         collect(AgentSettings.shape, at: "", &sections)
         return sections
     }
 
-    /// Every key that a configuration may have, with its path: `replicators[].collections.NAME.push_filter`.
+    /// Every possible key of a configuration, with its path: `replicators[].collections.NAME.push_filter`.
     package static func keys() -> [(path: String, key: Key)] {
         sections().flatMap { section in
             section.paths.flatMap { path in section.keys.map { (path.isEmpty ? $0.name : "\(path).\($0.name)", $0) } }
@@ -80,7 +80,7 @@ package enum ConfigurationReference {
         case .text: .plain("text")
         case .secret: .plain("secret")
         case .integer(let range):
-            // No operator thinks in the largest number that fits.
+            // The largest representable number is not a meaningful limit for operators.
             .plain(range.upperBound >= Int(Int32.max) ? "number from \(range.lowerBound)" : "number, \(range.lowerBound) to \(range.upperBound)")
         case .byteSize(let range):
             .plain(range.lowerBound == 0 ? "size, up to \(ByteSize.text(range.upperBound))" : "size, \(ByteSize.text(range.lowerBound)) to \(ByteSize.text(range.upperBound))")

@@ -1,8 +1,8 @@
 import Encodings
 
-/// The JSON Schema of a configuration, made from the tables by which it is read.
+/// The JSON Schema of a configuration, derived from the tables that are used to read it.
 package enum ConfigurationSchema {
-    /// `nightjar config schema`: JSON Schema draft 7, which the YAML plugins of editors understand.
+    /// `nightjar config schema`: JSON Schema draft 7, which editors' YAML plugins support.
     package static func json() -> String {
         var definitions: [(String, JSON)] = [
             ("expansion", .object([
@@ -78,7 +78,7 @@ package enum ConfigurationSchema {
                     + (pattern.map { [("propertyNames", .object([("pattern", .string($0))]))] } ?? [])
                     + [("additionalProperties", schema(value))])
         case .section(let section):
-            // Draft 7 ignores what stands beside a $ref; inside allOf the description beside it survives.
+            // Draft 7 ignores siblings of $ref; with allOf, the description next to it is kept.
             return .object([("allOf", .array([.object([("$ref", .string("#/definitions/\(section.name)"))])]))])
         case .anyOf(let shapes):
             return .object([("anyOf", .array(shapes.map(schema)))])
@@ -88,7 +88,7 @@ package enum ConfigurationSchema {
     }
 }
 
-/// JSON to be written, with its members in order.
+/// JSON to be written, with members in order.
 private indirect enum JSON {
     case null
     case string(String)

@@ -1,4 +1,4 @@
-/// Checks between sections: unique names, and references that lead somewhere.
+/// Checks across sections: unique names, and references to things that exist.
 extension AgentSettings {
     func check(references reading: inout Reading) {
         reading.checkUnique(listeners.map(\.name), kind: "listener")
@@ -34,7 +34,7 @@ extension AgentSettings {
         checkFleet(collections, &reading)
         checkPorts(&reading)
         checkEndpoints(&reading)
-        // Of a configuration that is wrong anyway it might be a consequence.
+        // If the configuration has other errors, these may be mere consequences.
         if reading.failures == 0 { checkCheckpoints(&reading) }
     }
 
@@ -45,7 +45,7 @@ extension AgentSettings {
             at: name.position, "fleet: the database \(ValueQuoting.quoted(name.value)) has no collection nightjar.fleet; add it to its \"collections\"")
     }
 
-    /// An endpoint serves one listener; a local target is another database of ours.
+    /// An endpoint serves one listener; a local target must be a different database of this agent.
     private func checkEndpoints(_ reading: inout Reading) {
         var taken: [String: String] = [:]
         for listener in listeners {
@@ -68,11 +68,11 @@ extension AgentSettings {
         }
     }
 
-    /// The collections of a database; nil where there is none, or where its own section is wrong and the list may be incomplete.
+    /// The collections of a database; nil if there is none, or if its own section has errors and the list may be incomplete.
     private func find(
         _ name: Located<String>, in collections: [String: Set<CollectionReference>], _ place: String, _ reading: inout Reading
     ) -> Set<CollectionReference>? {
-        // A section that exists but could not be read is reported already.
+        // A section that exists but could not be read has already been reported.
         if reading.damaged.contains(name.value) { return nil }
         if let known = collections[name.value] { return known }
         reading.problems.report(
@@ -82,10 +82,10 @@ extension AgentSettings {
         return nil
     }
 
-    /// Two sockets cannot have one port on one address. Where one names an interface and the other an address, only the
-    /// system knows; there binding will tell.
+    /// Two sockets cannot have the same port on the same address. If one listener names an interface and the other an address, only the system knows
+    /// whether they conflict, and binding will show it.
     private func checkPorts(_ reading: inout Reading) {
-        // By interface, the whole machine under "": each listener is looked up, not held against all others.
+        // By interface, with "" for the whole machine: each listener is looked up instead of being compared with all others.
         var taken: [Int: [String: String]] = [:]
         if let admin, admin.port.value != 0 { taken[admin.port.value] = [admin.address.value: "the admin port"] }
         for listener in listeners where listener.port.value != 0 && listener.endpoint == nil {

@@ -1,5 +1,5 @@
 extension AgentSettings {
-    /// What command line options put in the place of the file's values. Relative paths are relative to the current folder.
+    /// Values from command line options that override the file's. Relative paths are relative to the current folder.
     package struct Overrides: Sendable, Equatable {
         /// `--data`
         package var data: String?
@@ -13,7 +13,7 @@ extension AgentSettings {
     }
 
     /// Reads a configuration file.
-    /// - Parameter environment: what `${NAME}` looks up; nil: the process's environment.
+    /// - Parameter environment: used for `${NAME}`; nil for the process's environment.
     /// - Throws: everything that is wrong with it, in the order of the file.
     package static func load(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
@@ -21,9 +21,9 @@ extension AgentSettings {
         try load(path, overrides, environment, only: nil)
     }
 
-    /// Reads as much of a configuration file as is right: for `check`, which names everything at once.
-    /// - Parameter environment: what `${NAME}` looks up; nil: the process's environment.
-    /// - Returns: what could be read (nil: nothing), and what is wrong (nil: nothing).
+    /// Reads as much of a configuration file as is valid: for `check`, which reports everything at once.
+    /// - Parameter environment: used for `${NAME}`; nil for the process's environment.
+    /// - Returns: what could be read (nil for nothing), and what is wrong (nil for nothing).
     package static func examine(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) -> (settings: AgentSettings?, problems: ConfigurationProblems?) {
@@ -32,25 +32,25 @@ extension AgentSettings {
         } catch { return (nil, error) }
     }
 
-    /// Reads only what finds a running agent and its data folder: `data`. The agent has the rest, and secrets that whoever asks it need
-    /// not have; and a file that is being edited must not keep its operator from asking.
-    /// - Throws: what is wrong with it, or with the file as YAML.
+    /// Reads only what is needed to find a running agent and its data folder: `data`. The agent itself has the rest, including secrets
+    /// that a command's user need not have; and a file that is being edited must not prevent its operator from using commands.
+    /// - Throws: what is wrong with that part, or with the file as YAML.
     package static func location(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
         try load(path, overrides, environment, only: ["data"])
     }
 
-    /// Reads only what tells of the listeners and of where the agent is: its operator's user need not have the replicators' secrets.
-    /// - Throws: what is wrong with it, or with the file as YAML.
+    /// Reads only the listeners and where the agent is: the operator's user need not have the replicators' secrets.
+    /// - Throws: what is wrong with that part, or with the file as YAML.
     package static func listeners(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
         try load(path, overrides, environment, only: ["data", "plugins", "databases", "listeners"])
     }
 
-    /// Reads only what tells of the fleet: whoever publishes need not have the secrets of the rest.
-    /// - Throws: what is wrong with it, or with the file as YAML.
+    /// Reads only the fleet's settings: a publisher need not have the other secrets.
+    /// - Throws: what is wrong with that part, or with the file as YAML.
     package static func fleet(
         path: String, overrides: Overrides = Overrides(), environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> AgentSettings {
@@ -65,7 +65,7 @@ extension AgentSettings {
 
     private static func bytes(of path: String) throws(ConfigurationProblems) -> [UInt8] {
         do {
-            // Pipes are welcome here: --config <(template).
+            // Pipes are allowed here: --config <(template).
             return try SmallFile.read(path, limit: Limits.fileBytes, regularOnly: false)
         } catch {
             let text = error.text(limit: Limits.fileBytes)
@@ -88,7 +88,7 @@ extension AgentSettings {
     ) throws(ConfigurationProblems) -> AgentSettings {
         let (settings, problems) = read(bytes, file, folder, overrides, environment, only: keys)
         if let problems { throw problems }
-        // Without problems there is something.
+        // If there are no problems, there are settings.
         return settings ?? AgentSettings()
     }
 
@@ -97,7 +97,7 @@ extension AgentSettings {
     ) -> (AgentSettings?, ConfigurationProblems?) {
         var problems = ProblemList(file: file)
         let root = YAMLReader.read(bytes, file: file, problems: &problems)
-        // Duplicate keys alone leave a tree worth checking further; a syntax error leaves none.
+        // If the only errors are duplicate keys, there is a tree that can be checked further; after a syntax error there is none.
         if root == nil, let error = problems.error { return (nil, error) }
 
         var base = ConfigurationBase(file: file, folder: folder, overrides: overrides)
@@ -114,9 +114,9 @@ extension AgentSettings {
         return (settings, error)
     }
 
-    /// What `nightjar run` uses without a configuration file: data in `./nightjar-data`, plugins in `./plugins` if there is
-    /// such a folder, the database `main`, and a listener on 127.0.0.1:4984. That one speaks plain HTTP: it cannot be
-    /// reached from outside, and no client would trust a certificate made up for it.
+    /// The configuration that `nightjar run` uses without a file: data in `./nightjar-data`, plugins in `./plugins` if that folder
+    /// exists, the database `main`, and a listener on 127.0.0.1:4984. That listener uses plain HTTP: it cannot be reached from other
+    /// machines, and no client would trust a certificate generated for it.
     package static func embeddedDefault(data: String? = nil, plugins: String? = nil) -> AgentSettings {
         var settings = AgentSettings()
         var database = DatabaseSettings()
@@ -144,9 +144,9 @@ extension AgentSettings {
 }
 
 extension ConfigurationBase {
-    /// - Parameter problems: what was wrong before.
+    /// - Parameter problems: problems found earlier.
     func settings(_ problems: ProblemList) -> (AgentSettings, ConfigurationProblems?) {
-        var settings = AgentSettings()  // an empty file means all defaults
+        var settings = AgentSettings()  // an empty file means that everything has its default
         var problems = problems
         if let root { problems.noteExpansions(in: root) }
         var reading = Reading(file: file, folder: folder, problems: problems)

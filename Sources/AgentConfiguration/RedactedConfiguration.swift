@@ -1,13 +1,14 @@
 import Encodings
 
-/// The text of a configuration with nothing in it that must stay here: for a bundle that goes to somebody else.
+/// The text of a configuration without anything confidential: for a bundle that is given to somebody else.
 package struct RedactedConfiguration: Sendable {
-    /// YAML of what the file says. Values of keys that hold secrets, of plugins' parameters and of unknown keys are removed; comments too.
+    /// The file's contents as YAML. Without comments, and without the values of keys that contain secrets, of plugins' parameters and of
+    /// unknown keys.
     package var text = ""
-    /// What was removed, as far as it could be recognised elsewhere: texts to take out of whatever goes along.
+    /// What was removed, as far as it can be recognised elsewhere: texts to be removed from everything else in the bundle.
     package var secrets: [String] = []
 
-    /// Of no file.
+    /// Without a file.
     package init() {}
 
     private init(text: String, secrets: [String]) {
@@ -15,13 +16,13 @@ package struct RedactedConfiguration: Sendable {
         self.secrets = secrets
     }
 
-    /// In the place of a value.
+    /// Replaces a value.
     package static let mark = "(removed)"
-    /// A shorter one would be found in words that mean nothing.
+    /// A shorter secret would also match unrelated words.
     private static let shortestSecret = 5
 
-    /// - Parameter environment: what `${NAME}` looks up; nil: the process's environment.
-    /// - Throws: what keeps the file from being read as YAML.
+    /// - Parameter environment: used for `${NAME}`; nil for the process's environment.
+    /// - Throws: why the file cannot be read as YAML.
     package static func read(path: String, environment: [String: String]? = nil) throws(ConfigurationProblems) -> RedactedConfiguration {
         let bytes: [UInt8]
         do { bytes = try SmallFile.read(path, limit: Limits.fileBytes, regularOnly: false) } catch {
@@ -32,7 +33,7 @@ package struct RedactedConfiguration: Sendable {
         return try read(bytes, file: path, folder: Paths.folder(of: path), environment: environment)
     }
 
-    /// The same of a file that is in memory.
+    /// The same for a file in memory.
     package static func read(
         _ bytes: [UInt8], file: String, folder: String, environment: [String: String]? = nil
     ) throws(ConfigurationProblems) -> RedactedConfiguration {
@@ -41,18 +42,18 @@ package struct RedactedConfiguration: Sendable {
             if let error = problems.error { throw error }
             return RedactedConfiguration()
         }
-        // What expansion cannot find stays as it is written.
+        // References that cannot be expanded stay as written.
         var ignored = ProblemList(file: file)
         var expansion = Expansion(environment: environment, folder: folder)
         expansion.expand(&node, &ignored)
         var writer = Writer()
         writer.write(node, .section(AgentSettings.shape), indent: "")
         let secrets = Set(writer.secrets.filter { $0.utf8.count >= shortestSecret })
-        // The longest first: one may be a part of another.
+        // Longest first, because one may be part of another.
         return RedactedConfiguration(text: writer.text, secrets: secrets.sorted { ($0.utf8.count, $0) > ($1.utf8.count, $1) })
     }
 
-    /// Takes the secrets out of a text.
+    /// Removes the secrets from a text.
     package func scrub(_ text: String) -> String {
         secrets.reduce(text) { text, secret in text.with(secret, replacedBy: Self.mark) }
     }
@@ -73,7 +74,7 @@ package struct RedactedConfiguration: Sendable {
             case .mapping(let entries):
                 text += entries.isEmpty ? " {}\n" : indent.isEmpty && text.isEmpty ? "" : "\n"
                 for entry in entries {
-                    // The key of an unknown section may be anything, but what an operator names is needed to read the rest.
+                    // An unknown section's key could be anything, but names chosen by an operator are needed to understand the rest.
                     text += "\(indent)\(JSONString.isPlainName(entry.key) ? entry.key : JSONString.quoted(entry.key)):"
                     write(entry.value, shape?.value(of: entry.key), indent: indent + "  ")
                 }
@@ -85,7 +86,7 @@ package struct RedactedConfiguration: Sendable {
             let written = scalar.source ?? scalar.text
             guard let shape, shape.isShown else {
                 secrets.append(scalar.text)
-                // Where it comes from is no secret, and often the answer.
+                // The source of a value is not secret, and often explains a problem.
                 if scalar.isExpanded, Self.isReference(written) { return JSONString.quoted(written) }
                 return "\"\(RedactedConfiguration.mark)\""
             }
@@ -93,7 +94,7 @@ package struct RedactedConfiguration: Sendable {
             return JSONString.quoted(shown(written, expanded: scalar.text))
         }
 
-        /// Commands and addresses can carry what should not be in them.
+        /// Commands and addresses may contain credentials.
         private mutating func shown(_ written: String, expanded: String) -> String {
             if written.hasPrefix("exec:") {
                 let words = written.split(separator: " ", maxSplits: 1)
@@ -118,7 +119,7 @@ package struct RedactedConfiguration: Sendable {
             return "\(written[..<scheme.upperBound])\(rest)\(end)"
         }
 
-        /// `${NAME}` alone, without a text around it.
+        /// Whether the text is a `${NAME}` reference and nothing else.
         private static func isReference(_ text: String) -> Bool {
             text.hasPrefix("${") && text.hasSuffix("}") && text.utf8.count { $0 == UInt8(ascii: "$") } == 1
                 && text.utf8.count { $0 == UInt8(ascii: "}") } == 1
@@ -127,7 +128,7 @@ package struct RedactedConfiguration: Sendable {
 }
 
 extension Shape {
-    /// A value of this shape may be shown.
+    /// Whether values of this shape may be shown.
     fileprivate var isShown: Bool {
         switch self {
         case .text, .integer, .byteSize, .boolean, .choice: true
@@ -152,7 +153,7 @@ extension Shape {
         }
     }
 
-    /// What stands under a key; nil where the key is not known, or nobody knows what it means.
+    /// The shape of a key's value; nil if the key is unknown, or the value could be anything.
     fileprivate func value(of key: String) -> Shape? {
         switch self {
         case .section(let section): section.keys().first { $0.name.utf8.elementsEqual(key.utf8) }?.shape

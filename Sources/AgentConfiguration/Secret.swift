@@ -1,29 +1,29 @@
 import Encodings
 
-/// A text that must not reach a log, a status or an error: passwords, tokens, header values.
-/// Printing, interpolating or dumping it shows only that it is there.
+/// A text that must not appear in a log, a status or an error: passwords, tokens, header values. Printing, interpolating or dumping it
+/// shows only that it exists.
 package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The text itself. Named so that every use stands out in a review.
+    /// The text itself. Named so that every use is conspicuous in a review.
     package let revealed: String
 
-    /// As written, where it refers to a file or a credential: those may change while the agent runs.
+    /// As written, if it refers to a file or a credential, which may change while the agent runs.
     private let reference: Reference?
 
     private struct Reference: Sendable, Equatable {
         var text: String
-        /// What relative paths are relative to.
+        /// The base of relative paths.
         var folder: String
     }
 
     package init(_ text: String) { (revealed, reference) = (text, nil) }
 
-    /// - Parameter source: the text before `${…}` was expanded.
+    /// - Parameter source: the text before expanding `${…}`.
     init(_ text: String, source: String?, folder: String) {
         revealed = text
         reference = source.flatMap { $0.holds("${file:") || $0.holds("${credential:") ? Reference(text: $0, folder: folder) : nil }
     }
 
-    /// It comes from a file.
+    /// Whether it comes from a file.
     package var mayChange: Bool { reference != nil }
 
     /// The secret as its files say now; as they said when the configuration was read, where they cannot be read now or say nothing.
@@ -47,7 +47,7 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
 }
 
 extension Secret: Equatable {
-    /// The same text from another place is another secret: it changes when that place does.
+    /// The same text from a different source is a different secret, because it changes with that source.
     package static func == (left: Self, right: Self) -> Bool {
         left.revealed.utf8.elementsEqual(right.revealed.utf8) && left.reference == right.reference
     }

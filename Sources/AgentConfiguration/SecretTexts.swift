@@ -1,5 +1,5 @@
 extension AgentSettings {
-    /// Every secret that the configuration holds, to be taken out of what leaves the house.
+    /// Every secret in the configuration, to be removed from anything that is given to somebody else.
     package var secretTexts: [String] {
         var secrets: [Secret?] = [admin?.token?.value] + (admin?.tokens.map(\.token.value) ?? [])
         for listener in listeners {
@@ -21,7 +21,7 @@ extension AgentSettings {
         return (secrets.compactMap { $0?.revealed } + expandedParameters).filter { $0.utf8.count > 4 }
     }
 
-    /// What `${…}` stands for in parameters, of which nobody here knows which are secret.
+    /// Expanded `${…}` values in parameters: it is not known here which of them are secret.
     private var expandedParameters: [String] {
         var plugins: [PluginReference?] = []
         var nodes: [ConfigurationNode?] = []

@@ -1,6 +1,6 @@
-/// What a reload has to touch.
+/// What a reload has to change.
 package struct SettingsDifference: Sendable, Equatable {
-    /// A section that is there in both configurations, with other settings.
+    /// A section that is in both configurations, with different settings.
     package struct Change: Sendable, Equatable {
         package var name: String
         /// The keys whose values differ, in the order of the reference.
@@ -23,7 +23,7 @@ package struct SettingsDifference: Sendable, Equatable {
         package var isEmpty: Bool { added.isEmpty && removed.isEmpty && changed.isEmpty }
     }
 
-    /// Sections that exist once.
+    /// Sections that occur once.
     package enum GlobalSection: String, Sendable, CaseIterable { case data, plugins, admin, log, limits, disk, fleet }
 
     package var databases = Changes()
@@ -41,7 +41,7 @@ package struct SettingsDifference: Sendable, Equatable {
 }
 
 extension AgentSettings {
-    /// What is different here from an older configuration. Values count, not how or where they are written: moving,
+    /// The differences from an older configuration. Only values count, not how or where they are written: moving,
     /// reformatting or writing out a default changes nothing; a changed file behind `${file:…}` changes what uses it.
     package func difference(from old: AgentSettings) -> SettingsDifference {
         var difference = SettingsDifference()
@@ -49,7 +49,7 @@ extension AgentSettings {
         difference.listeners = Self.changes(listeners, old.listeners, \.name.value)
         difference.replicators = Self.changes(replicators, old.replicators, \.name.value)
         difference.pluginLimits = Self.changes(pluginLimits, old.pluginLimits, \.name.value)
-        // Every key is a named section or a global one; `GlobalSection` takes its words from the same table.
+        // Every key is a named section or a global one; `GlobalSection` uses the names from the same table.
         for key in Self.keys where !key.isSame(self, old) {
             if let section = SettingsDifference.GlobalSection(rawValue: key.name) { difference.global.insert(section) }
         }

@@ -1,8 +1,8 @@
-/// A place in a configuration file. Lines and columns count from 1, columns in characters (Unicode scalars).
+/// A position in a configuration file. Lines and columns are counted from 1, columns in characters (Unicode scalars).
 package struct SourcePosition: Sendable, Hashable, CustomStringConvertible {
     /// The file as the operator named it.
     package var file: String
-    /// 0: not a place in a file (a default, a command line option, or a file that cannot be read).
+    /// 0: not a position in a file (a default, a command line option, or a file that cannot be read).
     package var line: Int
     package var column: Int
 
@@ -12,15 +12,15 @@ package struct SourcePosition: Sendable, Hashable, CustomStringConvertible {
         self.column = column
     }
 
-    /// Where a value stands that no file contains: a default.
+    /// The position of a value that is not in any file: a default.
     package static let none = SourcePosition(file: "", line: 0, column: 0)
 
     /// `file:line:column`, or only the file.
     package var description: String { line == 0 ? file : "\(file):\(line):\(column)" }
 }
 
-/// A value and where it was written, for checks that only a later part can make (is there such a plugin, such a key?).
-/// Two are equal when their values are: moving a line is not a change. Strings are compared by their bytes.
+/// A value and its position, for checks that only other parts can make (whether a plugin or a key exists). Two are
+/// equal if their values are: moving a line is not a change. Strings are compared as bytes.
 package struct Located<Value: Sendable>: Sendable {
     package var value: Value
     package var position: SourcePosition
@@ -33,7 +33,8 @@ package struct Located<Value: Sendable>: Sendable {
 
 extension Located: Equatable where Value: Equatable {
     package static func == (left: Self, right: Self) -> Bool {
-        // String's own == holds different byte sequences for equal (Unicode normalisation); ids and paths are bytes.
+        // String's own == considers different byte sequences equal (Unicode normalisation), but ids and paths are
+        // bytes.
         if let leftText = left.value as? String, let rightText = right.value as? String {
             return leftText.utf8.elementsEqual(rightText.utf8)
         }

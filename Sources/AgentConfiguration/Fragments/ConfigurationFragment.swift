@@ -1,6 +1,6 @@
 import Encodings
 
-/// A piece of a configuration that comes from elsewhere than the operator's file, and sets what that file lets it set.
+/// A part of a configuration that does not come from the operator's file, and may set only what that file allows.
 package struct ConfigurationFragment: Sendable, Equatable {
     package var name: String
     package var version: Int64
@@ -9,17 +9,18 @@ package struct ConfigurationFragment: Sendable, Equatable {
 
     package init(name: String, version: Int64, text: [UInt8]) { (self.name, self.version, self.text) = (name, version, text) }
 
-    /// As problems name it.
+    /// The file name shown in problems.
     package var file: String { "fleet/\(name).yaml" }
 
-    /// What is wrong with it wherever it is used; nil: nothing.
+    /// What is wrong with it wherever it is used; nil if nothing is.
     package var problem: ConfigurationProblems? {
         var problems = ProblemList(file: file)
         _ = tree(&problems)
         return problems.error
     }
 
-    /// What every agent of this version refuses of it, whatever its own file has and lets it set; nil: nothing. An agent may have more against it.
+    /// Why every agent of this version would refuse it, whatever its own file contains and allows; nil if none would for such a reason. A particular
+    /// agent may have further objections.
     package var refusal: ConfigurationProblems? {
         var problems = ProblemList(file: file)
         guard var root = tree(&problems) else { return problems.error }
@@ -35,7 +36,7 @@ package struct ConfigurationFragment: Sendable, Equatable {
         return reading.problems.error
     }
 
-    /// - Returns: nil where a problem was reported.
+    /// - Returns: nil if a problem was reported.
     func tree(_ problems: inout ProblemList) -> ConfigurationNode? {
         let before = problems.count
         guard let root = YAMLReader.read(text, file: file, problems: &problems) else {
@@ -48,7 +49,7 @@ package struct ConfigurationFragment: Sendable, Equatable {
         return problems.count == before ? root : nil
     }
 
-    /// What is expanded in an operator's file are secrets of the machine, and none of a fleet's business.
+    /// What an operator's file expands are secrets of the machine, which are none of the fleet's business.
     private static func refuseReferences(_ node: ConfigurationNode, _ problems: inout ProblemList) {
         switch node.content {
         case .scalar(let scalar):
@@ -61,28 +62,27 @@ package struct ConfigurationFragment: Sendable, Equatable {
     }
 }
 
-/// A fragment that was left out, since what came of it was wrong.
+/// A fragment that was left out because the resulting configuration was invalid.
 package struct RefusedFragment: Sendable, Equatable {
     package var fragment: ConfigurationFragment
     package var problems: ConfigurationProblems
 }
 
-/// What a configuration was made of, kept where fragments may come to it.
+/// What a configuration was made from, kept if fragments may be added to it.
 struct ConfigurationBase: Sendable {
     var file: String
     var folder: String
     var overrides: AgentSettings.Overrides
-    /// With `${…}` expanded; nil of an empty file.
+    /// With `${…}` expanded; nil for an empty file.
     var root: ConfigurationNode?
-    /// Top-level keys that the file has, read or not.
+    /// Top-level keys in the file, whether or not they were read.
     var named: [String] = []
     var namesDatabases = false
 }
 
 extension AgentSettings {
-    /// The file's settings with these laid over them in the order of their names, so that of two which set one key the later name counts.
-    /// A fragment is used whole or not at all: one that sets what the file does not let it set, or with which the result does not check, is
-    /// left out.
+    /// The file's settings, overlaid with these fragments in the order of their names: if two set the same key, the one with the later name wins. A
+    /// fragment is used completely or not at all: it is left out if it sets what the file does not allow, or if the result is invalid.
     package func overlaid(with fragments: [ConfigurationFragment]) -> AgentSettings {
         guard let base else {
             var settings = self
@@ -124,7 +124,7 @@ extension AgentSettings {
     }
 }
 
-/// Lays a fragment over a configuration.
+/// Overlays a configuration with a fragment.
 private struct Overlay {
     let accepted: [SettingPattern]
     var problems: ProblemList
@@ -137,7 +137,7 @@ private struct Overlay {
     }
 
     mutating func lay(_ fragment: ConfigurationNode, over base: ConfigurationNode?, _ level: SettingLevel, _ path: [String]) -> ConfigurationNode {
-        // A section without keys can be one that opens something by its defaults.
+        // An empty section may enable something with its defaults.
         if let entries = fragment.entries, entries.isEmpty {
             if !covers(path) { refuse(path, at: fragment.position) }
             return base ?? fragment
@@ -187,7 +187,7 @@ private struct Overlay {
         return ConfigurationNode(.mapping(merged), at: base?.position ?? position)
     }
 
-    /// Elements of a list belong together by their names.
+    /// Elements of a list are matched by name.
     private mutating func lay(
         _ elements: [ConfigurationNode], over base: ConfigurationNode?, _ section: SectionShape, _ path: [String], at position: SourcePosition
     ) -> ConfigurationNode {

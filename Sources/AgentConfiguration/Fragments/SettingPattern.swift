@@ -1,5 +1,5 @@
-/// A setting that a fragment may set, as `fleet.accept_config` names it: `log.level`, `replicators.*.collections.*.push_filter`. It stands for
-/// all that is below it. `*` is any name that the operator has chosen, never a key.
+/// A setting that a fragment may set, as named in `fleet.accept_config`: `log.level`, `replicators.*.collections.*.push_filter`. It includes
+/// everything below it. `*` stands for any name that the operator has chosen, never for a key.
 struct SettingPattern: Sendable {
     private let parts: [String]
 
@@ -9,14 +9,14 @@ struct SettingPattern: Sendable {
         !Self.isOfMachine(path) && parts.count <= path.count && zip(parts, path).allSatisfy { $0 == "*" || $0.utf8.elementsEqual($1.utf8) }
     }
 
-    /// Where a fragment could do more than its operator may have meant: read keys of its own, make itself a folder of plugins, open a port.
+    /// Where a fragment could do more than its operator may have intended: read its own keys, provide its own plugins folder, open a port.
     static let never: Set<String> = ["data", "plugins", "admin", "fleet"]
-    /// The same below a section that it may set: files of the machine that would be moved, such as a database.
+    /// The same for settings within an allowed section: files on the machine, such as a database, that could be moved.
     private static func isOfMachine(_ path: [String]) -> Bool { path.starts(with: ["log", "file"]) }
-    /// Sections that a fragment may change and neither add nor take out: a key in them has to be named.
+    /// Sections that a fragment may change but neither add nor remove: a pattern must name a key within them.
     private static let ofOperator: Set<String> = ["databases", "listeners", "replicators"]
 
-    /// Why it names nothing that a fragment may set; nil: it does.
+    /// Why it does not name anything that a fragment may set; nil if it does.
     var problem: String? {
         guard let root = parts.first, !Self.never.contains(root) else { return "\"\(parts.first ?? "")\" is for this machine's own configuration" }
         if Self.isOfMachine(parts) { return "\"log.file\" is for this machine's own configuration" }
@@ -42,15 +42,15 @@ struct SettingPattern: Sendable {
     }
 }
 
-/// How two files' settings at one place come together.
+/// How two files' settings at the same place are combined.
 enum SettingLevel {
     /// Key by key.
     case keys(SectionShape)
-    /// By names that the operator chooses.
+    /// Entry by entry, with names that the operator chooses.
     case names(Shape)
-    /// A list of sections, by their `name`.
+    /// A list of sections, matched by `name`.
     case elements(SectionShape)
-    /// One takes the place of the other.
+    /// One replaces the other.
     case value
 
     init(_ shape: Shape) {

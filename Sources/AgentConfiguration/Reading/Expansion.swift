@@ -1,10 +1,9 @@
 import Encodings
 import Glibc
 
-/// Expands `${ENV}`, `${file:PATH}` and `${credential:NAME}` in all values (not in keys). `$${` stands for `${`. What comes in is
-/// not expanded again.
+/// Expands `${ENV}`, `${file:PATH}` and `${credential:NAME}` in all values (not in keys). `$${` stands for `${`. The result is not expanded again.
 struct Expansion {
-    /// nil: the process's environment.
+    /// nil for the process's environment.
     let environment: [String: String]?
     let folder: String
     private var total = 0
@@ -14,8 +13,8 @@ struct Expansion {
         self.folder = folder
     }
 
-    /// Keys whose values, or all values below them, are secrets. A `${` in a password that somebody wrote out is a part of the password,
-    /// which no problem may quote.
+    /// Keys whose values, including all values below them, are secrets. A `${` in a literal password is part of the password, which must not be
+    /// quoted in a problem.
     private static let secretKeys: Set<String> = ["password", "token", "bearer", "session", "passphrase", "headers"]
 
     mutating func expand(_ node: inout ConfigurationNode, _ problems: inout ProblemList) { expand(&node, isSecret: false, &problems) }
@@ -44,7 +43,7 @@ struct Expansion {
         var result: [UInt8] = []
         var brought = false
         var index = 0
-        // Once too much was brought in, which is reported, no further file is opened.
+        // After exceeding the total size, which has been reported, no further files are opened.
         if total > Limits.totalExpansionBytes, scalar.text.holds("${") {
             scalar.isUnresolved = true
             return
@@ -84,7 +83,7 @@ struct Expansion {
                 problems.noteExpansion(String(decoding: bytes, as: UTF8.self), of: "${\(name)}")
                 result += bytes
             case .failure(let failure):
-                // What is a reference and nothing else is meant as one, and may be named if it is well-formed.
+                // A value that consists only of a reference was meant as one, and may be quoted if it is well-formed.
                 let isReference = index == 0 && end == source.count - 1 && !failure.isMalformed
                 problems.report(
                     at: position,
@@ -104,7 +103,7 @@ struct Expansion {
 
     private struct Failure: Error {
         var message: String
-        /// No reference by its form.
+        /// It does not have the form of a reference.
         var isMalformed = false
     }
 
@@ -130,11 +129,11 @@ struct Expansion {
         return getenv(name).map { Array(UnsafeBufferPointer(start: $0, count: strlen($0))).map { UInt8(bitPattern: $0) } }
     }
 
-    /// A credential that systemd gives to the unit (`LoadCredential=`, `SetCredentialEncrypted=`): a file in the folder that it
-    /// names by `CREDENTIALS_DIRECTORY`.
+    /// A credential that systemd provides to the unit (`LoadCredential=`, `SetCredentialEncrypted=`): a file in the folder named by
+    /// `CREDENTIALS_DIRECTORY`.
     private func credential(_ credential: String, _ name: String) -> Result<[UInt8], Failure> {
         let shown = ValueQuoting.quoted("${\(name)}")
-        // What systemd takes as a name: a file's name, so that nothing outside of its folder can be meant.
+        // systemd's rules for credential names: a file name, so that nothing outside of that folder can be read.
         guard (1...255).contains(credential.utf8.count), credential != ".", credential != "..",
             credential.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") })
         else {

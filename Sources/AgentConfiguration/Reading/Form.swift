@@ -1,14 +1,13 @@
-/// How one kind of value is read, and what it looks like. The only place where both are said, so that the reader and
-/// the schema cannot drift apart.
+/// How one kind of value is read, and what it looks like. Both are defined only here, so that the reader and the schema cannot diverge.
 struct Form<Value: Sendable>: Sendable {
     let shape: Shape
     /// For "expected …".
     let expected: String
-    /// A key without a value counts as absent.
+    /// Whether a key without a value counts as absent.
     var allowsNothing = false
-    /// nil: a problem was reported.
+    /// Returns nil if a problem was reported.
     let read: @Sendable (ConfigurationNode, inout Reading) -> Value?
-    /// The value as JSON, for defaults in the schema; nil: not shown.
+    /// The value as JSON, for defaults in the schema; nil to show none.
     var json: @Sendable (Value) -> String? = { _ in nil }
 
     func map<Other: Sendable>(
@@ -20,21 +19,21 @@ struct Form<Value: Sendable>: Sendable {
             read: { node, reading in read(node, &reading).map { transform($0, node) } }, json: json)
     }
 
-    /// With a value for one that could not be read, so that no check between sections takes the default for what was meant.
+    /// Substitutes a value for one that could not be read, so that checks across sections do not use the default instead.
     func failing(as value: Value) -> Form<Value> {
         let read = read
         return Form<Value>(
             shape: shape, expected: expected, allowsNothing: allowsNothing, read: { node, reading in read(node, &reading) ?? value }, json: json)
     }
 
-    /// The value with its position.
+    /// The value together with its position.
     var located: Form<Located<Value>> {
         let json = json
         return map({ Located($0, at: $1.position) }, json: { json($0.value) })
     }
 }
 
-/// A row of a section's table: a key, where its value goes, its form and its documentation.
+/// A row in a section's table: a key, where its value is stored, its form and its documentation.
 struct Key<Section: Sendable>: Sendable {
     let name: String
     let documentation: String
@@ -63,7 +62,7 @@ struct Key<Section: Sendable>: Sendable {
         }
     }
 
-    /// A key whose absence means nil.
+    /// A key that is nil if absent.
     init<Value: Sendable & Equatable>(
         _ name: String, optional path: any WritableKeyPath<Section, Value?> & Sendable, _ form: Form<Value>, _ documentation: String
     ) {
@@ -99,14 +98,14 @@ protocol ConfigurationSection: Sendable, Equatable {
     static var keys: [Key<Self>] { get }
     /// Where the section begins.
     var position: SourcePosition { get set }
-    /// Checks between keys; called when every key was read without a problem.
+    /// Checks across keys; called if all keys were read without a problem.
     func check(_ reading: inout Reading)
 }
 
 extension ConfigurationSection {
     func check(_ reading: inout Reading) {}
 
-    /// Equality by the table: positions of the section do not count.
+    /// Equality according to the table: the section's position does not count.
     static func areSame(_ left: Self, _ right: Self) -> Bool { keys.allSatisfy { $0.isSame(left, right) } }
 
     static var shape: SectionShape {
@@ -123,7 +122,7 @@ extension ConfigurationSection {
             mayBeEmpty: !keys.contains { $0.isRequired })
     }
 
-    /// Reads the keys of a mapping. nil only if the node is no mapping.
+    /// Reads the keys of a mapping. nil only if the node is not a mapping.
     static func read(_ node: ConfigurationNode, _ reading: inout Reading) -> Self? {
         var section = Self()
         section.position = node.position
@@ -145,7 +144,7 @@ extension ConfigurationSection {
             }
             reading.within(key: key.name) { key.read(entry.value, &section, &$0) }
         }
-        // Without its name nobody knows what a part is to be laid over.
+        // A part without its name cannot be matched with anything to overlay.
         for name in missing where !reading.isPartial || name == "name" { reading.report(at: node.position, "the key \"\(name)\" is missing") }
         if reading.failures == before, !reading.isPartial { section.check(&reading) }
         return section

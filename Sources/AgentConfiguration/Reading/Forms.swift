@@ -1,9 +1,9 @@
 import Encodings
 
-// The forms that sections are made of.
+// The forms that sections consist of.
 
 extension Form where Value == String {
-    /// Any text but an empty one. Numbers and words like true must be quoted: 007 would lose its zeros on the way.
+    /// Any non-empty text. Numbers and words like true must be quoted: otherwise 007 would lose its zeros.
     static func text(_ expected: String = "a text") -> Form<String> {
         Form<String>(
             shape: .text(pattern: nil), expected: expected,
@@ -18,7 +18,7 @@ extension Form where Value == String {
             json: { $0.isEmpty ? nil : JSONString.quoted($0) })
     }
 
-    /// A text with a syntax of its own.
+    /// A text with a particular syntax.
     static func text(_ syntax: TextSyntax) -> Form<String> {
         Form<String>(
             shape: .text(pattern: syntax.pattern), expected: syntax.expected,
@@ -33,7 +33,7 @@ extension Form where Value == String {
             json: { $0.isEmpty ? nil : JSONString.quoted($0) })
     }
 
-    /// A path, made absolute.
+    /// A path, converted to an absolute one.
     static let path = Form<String>(
         shape: .text(pattern: nil), expected: "a path",
         read: { node, reading in
@@ -43,7 +43,7 @@ extension Form where Value == String {
 }
 
 enum TextRules {
-    /// The text of a node that must be one.
+    /// The text of a node that must be a text.
     static func text(_ node: ConfigurationNode, expected: String, hidesValue: Bool = false, _ reading: inout Reading) -> String? {
         guard let scalar = node.scalar else {
             reading.reportMismatch(node, expected: expected)
@@ -71,7 +71,7 @@ enum TextRules {
 }
 
 extension Form where Value == Secret {
-    /// A text that is never shown, also not in problems.
+    /// A text that is never shown, not even in problems.
     static let secret = Form<Secret>(
         shape: .secret, expected: "a text",
         read: { node, reading in
@@ -85,14 +85,14 @@ extension Form where Value == Secret {
 }
 
 extension Form where Value == Int {
-    /// A whole number within bounds.
+    /// An integer within a range.
     static func integer(_ range: ClosedRange<Int>, _ unit: String = "") -> Form<Int> {
         let bounds = range.upperBound >= 1 << 53 ? "of at least \(range.lowerBound)" : "from \(range.lowerBound) to \(range.upperBound)"
         let expected = "a whole number \(bounds)\(unit.isEmpty ? "" : " (\(unit))")"
         return Form<Int>(
             shape: .integer(range), expected: expected,
             read: { node, reading in
-                // A quoted "${PORT}" is a number if it expands to one: inside { } YAML does not allow it without quotes.
+                // A quoted "${PORT}" is a number if it expands to one, because YAML requires the quotes within { }.
                 guard let scalar = node.scalar, scalar.style == .plain || scalar.isExpanded,
                     let value = ScalarRules.integer(scalar.text), range.contains(Int(value))
                 else {
@@ -106,7 +106,7 @@ extension Form where Value == Int {
 
     static func seconds(_ range: ClosedRange<Int>) -> Form<Int> { integer(range, "seconds") }
 
-    /// Bytes: a whole number, or one with KiB, MiB or GiB.
+    /// A number of bytes: an integer, or one with KiB, MiB or GiB.
     static func bytes(_ range: ClosedRange<Int>) -> Form<Int> {
         let expected = "a size from \(ByteSize.text(range.lowerBound)) to \(ByteSize.text(range.upperBound)), such as 16MiB"
         return Form<Int>(
@@ -123,7 +123,7 @@ extension Form where Value == Int {
 }
 
 extension Form where Value == Int {
-    /// A level of compression as zlib counts, or `off`, which is level 0.
+    /// A zlib compression level, or `off`, which is level 0.
     static let compression: Form<Int> = {
         let expected = "off, or a level from 0 (off) to 9 (small)"
         let level = integer(0...9)
@@ -152,7 +152,7 @@ extension Form where Value == Int {
 }
 
 extension Form where Value == [Located<String>] {
-    /// One, or several in the order in which they are tried.
+    /// One interface, or several in the order in which they are tried.
     static let networkInterfaces: Form<[Located<String>]> = {
         let element = Form<String>.text(.interface).located
         let list = element.list(atLeast: 1, of: "network interfaces")
@@ -176,10 +176,10 @@ extension Form where Value == Bool {
 }
 
 extension Form where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
-    /// One of a few words.
+    /// One of a set of words.
     static var choice: Form<Value> { words() }
 
-    /// - Parameter others: what other programs call them, for whoever comes from there.
+    /// - Parameter others: the words that other programs use, for users who know those.
     static func words(called others: [String: Value] = [:]) -> Form<Value> {
         let words = Value.allCases.map(\.rawValue)
         let expected = words.count == 2 ? words.joined(separator: " or ") : "one of " + words.joined(separator: ", ")
@@ -212,8 +212,8 @@ extension Form where Value: ConfigurationSection {
 }
 
 extension Form {
-    /// A list. Elements that cannot be read are left out; their problems are reported.
-    /// - Parameter remedy: what to do in place of a list that is too short.
+    /// A list. Elements that cannot be read are left out, and reported.
+    /// - Parameter remedy: what to do instead of using a list that is too short.
     func list(atLeast minimum: Int = 0, of plural: String, else remedy: String = "") -> Form<[Value]> {
         let element = self
         let expected = "a list of \(plural)"
@@ -245,7 +245,7 @@ extension Form {
             })
     }
 
-    /// A mapping from names that the operator chooses; each value learns its name.
+    /// A mapping with names that the operator chooses; each value is given its name.
     func map<Element: Sendable>(
         keyedBy syntax: TextSyntax, _ expected: String,
         _ make: @escaping @Sendable (Value, Located<String>, inout Reading) -> Element?

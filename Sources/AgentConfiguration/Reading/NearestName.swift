@@ -1,6 +1,6 @@
-/// Finding the name that somebody probably meant.
+/// Finds the name that somebody probably meant.
 package enum NearestName {
-    /// The candidate with the smallest edit distance, if it is close enough to be a slip of the fingers.
+    /// The candidate with the smallest edit distance, if it is small enough for a typing error.
     static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.utf8.map(lowercased))
         guard !wanted.isEmpty, wanted.count <= Limits.suggestionBytes else { return nil }
@@ -13,7 +13,7 @@ package enum NearestName {
         return best.name
     }
 
-    /// `; did you mean "port"?`, or else what there is to choose from.
+    /// `; did you mean "port"?`, or otherwise the list of candidates.
     package static func hint(for name: String, among candidates: [String], otherwise label: String) -> String {
         if let nearest = nearest(to: name, among: candidates) { return "; did you mean \"\(nearest)\"?" }
         guard !candidates.isEmpty else { return "" }
@@ -21,7 +21,7 @@ package enum NearestName {
         return "; \(label): \(listed)\(candidates.count > 30 ? ", …" : "")"
     }
 
-    /// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment).
+    /// Counts insertions, deletions, substitutions and swaps of neighbours (optimal string alignment).
     static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
         var beforeLast = [Int](repeating: 0, count: right.count + 1)
         var last = Array(0...right.count)
@@ -38,7 +38,7 @@ package enum NearestName {
         return last[right.count]
     }
 
-    /// Dashes count as underscores, capitals as small letters: `deltaSync` and `delta-sync` are near `delta_sync`.
+    /// Treats dashes as underscores and ignores case, so that `deltaSync` and `delta-sync` are close to `delta_sync`.
     private static func lowercased(_ byte: UInt8) -> UInt8 {
         switch byte {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte + 32

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Paths, lexically: nothing is looked up, so `..` stays (it may lead through a symbolic link).
+/// Paths are handled lexically, without accessing the file system, so `..` is kept (it may follow a symbolic link).
 enum Paths {
     /// The path as an absolute one.
     static func resolve(_ path: String, in folder: String) -> String {
@@ -33,7 +33,7 @@ enum Paths {
     }
 }
 
-/// Reading small files whole.
+/// Reads small files completely.
 enum SmallFile {
     enum Failure: Error {
         case system(Int32)
@@ -52,11 +52,11 @@ enum SmallFile {
         }
     }
 
-    /// - Parameter regularOnly: refuse pipes and devices, which may block or never end.
-    /// - Parameter wait: seconds without a byte for which a named pipe (`mkfifo`) is waited for: perhaps nobody ever writes it. What a shell
-    ///   makes of `<(…)` has somebody at its other end and is waited for until that ends.
+    /// - Parameter regularOnly: whether to refuse pipes and devices, which may block or never end.
+    /// - Parameter wait: seconds to wait for data from a named pipe (`mkfifo`), which may never get a writer. A shell's `<(…)` always has a writer,
+    ///   and is read until that ends.
     static func read(_ path: String, limit: Int, regularOnly: Bool, wait: Int32 = Limits.waitSeconds) throws(Failure) -> [UInt8] {
-        // Without waiting for whoever opens the other end.
+        // Does not wait until the other end is opened.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw .system(errno) }
         defer { close(descriptor) }
@@ -77,7 +77,7 @@ enum SmallFile {
                 if result < 0 { code = errno }
                 count = max(result, 0)
             }
-            // One that nobody has opened for writing yet looks as if it had ended.
+            // A pipe that nobody has opened for writing yet looks like one that has ended.
             if isNamed, code == EAGAIN || code == 0 && chunk.isEmpty && mayBeginLater {
                 try awaitBytes(descriptor, seconds: wait)
                 mayBeginLater = mayBeginLater && code == EAGAIN
@@ -91,7 +91,7 @@ enum SmallFile {
         }
     }
 
-    /// Returns when there are bytes, or whoever wrote has ended.
+    /// Returns when there is data, or the writer has ended.
     private static func awaitBytes(_ descriptor: Int32, seconds: Int32) throws(Failure) {
         var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         while true {
@@ -102,7 +102,7 @@ enum SmallFile {
         }
     }
 
-    /// Whether a pipe has a name in a folder.
+    /// Whether a pipe has a name in the file system.
     private static func isNamedPipe(_ descriptor: Int32) -> Bool {
         var target = [CChar](repeating: 0, count: 64)
         let count = readlink("/proc/self/fd/\(descriptor)", &target, target.count)

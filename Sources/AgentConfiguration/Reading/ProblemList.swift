@@ -1,18 +1,19 @@
 import Encodings
 
-/// Problems as they are found. Bounded: further ones are only counted.
+/// Problems in the order in which they are found. Limited in number: any more are only counted.
 struct ProblemList: Sendable {
     let file: String
     private(set) var problems: [ConfigurationProblem] = []
     private(set) var omitted = 0
-    /// What `${…}` brought in, with what was written: the one is in no problem, wherever it stands, for it may be a secret.
+    /// Expanded texts and what was written in the file: an expanded text must not appear in any problem, because it may be a
+    /// secret.
     private var expansions: [String: String] = [:]
 
     init(file: String) { self.file = file }
 
     var count: Int { problems.count + omitted }
 
-    /// The message is only made if there is room for it.
+    /// The message is only evaluated if it will be stored.
     mutating func report(at position: SourcePosition, _ message: @autoclosure () -> String) {
         guard problems.count < Limits.problems else { omitted += 1; return }
         problems.append(ConfigurationProblem(at: position, hidingExpansions(message())))
@@ -20,7 +21,7 @@ struct ProblemList: Sendable {
 
     mutating func noteExpansion(_ text: String, of source: String) { expansions[text] = source }
 
-    /// The same of all that is in a tree.
+    /// The same for everything in a tree.
     mutating func noteExpansions(in node: ConfigurationNode) {
         switch node.content {
         case .scalar(let scalar): if let source = scalar.source { noteExpansion(scalar.text, of: source) }
@@ -30,12 +31,12 @@ struct ProblemList: Sendable {
     }
 
     private func hidingExpansions(_ message: String) -> String {
-        // The longest first: one may be a part of another.
+        // Longest first, because one may be part of another.
         let found = expansions.sorted { ($0.key.utf8.count, $0.key) > ($1.key.utf8.count, $1.key) }
         return found.reduce(message) { message, expansion in
             let (text, source) = expansion
             let shown = message.with(ValueQuoting.quoted(text), replacedBy: "what \(ValueQuoting.quoted(source)) expands to")
-            // A shorter one would be found in words that mean nothing.
+            // A shorter text would also match unrelated words.
             return text.utf8.count < 5 ? shown : shown.with(text, replacedBy: source)
         }
     }
@@ -52,7 +53,7 @@ struct ProblemList: Sendable {
         omitted += other.omitted
     }
 
-    /// Everything reported, in the order of the file.
+    /// All reported problems, in the order of the file.
     var error: ConfigurationProblems? {
         guard count > 0 else { return nil }
         return ConfigurationProblems(

@@ -1,12 +1,12 @@
-/// What the typed reading of a file carries along: where we are, and what is wrong so far.
+/// State while a file is being read: the present path, and the problems so far.
 struct Reading {
     let file: String
-    /// Absolute folder of the file; relative paths resolve against it.
+    /// The file's absolute folder; relative paths are relative to it.
     let folder: String
     var problems: ProblemList
-    /// Names of sections in which something was wrong. Cross-checks skip what depends on them, so that one slip is one problem.
+    /// Names of sections with errors. Checks across sections skip what depends on them, so that one mistake leads to one problem.
     var damaged: Set<String> = []
-    /// What is read comes over another configuration, which has what is missing here.
+    /// The settings are an overlay for another configuration, which has whatever is missing here.
     var isPartial = false
     private var path: [PathPart] = []
 
@@ -39,19 +39,19 @@ struct Reading {
         problems.report(at: position, place.isEmpty ? message() : "\(place): \(message())")
     }
 
-    /// Counts everything that could not be read, also what was reported before as a failed expansion: while it grows, what was
-    /// read is incomplete and checks on it would only echo the first problem.
+    /// Counts everything that could not be read, including failed expansions that were reported earlier: if this has grown, the
+    /// result is incomplete, and checks on it would only repeat the first problem.
     var failures: Int { problems.count + unresolved }
     private var unresolved = 0
 
-    /// Whether the value is missing because its expansion failed, which needs no second problem.
+    /// Whether the value is missing because its expansion failed, so that no second problem need be reported.
     mutating func noteUnresolved(_ node: ConfigurationNode) -> Bool {
         guard node.scalar?.isUnresolved == true else { return false }
         unresolved += 1
         return true
     }
 
-    /// Reports that a node is not what was expected.
+    /// Reports that a node is not of the expected kind.
     mutating func reportMismatch(_ node: ConfigurationNode, expected: String) {
         if noteUnresolved(node) { return }
         report(at: node.position, "expected \(expected), found \(ValueQuoting.found(node))")

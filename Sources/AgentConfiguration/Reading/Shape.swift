@@ -1,19 +1,19 @@
-/// What values look like, for the schema. Forms carry one beside their reading function.
+/// The shape of values, for the schema. Each form has one in addition to its reading function.
 indirect enum Shape: Sendable {
     case text(pattern: String?)
     /// A text that is never shown.
     case secret
     case integer(ClosedRange<Int>)
-    /// An integer of bytes or a text such as `16MiB`.
+    /// An integer number of bytes, or a text such as `16MiB`.
     case byteSize(ClosedRange<Int>)
     case boolean
     case choice([String])
     case list(Shape, atLeast: Int)
-    /// Keys that the operator chooses, all with values of one shape.
+    /// Keys that the operator chooses, with values of the same shape.
     case map(keyPattern: String?, Shape)
     case section(SectionShape)
     case anyOf([Shape])
-    /// A mapping with whatever the plugin declares.
+    /// A mapping with any contents, which the plugin declares.
     case params
 
     /// The sections reachable from here without passing through another section.
@@ -29,11 +29,11 @@ indirect enum Shape: Sendable {
 }
 
 struct SectionShape: Sendable {
-    /// Name of its definition in the schema.
+    /// The name of its definition in the schema.
     let name: String
-    /// A function, because tables may nest.
+    /// A function, because tables may be recursive.
     let keys: @Sendable () -> [KeyShape]
-    /// No value at all stands for all defaults.
+    /// Whether it may be written without a value, which means all defaults.
     let mayBeEmpty: Bool
 }
 
@@ -42,6 +42,6 @@ struct KeyShape: Sendable {
     let documentation: String
     let isRequired: Bool
     let shape: Shape
-    /// The default as JSON, nil where absence has no value to show.
+    /// The default as JSON; nil if there is no default value to show.
     let defaultJSON: String?
 }

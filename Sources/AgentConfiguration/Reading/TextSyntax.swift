@@ -1,14 +1,14 @@
 import Glibc
 
-/// A syntax that some texts must have: said once for the check, the message and the schema.
+/// A syntax for texts, defined once for the check, the message and the schema.
 struct TextSyntax: Sendable {
     /// For "expected …".
     let expected: String
-    /// The same as an ECMA 262 regular expression, nil where that cannot say it.
+    /// The same as an ECMA 262 regular expression; nil if it cannot be expressed that way.
     let pattern: String?
     let accepts: @Sendable (String) -> Bool
 
-    /// As in CouchDB, but without the characters that would need escaping in a path or a folder name.
+    /// As in CouchDB, but without characters that would need escaping in a path or folder name.
     static let database = TextSyntax(
         expected: "a database name (a small letter, then up to 238 small letters, digits, _ or -)",
         pattern: "^[a-z][a-z0-9_-]{0,238}$",
@@ -23,7 +23,7 @@ struct TextSyntax: Sendable {
                 rest: { Bytes.isLower($0) || Bytes.isDigit($0) || Bytes.isDash($0) }, 1...128)
         })
 
-    /// Listeners and replicators: their names stand in URLs, metrics and command lines.
+    /// Names of listeners and replicators, which are used in URLs, metrics and command lines.
     static let name = TextSyntax(
         expected: "a name (a letter or digit, then up to 127 letters, digits, ., _ or -)",
         pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
@@ -31,7 +31,7 @@ struct TextSyntax: Sendable {
             Bytes.matches($0, first: Bytes.isAlphanumeric, rest: { Bytes.isAlphanumeric($0) || Bytes.isDash($0) || $0 == UInt8(ascii: ".") }, 1...128)
         })
 
-    /// What DNS-SD calls an instance: one label, any text. A question mark begins the options of a target.
+    /// A DNS-SD instance name: one label, any text. A question mark would begin the options of a target.
     static let serviceName = TextSyntax(
         expected: "the name of a service (up to 63 bytes, no question mark, no control character)",
         pattern: #"^[^?\u0000-\u001f\u007f]{1,63}$"#,
@@ -39,7 +39,7 @@ struct TextSyntax: Sendable {
             (1...63).contains(name.utf8.count) && name.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F && $0 != UInt8(ascii: "?") }
         })
 
-    /// Identities: their labels are names of files. Or the URI of a provider.
+    /// Identities: a label, which is also a file name, or a provider's URI.
     static let identity = TextSyntax(
         expected: "a label in the key store (a letter or digit, then up to 127 letters, digits, ., _ or -) or a pkcs11: URI",
         pattern: "^([A-Za-z0-9][A-Za-z0-9._-]{0,127}|\(ProviderURI.pattern))$",
@@ -51,7 +51,7 @@ struct TextSyntax: Sendable {
         pattern: "^(_default|[A-Za-z0-9-][A-Za-z0-9_%-]{0,250}|(_default|[A-Za-z0-9-][A-Za-z0-9_%-]{0,250})\\.[A-Za-z0-9-][A-Za-z0-9_%-]{0,250}|_default\\._default)$",
         accepts: { CollectionReference(parsing: $0) != nil })
 
-    /// In `subChanges` commas stand between channels.
+    /// In `subChanges`, channels are separated by commas.
     static let channel = TextSyntax(
         expected: "a channel (up to 250 bytes, no comma, no blank, no control character)",
         pattern: #"^[^,\s\u0000-\u001f\u007f]{1,250}$"#,
@@ -69,7 +69,7 @@ struct TextSyntax: Sendable {
         pattern: nil,
         accepts: { $0 == "localhost" || Address.isIP($0) })
 
-    /// What stands in a Host header, its port left out.
+    /// A Host header, without its port.
     static let host = TextSyntax(
         expected: "a host name or an IP address, without a port, a scheme or a wildcard",
         pattern: nil,
@@ -111,7 +111,7 @@ enum Address {
         return inet_pton(AF_INET6, String(text[..<percent]), &address) == 1 && isInterfaceName(String(text[text.utf8.index(after: percent)...]))
     }
 
-    /// Letters, digits, `-` and `_` in labels of up to 63 bytes. Something with only digits and dots is a mistyped address.
+    /// Letters, digits, `-` and `_` in labels of up to 63 bytes. Digits and dots alone are a mistyped address.
     static func isHostName(_ text: String) -> Bool {
         (1...253).contains(text.utf8.count)
             && !text.utf8.allSatisfy { Bytes.isDigit($0) || $0 == UInt8(ascii: ".") }
@@ -122,7 +122,7 @@ enum Address {
 
     static func isIP(_ text: String) -> Bool { isIPv4(text) || isIPv6(text) }
 
-    /// As Linux allows them: up to 15 bytes, no space, no slash. Something with only digits and dots is a mistyped address.
+    /// As allowed by Linux: up to 15 bytes, no space, no slash. Digits and dots alone are a mistyped address.
     static func isInterfaceName(_ text: String) -> Bool {
         (1...15).contains(text.utf8.count)
             && text.utf8.allSatisfy { Bytes.isAlphanumeric($0) || Bytes.isDash($0) || ".:@".utf8.contains($0) }

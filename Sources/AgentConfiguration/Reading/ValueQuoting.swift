@@ -1,6 +1,6 @@
 import Encodings
 
-/// How values appear in messages.
+/// How values are shown in messages.
 enum ValueQuoting {
     /// The text in quotes, shortened and without control characters.
     static func quoted(_ text: String) -> String {
@@ -9,7 +9,7 @@ enum ValueQuoting {
         return JSONString.quoted(String(shown) + (cut ? "…" : ""), forTerminals: true)
     }
 
-    /// What stands at a node, for "found …". Expanded text is never shown: it may be a secret.
+    /// Describes a node, for "found …". Expanded text is never shown, because it may be a secret.
     static func found(_ node: ConfigurationNode) -> String {
         switch node.content {
         case .sequence: return "a list"
@@ -24,7 +24,7 @@ enum ValueQuoting {
         }
     }
 
-    /// The same without any of the value.
+    /// The same without any part of the value.
     static func kind(_ node: ConfigurationNode) -> String {
         switch node.content {
         case .sequence: return "a list"

@@ -1,26 +1,26 @@
-/// The admin port: the admin API and `/metrics` over TCP. Without this section there is none; the commands of this machine use
-/// `DATA/admin.sock`, which is always there.
+/// The admin port: the admin API and `/metrics` over TCP. Without this section there is none; commands on this machine use `DATA/admin.sock`, which
+/// always exists.
 package struct AdminSettings: Sendable, ConfigurationSection {
     /// An IP address or `localhost`. Default 127.0.0.1. Addresses that are not loopback need a token.
     package var address = Located("127.0.0.1")
     /// 0: any free port. Default 4985.
     package var port = Located(4985)
-    /// What clients must present as `Authorization: Bearer …`; its holder may do everything. Default: the one in `DATA/admin.token`, which the
-    /// agent makes, and loopback only.
+    /// The token that clients must present as `Authorization: Bearer …`; its holder may do everything. Default: the one in `DATA/admin.token`, which
+    /// the agent makes, and loopback only.
     package var token: Located<Secret>?
-    /// Further tokens, each with what its holder may do.
+    /// Further tokens, each with a role.
     package var tokens: [AdminTokenSettings] = []
-    /// Further names under which it is reached, such as the machine's own; a request that is addressed to another one is refused.
+    /// Further host names under which it may be reached, such as the machine's own; requests to any other name are refused.
     package var hosts: [Located<String>] = []
-    /// Nobody needs a token.
+    /// No token is needed.
     package var isOpen = Located(false)
     package internal(set) var position = SourcePosition.none
 
     package init() {}
 
-    /// The configuration names no token.
+    /// Whether the configuration names no token.
     package var hasNoToken: Bool { token == nil && tokens.isEmpty }
-    /// The agent makes a token, since the configuration names none.
+    /// Whether the agent makes a token, because the configuration names none.
     package var makesToken: Bool { hasNoToken && !isOpen.value }
 
     static let sectionName = "admin"
@@ -67,7 +67,7 @@ package struct AdminSettings: Sendable, ConfigurationSection {
 
 /// One of `tokens`.
 package struct AdminTokenSettings: Sendable, ConfigurationSection {
-    /// What its holder may do; each may do what those before may.
+    /// What the holder may do; each role includes the preceding ones.
     package enum Role: String, Sendable, CaseIterable {
         /// Look at everything, documents included.
         case read
@@ -77,7 +77,7 @@ package struct AdminTokenSettings: Sendable, ConfigurationSection {
         case edit
     }
 
-    /// Who holds it, for the audit log.
+    /// The holder's name, for the audit log.
     package var name = Located("")
     package var token = Located(Secret(""))
     package var role = Role.read

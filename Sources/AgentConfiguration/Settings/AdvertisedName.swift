@@ -1,7 +1,7 @@
 /// Whether, and under which name, a listener is announced on the local network.
 package enum AdvertisedName: Sendable, Equatable {
     case no
-    /// Made of the listener's name and the machine's.
+    /// Made from the names of the listener and the machine.
     case ofMachine
     case name(String)
 }

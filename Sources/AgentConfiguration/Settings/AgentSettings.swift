@@ -1,14 +1,13 @@
-/// Everything that `nightjar.yaml` says, checked in itself: names are unique, references between sections hold,
-/// paths are absolute. What only other parts know (which plugins there are, what a key store holds) is left to them;
-/// the `Located` values tell them where to point.
+/// The contents of `nightjar.yaml`, checked on their own: names are unique, references between sections are valid, paths are absolute. What only
+/// other parts know (which plugins exist, what a key store contains) is left to them; the `Located` values tell them which position to report.
 package struct AgentSettings: Sendable, ConfigurationSection {
     /// The file that was read, as the operator named it; nil for the embedded default.
     package internal(set) var file: String?
-    /// The absolute folder against which relative paths were resolved. Paths inside plugin params resolve against it too.
+    /// The absolute folder to which relative paths were relative, including those in plugins' params.
     package internal(set) var folder = Paths.currentFolder
-    /// Folder of the databases, the key store and `admin.sock`. Default: `nightjar-data` beside the file.
+    /// The folder for databases, the key store and `admin.sock`. Default: `nightjar-data` next to the file.
     package var data = Located("")
-    /// Folder of the plugins. Default: `plugins` beside the file if there is such a folder, else nil.
+    /// The folder of the plugins. Default: `plugins` next to the file if that folder exists, otherwise nil.
     package var plugins: Located<String>?
     /// Admin API and metrics over TCP. Default: nil, only on `admin.sock`.
     package var admin: AdminSettings?
@@ -17,23 +16,23 @@ package struct AgentSettings: Sendable, ConfigurationSection {
     package var databases: [DatabaseSettings] = []
     package var listeners: [ListenerSettings] = []
     package var replicators: [ReplicatorSettings] = []
-    /// What the agent may use, all together.
+    /// The resources that the agent may use in total.
     package var limits = LimitSettings()
-    /// How full the disk may become.
+    /// How full the disk may get.
     package var disk = DiskSettings()
     /// Plugins and fragments of this configuration that arrive as signed documents. Default: nil, none.
     package var fleet: FleetSettings?
-    /// Limits of single plugins that differ from the defaults.
+    /// Limits for particular plugins that differ from the defaults.
     package var pluginLimits: [PluginLimitSettings] = []
-    /// What this was made of, where fragments may come to it.
+    /// What this configuration was made from, if fragments may be added to it.
     var base: ConfigurationBase?
-    /// Fragments of the fleet that are in this, ascending by name.
+    /// The fleet's fragments that are part of it, ordered by name.
     package internal(set) var fragments: [ConfigurationFragment] = []
-    /// Those that were to be in it and are not.
+    /// Fragments that should be part of it but are not.
     package internal(set) var refusedFragments: [RefusedFragment] = []
-    /// The file says `databases`, be it to have none.
+    /// Whether the file contains `databases`, even if empty.
     var namesDatabases = false
-    /// Keys of folders that the file names and that could not be read: nothing is known of what is in them.
+    /// Keys for folders that could not be read: nothing is known about the contents of these folders.
     var unread: Set<String> = []
     package var knowsDataFolder: Bool { !unread.contains("data") }
     package var knowsPluginsFolder: Bool { !unread.contains("plugins") }
@@ -76,15 +75,15 @@ package struct AgentSettings: Sendable, ConfigurationSection {
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
-    /// The database of a name.
+    /// The database with this name.
     package func database(named name: String) -> DatabaseSettings? { databases.first { $0.name.value == name } }
-    /// The listeners that serve a database, by name.
+    /// The names of the listeners that serve a database.
     package func listeners(of database: String) -> Set<String> {
         Set(listeners.filter { $0.databases.contains { $0.value.utf8.elementsEqual(database.utf8) } }.map(\.name.value))
     }
 
-    /// Whether changes of a database may travel as deltas. Not where a transform gives a revision another body here than at a peer: a delta
-    /// from the one, applied to the other, is neither.
+    /// Whether changes in a database may be sent as deltas. Not if a transform gives a revision a different body here than at a peer: applying one's
+    /// delta to the other would produce neither.
     package func usesDeltas(_ database: String) -> Bool {
         self.database(named: database)?.deltaSync.enabled ?? true
             && !replicators.contains { replicator in
@@ -92,10 +91,10 @@ package struct AgentSettings: Sendable, ConfigurationSection {
                     && replicator.collections.contains { $0.pushTransform != nil || $0.pullTransform != nil }
             }
     }
-    /// The listener of a name.
+    /// The listener with this name.
     package func listener(named name: String) -> ListenerSettings? { listeners.first { $0.name.value == name } }
-    /// The replicator of a name.
+    /// The replicator with this name.
     package func replicator(named name: String) -> ReplicatorSettings? { replicators.first { $0.name.value == name } }
-    /// The limits of a plugin, nil where it has the defaults.
+    /// The limits of a plugin; nil if it has the defaults.
     package func limits(ofPlugin name: String) -> PluginLimitSettings? { pluginLimits.first { $0.name.value == name } }
 }

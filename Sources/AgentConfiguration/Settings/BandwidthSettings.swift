@@ -1,14 +1,14 @@
-/// How much of a line connections may take.
+/// The bandwidth that connections may use.
 package struct BandwidthSettings: Sendable, ConfigurationSection {
-    /// Bytes a second. Default: nil, as many as the line takes.
+    /// Bytes per second. Default: nil, unlimited.
     package var send: Int?
-    /// The same the other way.
+    /// The same for the opposite direction.
     package var receive: Int?
     package internal(set) var position = SourcePosition.none
 
     package init() {}
 
-    /// Below it signs of life come too late.
+    /// With less, heartbeats would arrive too late.
     private static let rates = (4 << 10)...(1 << 40)
 
     static let sectionName = "bandwidth"

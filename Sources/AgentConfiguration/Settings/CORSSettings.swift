@@ -1,8 +1,8 @@
-/// Pages of other sites that may use a listener from a browser.
+/// Other sites whose pages may use a listener from a browser.
 package struct CORSSettings: Sendable, ConfigurationSection {
     /// `https://app.example:8443`, without a path; `*` for every page.
     package var origins: [Located<String>] = []
-    /// With cookies and logins. Default false.
+    /// Whether with cookies and credentials. Default false.
     package var credentials = Located(false)
     package internal(set) var position = SourcePosition.none
 

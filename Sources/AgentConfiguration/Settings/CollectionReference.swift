@@ -1,6 +1,6 @@
 import Encodings
 
-/// A collection as a configuration names it: `scope.collection`; without a dot it is in the scope `_default`.
+/// A collection as named in a configuration: `scope.collection`; without a dot it is in the scope `_default`.
 package struct CollectionReference: Sendable, Hashable, CustomStringConvertible {
     package let scope: String
     package let collection: String
@@ -13,8 +13,8 @@ package struct CollectionReference: Sendable, Hashable, CustomStringConvertible 
         self.collection = collection
     }
 
-    /// nil where the text is not the name of a collection. The syntax is Couchbase Lite's: names of 1 to 251 letters, digits,
-    /// `_`, `-` and `%`, not beginning with `_` or `%`, except `_default` for the scope and for its own collection.
+    /// nil if the text is not the name of a collection. The syntax is Couchbase Lite's: names of 1 to 251 letters, digits,
+    /// `_`, `-` and `%`, not beginning with `_` or `%`, except `_default` for the scope and for its default collection.
     package init?(parsing text: String) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard (1...2).contains(parts.count) else { return nil }

@@ -1,14 +1,14 @@
-/// A time of each day, by the machine's clock and time zone; over midnight where it ends before it begins.
+/// A daily time span, by the machine's clock and time zone; if it ends before it begins, it extends past midnight.
 package struct DailyWindow: Sendable, Equatable {
     static let expected = "a time of the day as HH:MM-HH:MM, such as 22:00-06:00"
     static let pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"
 
     /// Minutes since midnight.
     private var begin: Int
-    /// The first minute behind it.
+    /// The first minute after it.
     private var end: Int
 
-    /// Nil where the text is none, or a time without length.
+    /// Nil if the text is not a time span, or an empty one.
     package init?(_ text: String) {
         let sides = text.split(separator: "-", omittingEmptySubsequences: false)
         guard sides.count == 2, let begin = Self.minute(sides[0]), let end = Self.minute(sides[1]), begin != end, begin < 1_440 else { return nil }

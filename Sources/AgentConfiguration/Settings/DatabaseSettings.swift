@@ -4,25 +4,25 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
     package var name = Located("")
     /// The collections besides the default one, which always exists. No duplicates.
     package var collections: [Located<CollectionReference>] = []
-    /// Whether previous bodies are kept, so that changes can travel as deltas.
+    /// Whether previous bodies are kept, so that changes can be sent as deltas.
     package var deltaSync = DeltaSyncSettings()
-    /// Decides conflicts where the replicator's collection names no other. Default: nil, the built-in policy.
+    /// Resolves conflicts, unless the replicator's collection names another resolver. Default: nil, the built-in policy.
     package var conflictResolver: PluginReference?
-    /// May refuse what is written here. Default: nil, everything is taken.
+    /// May refuse local writes. Default: nil, everything is accepted.
     package var validate: PluginReference?
     package var history = HistorySettings()
     /// Whether documents may have empty keys and keys with NUL. Default false: Couchbase Lite cannot store them.
     package var unusualKeys = false
     package var versionVectors = false
-    /// How long documents stay. Default: none, for ever.
+    /// How long documents are kept. Default: none, forever.
     package var timeToLive: [TimeToLive] = []
-    /// Seconds after which a tombstone that every replicator has pushed goes. Default: nil, it stays for ever.
+    /// Seconds after which a tombstone that every replicator has pushed is purged. Default: nil, it is kept forever.
     package var tombstoneAge: Int?
-    /// Bytes that the database and its blobs may take. Default: nil, as many as the disk has.
+    /// Bytes that the database and its blobs may take. Default: nil, limited only by the disk.
     package var quota: Int?
-    /// Bytes of a document above which it is refused, or held where it is pulled. Default: 20 MiB, the most.
+    /// Bytes of a document above which it is refused, or held if it is pulled. Default: 20 MiB, which is also the maximum.
     package var maxDocumentBytes = 20 << 20
-    /// Bytes of a document above which somebody is told of it. Default: 1 MiB.
+    /// Bytes of a document above which a warning is reported. Default: 1 MiB.
     package var warnDocumentBytes = 1 << 20
     package internal(set) var position = SourcePosition.none
 
@@ -85,13 +85,13 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
     }
 }
 
-/// Deltas of one database.
+/// Deltas for one database.
 package struct DeltaSyncSettings: Sendable, ConfigurationSection {
     /// Default true.
     package var enabled = true
-    /// Seconds for which a body that was replaced is kept as a base. Default 86400 (24 hours).
+    /// Seconds for which a replaced body is kept as a base. Default 86400 (24 hours).
     package var maxAgeSeconds = 86_400
-    /// Bytes of such bodies, the oldest of which make room. Default 64 MiB.
+    /// Total bytes of such bodies; the oldest are dropped. Default 64 MiB.
     package var maxBytes = 64 << 20
     package internal(set) var position = SourcePosition.none
 
@@ -120,7 +120,7 @@ extension Form where Value == DeltaSyncSettings {
     ).or(DeltaSyncSettings.self) { settings, _ in settings }
 }
 
-/// How much of the past a database keeps.
+/// How much history a database keeps.
 package struct HistorySettings: Sendable, ConfigurationSection {
     /// Generations kept of each document's revision tree. Default 50.
     package var revisions = 50
@@ -132,7 +132,7 @@ package struct HistorySettings: Sendable, ConfigurationSection {
 
     static let sectionName = "history"
     static let keys: [Key<HistorySettings>] = [
-        // A tree of depth 1 could not tell an ancestor from a conflict; CouchDB's own default is 1000.
+        // A tree of depth 1 could not distinguish an ancestor from a conflict; CouchDB's own default is 1000.
         Key("revisions", \.revisions, .integer(2...100_000), "Generations kept of each document's revision tree."),
         Key("conflicts", \.conflicts, .integer(0...1_000_000), "Resolved conflicts kept for `nightjar conflicts`."),
     ]
@@ -140,10 +140,10 @@ package struct HistorySettings: Sendable, ConfigurationSection {
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 }
 
-/// How long documents of a collection stay.
+/// How long documents in a collection are kept.
 package struct TimeToLive: Sendable, Equatable {
     package var collection: Located<CollectionReference>
-    /// Since their last change.
+    /// Counted from their last change.
     package var seconds: Int
 
     package static func == (left: Self, right: Self) -> Bool { left.collection.value == right.collection.value && left.seconds == right.seconds }

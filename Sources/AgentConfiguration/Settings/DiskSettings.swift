@@ -1,14 +1,14 @@
-/// How full the disk may become before the agent takes less.
+/// How full the disk may get before the agent accepts less.
 package struct DiskSettings: Sendable, ConfigurationSection {
-    /// Percent of the disk in use from which writes made here are refused. Default 90.
+    /// Percentage of disk usage from which local writes are refused. Default 90.
     package var refuseWrites = Located(90)
-    /// Percent in use from which nothing is taken from peers either. Default 95.
+    /// Percentage from which nothing is accepted from peers either. Default 95.
     package var readOnly = Located(95)
-    /// Bytes free with which a disk is not full, whatever the percentage. Default 4 GiB.
+    /// Free bytes with which a disk does not count as full, whatever the percentage. Default 4 GiB.
     package var enough = 4 << 30
-    /// Seconds between two looks. Default 10.
+    /// Seconds between two checks. Default 10.
     package var interval = 10
-    /// Bytes that are kept on the disk of the data folder for the moment when it is full. Default 4 MiB.
+    /// Bytes reserved on the data folder's disk for when it is full. Default 4 MiB.
     package var reserve = 4 << 20
     package internal(set) var position = SourcePosition.none
 

@@ -1,10 +1,10 @@
-/// What stands behind the "?" of a `unix:`, `serial:` or `discover:` target.
+/// The options after the "?" in a `unix:`, `serial:` or `discover:` target.
 struct EndpointOptions: Sendable, Hashable {
-    /// Bits a second of a serial device.
+    /// Speed of a serial device in bits per second.
     var speed = 115_200
-    /// The remote database; nil for the only one.
+    /// The remote database; nil if it has only one.
     var database: String?
-    /// discover: false for a listener without TLS. Never by what is announced: anybody could announce it.
+    /// discover: false for a listener without TLS. Never determined by the announcement, because anybody can announce anything.
     var usesTLS = true
 
     static let speeds = [
@@ -45,10 +45,10 @@ struct EndpointOptions: Sendable, Hashable {
     }
 }
 
-/// A command split into its words without a shell: blanks part them; quotes, single or double, hold them together; a backslash takes the next
-/// character as it is, but not in single quotes. Nothing is expanded.
+/// Splits a command into words without a shell: blanks separate words; single or double quotes keep them together; a backslash escapes the next
+/// character, but not within single quotes. Nothing is expanded.
 enum CommandWords {
-    /// Nil for a quote that is not closed, and where there is no program.
+    /// Nil if a quote is not closed, or there is no program.
     static func split(_ text: String) -> [String]? {
         var words: [String] = []
         var word: String?

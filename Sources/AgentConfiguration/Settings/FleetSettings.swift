@@ -1,21 +1,21 @@
-/// Plugins and fragments of the configuration that arrive as signed documents.
+/// Plugins and configuration fragments that arrive as signed documents.
 package struct FleetSettings: Sendable, ConfigurationSection {
     package enum Kind: String, Sendable, CaseIterable { case plugins }
 
-    /// Whose collection `nightjar.fleet` the documents arrive in. Default: empty, none: this agent takes nothing.
+    /// The database in whose collection `nightjar.fleet` the documents arrive. Default: empty, none: this agent accepts nothing.
     package var database = Located("")
-    /// Public keys whose signatures are believed.
+    /// Public keys whose signatures are trusted.
     package var keys: [Located<String>] = []
-    /// What may come. Default: nothing.
+    /// What is accepted. Default: nothing.
     package var accept: [Kind] = []
-    /// Settings that fragments may set, each with all that is below it. Default: none.
+    /// Settings that fragments may set, each including everything below it. Default: none.
     package var acceptConfig: [Located<String>] = []
-    /// Whether files of the plugins folder count only with a signature by one of `keys`. Default: false.
+    /// Whether files in the plugins folder need a signature by one of `keys`. Default: false.
     package var requiresSigned = false
     /// This gateway's name in the fleet. Default: nil, the peer id.
     package var id: String?
     package var labels: [String] = []
-    /// Users who may write more than their own status over a listener.
+    /// Users who may write more than their own status through a listener.
     package var publishers: [String] = []
     package internal(set) var position = SourcePosition.none
 

@@ -4,12 +4,12 @@ import Encodings
 package enum IdentityReference: Sendable, Equatable {
     /// A label in the agent's key store.
     case label(Located<String>)
-    /// PEM files, absolute paths; each may also be the URI of a provider. The passphrase is that of an encrypted key.
+    /// PEM files, as absolute paths; each may also be a provider's URI. The passphrase is for an encrypted key.
     case files(certificate: Located<String>, key: Located<String>, passphrase: Secret?)
     /// Certificate and key behind one URI, such as `pkcs11:token=plant;object=gateway`.
     case provider(Located<String>)
 
-    /// Where it was written.
+    /// Its position in the file.
     package var position: SourcePosition {
         switch self {
         case .label(let label): label.position
@@ -19,7 +19,7 @@ package enum IdentityReference: Sendable, Equatable {
     }
 }
 
-/// URIs that OpenSSL hands to a provider: PKCS#11 (RFC 7512) and the schemes of the TPM 2 provider.
+/// URIs that OpenSSL passes to a provider: PKCS#11 (RFC 7512) and the TPM 2 provider's schemes.
 enum ProviderURI {
     private static let schemes = ["pkcs11:", "tpm2:", "handle:", "object:"]
 
@@ -56,7 +56,7 @@ struct IdentityFilesSection: Sendable, ConfigurationSection {
 }
 
 extension Form where Value == String {
-    /// A path, made absolute, or the URI of a provider as it is.
+    /// A path, converted to an absolute one, or a provider's URI unchanged.
     static let pathOrURI = Form<String>(
         shape: .text(pattern: nil), expected: "a path",
         read: { node, reading in

@@ -1,8 +1,8 @@
-/// What the agent may use, over all connections, databases and replicators.
+/// The resources that the agent may use, over all connections, databases and replicators.
 package struct LimitSettings: Sendable, ConfigurationSection {
-    /// Bytes held in memory for peers: unfinished messages, waiting lists and revisions, replies, and bodies of HTTP requests. Default: 64 MiB.
+    /// Bytes of memory held for peers: incomplete messages, waiting lists and revisions, replies, and bodies of HTTP requests. Default: 64 MiB.
     package var memory = 64 << 20
-    /// Bytes of one blob, in both directions of every replication. Default: 256 MiB.
+    /// Maximum size of a blob, in both directions of every replication. Default: 256 MiB.
     package var maxBlobBytes = 256 << 20
     package internal(set) var position = SourcePosition.none
 

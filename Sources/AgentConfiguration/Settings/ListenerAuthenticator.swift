@@ -1,9 +1,9 @@
 /// Who decides which peers may connect to a listener.
 package enum ListenerAuthenticator: Sendable, Equatable {
-    /// `none`, written out: everybody may.
+    /// An explicit `none`: everybody may connect.
     case everybody(SourcePosition)
     case plugin(PluginReference)
-    /// Tokens that others sign; the plugin decides about who comes without one.
+    /// Tokens signed by others; the plugin decides about peers without one.
     case tokens(TokenSettings, beside: PluginReference?)
 
     package static func == (left: Self, right: Self) -> Bool {
@@ -37,7 +37,7 @@ struct ListenerAuthenticatorSection: Sendable, ConfigurationSection {
         if plugin == nil, params == nil, tokens == nil { reading.report(at: position, "expected a \"plugin\" or \"jwt\", or both; found nothing") }
     }
 
-    /// Nil if the check failed; then a problem is reported.
+    /// Nil if the check failed, which has been reported.
     var authenticator: ListenerAuthenticator? {
         let reference = plugin.map { plugin in
             var reference = PluginReference()
@@ -53,7 +53,7 @@ extension Form where Value == ListenerAuthenticator {
     private static let expectation =
         "none, \(TextSyntax.plugin.expected), or a mapping with the keys \(ListenerAuthenticatorSection.keys.map(\.name).joined(separator: ", "))"
 
-    /// A plugin of that name is written `{ plugin: none }`.
+    /// A plugin with that name is written `{ plugin: none }`.
     static let listenerAuthenticator = Form<ListenerAuthenticator>(
         shape: .anyOf([.text(pattern: TextSyntax.plugin.pattern), .section(ListenerAuthenticatorSection.shape)]), expected: expectation,
         read: { node, reading in
@@ -80,7 +80,7 @@ extension Form where Value == ListenerAuthenticator {
 }
 
 extension ListenerSettings {
-    /// Checks on who may connect; what the plugin itself can decide is only known where it is loaded.
+    /// Checks who may connect; what the plugin can judge is known only when it is loaded.
     func checkAccess(_ reading: inout Reading) {
         if clientCertificates.value != .none, roots.isEmpty, authenticator == nil {
             reading.report(

@@ -1,6 +1,6 @@
-/// Checks of a listener at a message endpoint.
+/// Checks for a listener at a message endpoint.
 extension ListenerSettings {
-    /// Whether peers are met by TLS.
+    /// Whether connections use TLS.
     package var usesTLS: Bool { endpoint == nil && !disableTLS.value }
 
     func checkNoEndpoint(_ reading: inout Reading) {

@@ -1,20 +1,20 @@
-/// One port on which peers replicate and HTTP clients read and write.
+/// A port for replication and for HTTP clients.
 package struct ListenerSettings: Sendable, ConfigurationSection {
-    /// Whether a client must show a certificate.
+    /// Whether a client must present a certificate.
     package enum ClientCertificates: String, Sendable, CaseIterable { case none, request, require }
 
     package var name = Located("")
-    /// The databases that can be reached here; at least one, no duplicates.
+    /// The databases that can be reached here; at least one, without duplicates.
     package var databases: [Located<String>] = []
-    /// The collections that can be reached, in each of the databases. Default: empty, all.
+    /// The collections that can be reached in each of the databases. Default: empty, all.
     package var collections: [Located<CollectionReference>] = []
     /// 0: any free port, reported in status. Default 4984.
     package var port = Located(4984)
-    /// A message endpoint instead of a port: unix, serial or exec. Default: nil.
+    /// A message endpoint (unix, serial or exec) instead of a port. Default: nil.
     package var endpoint: Located<ReplicatorTarget>?
-    /// Who the peer at the endpoint is. Default: nil, of a Unix domain socket the user that the system names.
+    /// The user name of the peer at the endpoint. Default: nil; at a Unix domain socket, the user that the system reports.
     package var user: Located<String>?
-    /// Of the socket file. Default: nil, 0600.
+    /// The mode of the socket file. Default: nil, 0600.
     package var mode: Located<Int>?
     /// Name or IP address of a network interface. Default: nil, all.
     package var interface: Located<String>?
@@ -22,29 +22,29 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
     package var disableTLS = Located(false)
     /// Default 1.2.
     package var minimumTLS = Located(MinimumTLS.v1_2)
-    /// Default: nil, an anonymous self-signed certificate that is kept for the next start.
+    /// Default: nil, an anonymous self-signed certificate that is kept for later starts.
     package var identity: IdentityReference?
-    /// Who decides which peers may connect. Default: nil, everybody, which only a listener on loopback may leave unsaid.
+    /// Who may connect. Default: nil, everybody, which may only be omitted for a listener on loopback.
     package var authentication: ListenerAuthenticator?
     /// Default none.
     package var clientCertificates = Located(ClientCertificates.none)
-    /// PEM files of the authorities that client certificates must come from. Absolute paths.
+    /// PEM files of the authorities that must have issued client certificates. Absolute paths.
     package var roots: [Located<String>] = []
     /// PEM files of revocation lists of these authorities. Absolute paths.
     package var revocationLists: [Located<String>] = []
-    /// Peers may not write. Default false.
+    /// Whether peers may only read. Default false.
     package var readOnly = false
-    /// Offers deltas to peers, where the database keeps bases. Default true.
+    /// Whether deltas are offered to peers, if the database keeps bases. Default true.
     package var deltaSync = true
-    /// Level of compression of what peers of Couchbase Lite's protocol are sent; 0: none. Default 3.
+    /// Compression level for data sent with Couchbase Lite's protocol; 0 for none. Default 3.
     package var compression = Located(3)
-    /// How much of the line all connections together take. Default: nil, as much as there is.
+    /// The bandwidth of all connections together. Default: nil, unlimited.
     package var bandwidth: BandwidthSettings?
-    /// How much of it each connection takes. Default: nil, as much as there is.
+    /// The bandwidth of each connection. Default: nil, unlimited.
     package var connectionBandwidth: BandwidthSettings?
-    /// CouchDB's HTTP API beside the protocol of Couchbase Lite. Default true.
+    /// Whether it offers CouchDB's HTTP API in addition to Couchbase Lite's protocol. Default true.
     package var couchDB = true
-    /// Pages of other sites that may use CouchDB's API from a browser. Default: nil, none.
+    /// Other sites whose pages may use the CouchDB API from a browser. Default: nil, none.
     package var cors: CORSSettings?
     /// What peers may pull. Default: nil, everything.
     package var pushFilter: PluginReference?
@@ -52,11 +52,11 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
     package var pullFilter: PluginReference?
     /// Plugin with a sync function for incoming writes. Default: nil.
     package var sync: PluginReference?
-    /// Whether the local network learns of it. Default: no.
+    /// Whether it is announced on the local network. Default: no.
     package var advertise = Located(AdvertisedName.no)
-    /// Seconds after which a silent peer is asked whether it is still there. Default 300.
+    /// Seconds after which a silent peer is sent a PING. Default 300.
     package var heartbeat = 300
-    /// Seconds that the answer to it may take. Default 20.
+    /// Seconds that the answer to a PING may take. Default 20.
     package var pongTime = 20
     /// Default 1000.
     package var maxConnections = 1000
@@ -66,7 +66,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
 
     package init() {}
 
-    /// The plugin that decides who may connect, nil where there is none.
+    /// The plugin that decides who may connect; nil if there is none.
     package var authenticator: PluginReference? {
         switch authentication {
         case .plugin(let reference): reference
@@ -75,7 +75,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
         }
     }
 
-    /// The tokens that are taken as logins, nil where none are.
+    /// The tokens that are accepted as logins; nil if none are.
     package var tokens: TokenSettings? {
         if case .tokens(let tokens, _) = authentication { tokens } else { nil }
     }

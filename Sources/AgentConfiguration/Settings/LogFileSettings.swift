@@ -1,10 +1,10 @@
-/// The log in files of its own, where nothing else keeps what is written to standard error.
+/// Writes the log to its own files, for systems that do not store standard error.
 package struct LogFileSettings: Sendable, ConfigurationSection {
-    /// Absolute; the one that is written to.
+    /// The absolute path of the current file.
     package var path = Located("")
-    /// Bytes of one file; then it becomes `PATH.1`, and so on. Default 1 MiB.
+    /// Size of a file before it is rotated to `PATH.1`, and so on. Default 1 MiB.
     package var maxBytes = 1 << 20
-    /// How many are kept, with the present one. Default 5.
+    /// How many files are kept, including the current one. Default 5.
     package var files = 5
     package internal(set) var position = SourcePosition.none
 

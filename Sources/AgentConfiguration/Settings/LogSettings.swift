@@ -1,21 +1,21 @@
 /// What is logged and how.
 package struct LogSettings: Sendable, ConfigurationSection {
-    /// From most to least; the words of swift-log, and two of Couchbase Lite: `verbose` is `debug`, and with `none` nothing is logged.
+    /// From most to least verbose; swift-log's words, and two of Couchbase Lite's: `verbose` means `debug`, and with `none` nothing is logged.
     package enum Level: String, Sendable, CaseIterable, Codable {
         case trace, debug, verbose, info, notice, warning, error, critical
         case nothing = "none"
     }
     package enum Format: String, Sendable, CaseIterable { case text, json }
-    /// The parts that have a level of their own.
+    /// The parts that can have their own level.
     package enum Domain: String, Sendable, CaseIterable { case database, replicator, network, sync, listener, plugin, http, query }
 
     /// Default info.
     package var level = Level.info
-    /// Lines for people or one JSON object a line. Default text.
+    /// Lines for people, or one JSON object per line. Default text.
     package var format = Format.text
-    /// Whether the domain `network` at trace shows the bodies of messages, which hold documents. Default false.
+    /// Whether the domain `network` at level trace includes message bodies, which contain documents. Default false.
     package var bodies = false
-    /// Levels of single domains where they differ from `level`.
+    /// Levels of particular domains that differ from `level`.
     package var domains = Domains()
     /// Nil: standard error.
     package var file: LogFileSettings?
@@ -83,6 +83,6 @@ package struct LogSettings: Sendable, ConfigurationSection {
 }
 
 extension Form where Value == LogSettings.Level {
-    /// Couchbase Lite and others have further words.
+    /// Further words used by Couchbase Lite and others.
     static let level = words(called: ["fatal": .critical, "off": .nothing])
 }

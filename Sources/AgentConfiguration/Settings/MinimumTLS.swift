@@ -1,4 +1,4 @@
-/// The oldest version of TLS that is spoken.
+/// The oldest accepted version of TLS.
 package enum MinimumTLS: String, Sendable, CaseIterable {
     case v1_2 = "1.2"
     case v1_3 = "1.3"

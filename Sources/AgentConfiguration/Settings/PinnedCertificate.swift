@@ -1,8 +1,8 @@
-/// What the chain of a server must contain.
+/// What a server's chain must contain.
 package enum PinnedCertificate: Sendable, Equatable {
     /// A file (absolute path) with one or more certificates, PEM or DER.
     case file(Located<String>)
-    /// `sha256/BASE64`: SHA-256 of a certificate's public key (SubjectPublicKeyInfo), as curl and HPKP write it.
+    /// `sha256/BASE64`: the SHA-256 of a certificate's public key (SubjectPublicKeyInfo), in the form used by curl and HPKP.
     case publicKey(Located<String>)
 
     package var position: SourcePosition {
@@ -14,7 +14,7 @@ package enum PinnedCertificate: Sendable, Equatable {
 
     private static let prefix = "sha256/"
 
-    /// 32 bytes are 43 characters and one `=`; the last of the 43 has two bits of no meaning, which are zero.
+    /// 32 bytes are 43 characters and one `=`; the last of the 43 has two unused bits, which are zero.
     private static func isPin(_ text: String) -> Bool {
         let digits = Array(text.utf8.dropFirst(prefix.utf8.count))
         guard digits.count == 44, digits[43] == UInt8(ascii: "="), "AEIMQUYcgkosw048".utf8.contains(digits[42]) else { return false }
@@ -26,7 +26,7 @@ package enum PinnedCertificate: Sendable, Equatable {
         guard text.utf8.starts(with: prefix.utf8) else {
             return .file(Located(Paths.resolve(text, in: reading.folder), at: node.position))
         }
-        // curl's spelling has two slashes. The digest never begins with one and has its 44 characters.
+        // curl's form has two slashes. With a single slash, the digest has only 44 characters, so this is unambiguous.
         if text.utf8.count == prefix.utf8.count + 45, text.hasPrefix("sha256//") { text = prefix + text.dropFirst(8) }
         guard isPin(text) else {
             reading.report(
@@ -39,7 +39,7 @@ package enum PinnedCertificate: Sendable, Equatable {
 }
 
 extension Form where Value == [PinnedCertificate] {
-    /// One or several: while a server's certificate is replaced, the old and the new one.
+    /// One or several: the old and the new one while a server's certificate is being replaced.
     static let pins: Form<[PinnedCertificate]> = {
         let element = Form<PinnedCertificate>(shape: .text(pattern: nil), expected: "a path or sha256/BASE64", read: PinnedCertificate.read)
         let list = element.list(atLeast: 1, of: "paths and pins")

@@ -1,24 +1,24 @@
-/// Limits of one plugin where they differ from the host's defaults. nil: the default.
+/// Limits of one plugin that differ from the host's defaults. nil means the default.
 package struct PluginLimitSettings: Sendable, ConfigurationSection {
     package var name = Located("")
-    /// Bytes of one plugin state. Host's default 16 MiB.
+    /// Bytes of memory for one plugin state. The host's default is 16 MiB.
     package var memory: Located<Int>?
-    /// Milliseconds of CPU for one filter or authenticator call. Host's default 50.
+    /// Milliseconds of CPU time for one filter or authenticator call. The host's default is 50.
     package var cpuMilliseconds: Located<Int>?
-    /// Instructions of one filter or authenticator call. Host's default 10 million.
+    /// Instructions in one filter or authenticator call. The host's default is 10 million.
     package var instructions: Located<Int>?
-    /// Milliseconds of CPU for one resolver or sync call. Host's default 250.
+    /// Milliseconds of CPU time for one resolver or sync call. The host's default is 250.
     package var resolverCPUMilliseconds: Located<Int>?
-    /// Instructions of one resolver or sync call. Host's default 50 million.
+    /// Instructions in one resolver or sync call. The host's default is 50 million.
     package var resolverInstructions: Located<Int>?
-    /// Log lines a second. Host's default 100.
+    /// Log lines per second. The host's default is 100.
     package var logLinesPerSecond: Located<Int>?
     package internal(set) var position = SourcePosition.none
 
     package init() {}
 
     static let sectionName = "plugin_limit"
-    // The upper bounds are the ceiling: what one plugin may take before it endangers the agent.
+    // The upper bounds are the ceiling: what one plugin may use without endangering the agent.
     static let keys: [Key<PluginLimitSettings>] = [
         Key("memory", optional: \.memory, Form<Int>.bytes((1 << 20)...(1 << 30)).located, "Memory of one plugin state (default 16MiB)."),
         Key("cpu_ms", optional: \.cpuMilliseconds, Form<Int>.integer(1...10_000, "milliseconds").located,

@@ -1,12 +1,11 @@
 /// A place that uses a plugin: `NAME`, or `{ plugin: NAME, params: {…}, shadow: … }`.
 package struct PluginReference: Sendable, ConfigurationSection {
     package var plugin = Located("")
-    /// What the plugin gets as `ctx.params`: a mapping, nil where none was written. To be checked against what the plugin
-    /// declares; every node has its position.
+    /// The plugin's `ctx.params`: a mapping; nil if there is none. To be checked against the plugin's declarations; every node has its position.
     package var params: ConfigurationNode?
     /// A second plugin that is asked the same and only has its differences counted. Resolvers, filters and sync functions only.
     package var shadow: ShadowReference?
-    /// What becomes of a conflict on which the resolver fails. Resolvers only.
+    /// What happens to a conflict for which the resolver fails. Resolvers only.
     package var onFailure = Located(ResolverFailure.pending)
     package internal(set) var position = SourcePosition.none
 
@@ -29,11 +28,11 @@ package struct PluginReference: Sendable, ConfigurationSection {
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 }
 
-/// What becomes of a conflict on which its resolver fails.
+/// What happens to a conflict for which its resolver fails.
 package enum ResolverFailure: String, Sendable, CaseIterable {
-    /// It waits until the plugin is mended.
+    /// It waits until the plugin is fixed.
     case pending
-    /// It is decided as if there were no resolver.
+    /// It is resolved as if there were no resolver.
     case defaultRule = "default_rule"
 }
 

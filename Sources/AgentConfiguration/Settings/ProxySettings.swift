@@ -1,12 +1,12 @@
 import Encodings
 
-/// The proxy that a replicator's connections are made through.
+/// The proxy for a replicator's connections.
 package struct ProxySettings: Sendable, ConfigurationSection {
     package var url = Located(ProxyURL.none)
     /// Default: none.
     package var username: Located<String>?
     package var password: Located<Secret>?
-    /// PEM files of authorities that may vouch for an https proxy beside the system's. Absolute paths. Default: none.
+    /// PEM files of authorities accepted for an https proxy in addition to the system's. Absolute paths. Default: none.
     package var roots: [Located<String>] = []
     package internal(set) var position = SourcePosition.none
 
@@ -47,7 +47,7 @@ package struct ProxyURL: Sendable, Equatable {
     package enum Scheme: String, Sendable, CaseIterable {
         case http, https, socks5
 
-        /// Where the URL names none.
+        /// If the URL names none.
         var port: Int {
             switch self {
             case .http: 80
@@ -62,14 +62,14 @@ package struct ProxyURL: Sendable, Equatable {
     package let host: String
     package let port: Int
 
-    /// A place holder that no configuration yields.
+    /// A placeholder that no configuration produces.
     static let none = ProxyURL()
 
     private init() { (scheme, host, port) = (.http, "", 0) }
 
     struct Invalid: Error { var description: String }
 
-    /// No message quotes the text: it may hold a password.
+    /// Messages never quote the text, because it may contain a password.
     init(parsing text: String) throws(Invalid) {
         guard let mark = text.place(of: "://"), !text[..<mark.lowerBound].isEmpty, !text[mark.upperBound...].isEmpty else { throw Invalid(description: "expected a URL: http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT") }
         let word = text[..<mark.lowerBound].lowercased()
@@ -80,7 +80,7 @@ package struct ProxyURL: Sendable, Equatable {
         guard !rest.contains("/") else { throw Invalid(description: "a proxy's URL has no path") }
         guard !rest.contains("@") else { throw Invalid(description: "credentials in the URL are not allowed; use username and password of proxy") }
         do throws(ReplicatorTarget.Invalid) {
-            // A place like any other on the network.
+            // The rest is parsed like any other network address.
             let place = try ReplicatorTarget(parsing: "ws://\(rest)/x")
             let hasPort = rest.utf8.last.map { (0x30...0x39).contains($0) } == true && rest.split(separator: "]").last?.contains(":") == true
             (self.scheme, host, port) = (scheme, place.host, hasPort ? place.port : scheme.port)
@@ -104,7 +104,7 @@ extension Form where Value == ProxySettings {
     static let proxy = Form<ProxySettings>(
         shape: .section(ProxySettings.shape), expected: "a mapping with url, username and password",
         read: { node, reading in
-            // A URL may have a password in it: it is not shown.
+            // A URL may contain a password, so it is not shown.
             guard node.scalar == nil || reading.noteUnresolved(node) else {
                 reading.report(at: node.position, "expected a mapping with the keys url, username and password, found \(ValueQuoting.kind(node))")
                 return nil

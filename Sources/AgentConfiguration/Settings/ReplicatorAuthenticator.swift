@@ -8,7 +8,7 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
     case identity(IdentityReference)
     /// `Authorization: Bearer …`.
     case bearer(Located<Secret>)
-    /// Bearer tokens of IBM Cloud's IAM, which gives them for an API key.
+    /// Bearer tokens that IBM Cloud's IAM issues for an API key.
     case iam(key: Located<Secret>, url: Located<String>)
     /// Bearer tokens or sessions that a plugin makes.
     case plugin(PluginReference)
@@ -25,7 +25,7 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
         }
     }
 
-    /// Where it was written.
+    /// Its position in the file.
     package var position: SourcePosition {
         switch self {
         case .basic(let username, _): username.position
@@ -37,10 +37,10 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
         }
     }
 
-    /// As whom the other side is asked where no authenticator is set.
+    /// The login name if no authenticator is set.
     package static let noLogin = "nobody"
 
-    /// As whom the other side is asked, as far as the configuration says it: a secret that is renewed makes no other login.
+    /// Who logs in, as far as the configuration says: replacing a secret does not make it a different login.
     package var login: String {
         switch self {
         case .basic(let username, _): "user \(username.value)"
@@ -54,18 +54,18 @@ package enum ReplicatorAuthenticator: Sendable, Equatable {
         }
     }
 
-    /// The identity, if it is one.
+    /// The identity, if it uses one.
     package var identity: IdentityReference? {
         if case .identity(let identity) = self { identity } else { nil }
     }
 
-    /// The plugin that is asked for tokens or sessions, if one is.
+    /// The plugin that makes tokens or sessions, if it uses one.
     package var plugin: PluginReference? {
         if case .plugin(let plugin) = self { plugin } else { nil }
     }
 }
 
-/// The keys of all forms; exactly one form may be written.
+/// The keys of all forms; exactly one form must be used.
 struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
     var username: Located<String>?
     var password: Located<Secret>?
@@ -93,12 +93,12 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
         Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
     ]
 
-    /// IBM Cloud's own.
+    /// IBM Cloud's own service.
     private static let iamURL = "https://iam.cloud.ibm.com/identity/token"
 
     static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
-    /// The forms of which something is written, in the order of the table.
+    /// The forms for which keys are present, in the order of the table.
     private var forms: [String] {
         [
             username != nil || password != nil ? "username and password" : nil,
@@ -135,7 +135,7 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
         }
     }
 
-    /// nil if the check failed; then a problem is reported.
+    /// nil if the check failed, which has been reported.
     var authenticator: ReplicatorAuthenticator? {
         if let username, let password { return .basic(username: username, password: password.value) }
         if let session { return .session(id: session.value, cookie: cookie?.value ?? "SyncGatewaySession", position: session.position) }
@@ -154,7 +154,7 @@ extension Form where Value == ReplicatorAuthenticator {
     static let replicatorAuthenticator = Form<ReplicatorAuthenticator>(
         shape: .section(ReplicatorAuthenticatorSection.shape), expected: "a mapping",
         read: { node, reading in
-            // A single value may be a password or a token that was put a level too high: it is not shown.
+            // A single value may be a password or a token placed one level too high, so it is not shown.
             guard node.scalar == nil || Form<ReplicatorAuthenticator>.isNothing(node) || reading.noteUnresolved(node) else {
                 let keys = ReplicatorAuthenticatorSection.keys.map(\.name).joined(separator: ", ")
                 reading.report(at: node.position, "expected a mapping with the keys \(keys), found \(ValueQuoting.kind(node))")
@@ -164,7 +164,7 @@ extension Form where Value == ReplicatorAuthenticator {
         })
 }
 
-/// A header of a replicator's requests. The value may be a token, so it is kept like one.
+/// A header in a replicator's requests. The value may be a token, so it is treated like one.
 package struct HTTPHeaderSetting: Sendable, Equatable {
     package var name: Located<String>
     package var value: Secret
@@ -174,13 +174,13 @@ package struct HTTPHeaderSetting: Sendable, Equatable {
         self.value = value
     }
 
-    /// Those that the connection itself decides.
+    /// Headers that the connection itself sets.
     static let reserved: Set<String> = [
         "host", "connection", "upgrade", "content-length", "transfer-encoding", "sec-websocket-key", "sec-websocket-version",
         "sec-websocket-protocol", "sec-websocket-extensions", "sec-websocket-accept",
     ]
 
-    /// No line breaks or other control characters: they would begin another header.
+    /// No line breaks or other control characters, which would begin another header.
     static func isValue(_ text: String) -> Bool { text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 } }
 }
 
@@ -203,7 +203,7 @@ extension Form where Value == [HTTPHeaderSetting] {
         return Form<[HTTPHeaderSetting]>(
             shape: map.shape, expected: map.expected, allowsNothing: true,
             read: { node, reading in
-                // A line as curl takes it may be a token: it is not shown.
+                // A line in curl's format may contain a token, so it is not shown.
                 guard node.entries != nil || reading.noteUnresolved(node) else {
                     reading.report(at: node.position, "expected \(map.expected), found \(ValueQuoting.kind(node))")
                     return nil

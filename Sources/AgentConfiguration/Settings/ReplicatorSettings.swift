@@ -1,4 +1,4 @@
-/// One replication that the agent starts.
+/// One replicator.
 package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package enum Direction: String, Sendable, CaseIterable {
         case push, pull
@@ -13,71 +13,71 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var database = Located("")
     /// The other side.
     package var target = Located(ReplicatorTarget.none)
-    /// What the remote database is known by while its address changes. Default: nil, the target as written.
+    /// A stable id for a remote database whose address changes. Default: nil, the target as written.
     package var remoteID: Located<String>?
     /// Key `type`. Default push_and_pull.
     package var direction = Direction.pushAndPull
-    /// Default false: stops when all is exchanged.
+    /// Default false: it stops when everything has been exchanged.
     package var continuous = false
-    /// http and https: a database that is not there is made. Default false.
+    /// http and https: whether a missing database is created. Default false.
     package var createTarget = Located(false)
-    /// What is replicated, by collection. Key absent: only the default collection, without options. No duplicates.
+    /// What is replicated, by collection. If absent, only the default collection, without options. No duplicates.
     package var collections = [ReplicatedCollectionSettings.defaultCollection]
-    /// How the agent identifies itself. Default: nil, not at all.
+    /// How it authenticates. Default: nil, not at all.
     package var authenticator: ReplicatorAuthenticator?
-    /// Waits with name and password until the server asks for them. Default false: a server that also admits guests never asks.
+    /// Whether name and password are withheld until the server asks for them. Default false, because a server that also admits guests never asks.
     package var challengeAuth = false
-    /// Opens a session with name and password, and shows that to connect. Default false.
+    /// Whether it opens a session with name and password, and connects with that. Default false.
     package var openSession = Located(false)
     /// Sent with every request.
     package var headers: [HTTPHeaderSetting] = []
-    /// Accepts exactly those certificates that no authority signed. Default false.
+    /// Whether it accepts only self-signed certificates. Default false.
     package var acceptOnlySelfSignedServerCertificate = Located(false)
-    /// One of these must be in the server's chain; wins over every other check. Default: none.
+    /// One of these must be in the server's chain; replaces all other checks. Default: none.
     package var pinnedServerCertificates: [PinnedCertificate] = []
-    /// PEM files (absolute paths) of authorities that are trusted beside the system's. Default: none.
+    /// PEM files (absolute paths) of authorities that are trusted in addition to the system's. Default: none.
     package var roots: [Located<String>] = []
     /// Revocation lists. Absolute paths.
     package var revocationLists: [Located<String>] = []
-    /// Takes any certificate, so that anybody on the way can read and change everything. For tests only. Default false.
+    /// Accepts any certificate, so that anybody in between can read and change everything. For tests only. Default false.
     package var unsafeSkipServerCertificateVerification = Located(false)
     /// Default 1.2.
     package var minimumTLS = Located(MinimumTLS.v1_2)
-    /// Names or addresses of the interfaces that connections leave by: the first that reaches the other side. Default: none, the system's choice.
+    /// Names or addresses of the network interfaces to use: the first that reaches the other side. Default: none, the system's choice.
     package var networkInterfaces: [Located<String>] = []
-    /// The proxy that connections are made through. Default: nil, none.
+    /// The proxy for its connections. Default: nil, none.
     package var proxy: ProxySettings?
-    /// Seconds between pings. Default 300.
+    /// Seconds between PINGs. Default 300.
     package var heartbeat = Located(300)
-    /// Seconds that the answer to a ping may take. Default 20.
+    /// Seconds that the answer to a PING may take. Default 20.
     package var pongTime = 20
-    /// The first one included. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry.
+    /// Including the first attempt. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry.
     package var maxAttempts = Located(0)
-    /// Seconds that a retry waits at most. 0: the default (300).
+    /// The longest wait before a retry, in seconds. 0: the default (300).
     package var maxAttemptWaitTime = Located(300)
-    /// Seconds that a continuous replicator waits at first, and at most, while somebody has to act. Default 60 and 3600.
+    /// A continuous replicator's initial and longest wait, in seconds, after an error that somebody has to fix. Default 60 and 3600.
     package var blockedWaitTime = Located(60)
     package var maxBlockedWaitTime = Located(3600)
-    /// Seconds between two questions of an idle continuous pull whether it misses something; 0: it does not ask. Default 900.
+    /// Seconds between two checks of an idle continuous pull whether it has missed anything; 0 for none. Default 900.
     package var silenceInterval = Located(900)
-    /// Removes documents to which the remote took away access, unless the pull filter keeps them. Not those of a collection with
+    /// Whether documents are purged if the remote withdraws access to them, unless the pull filter keeps them. Does not apply to collections with
     /// `document_ids`. Default true.
     package var enableAutoPurge = Located(true)
-    /// Times of the day at which a continuous one has a connection. Default: none, which is always.
+    /// Times of day at which a continuous replicator connects. Default: none, which means always.
     package var schedule: [Located<DailyWindow>] = []
     /// Default true.
     package var deltaSync = true
-    /// Level of compression of what is sent; 0: none. Default 3.
+    /// Compression level for sent data; 0 for none. Default 3.
     package var compression = Located(3)
-    /// How much of the line its connections take. Default: nil, as much as there is.
+    /// The bandwidth of its connections. Default: nil, unlimited.
     package var bandwidth: BandwidthSettings?
-    /// The plugin that is told what it does. Default: nil, none.
+    /// A plugin that observes it. Default: nil, none.
     package var observer: PluginReference?
     package internal(set) var position = SourcePosition.none
 
     package init() {}
 
-    /// What the remote database is known by: in checkpoints, in the store, and for whoever decides conflicts.
+    /// The remote database's identity: in checkpoints, in the store, and for resolvers.
     package var remoteKey: String { remoteID?.value ?? target.value.text }
 
     static let sectionName = "replicator"
@@ -141,7 +141,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
 
-    /// A key that asks for verification, with its place.
+    /// A key that requires verification, with its position.
     private var verification: (String, SourcePosition)? {
         if let pin = pinnedServerCertificates.first { return ("pinned_server_certificate", pin.position) }
         if acceptOnlySelfSignedServerCertificate.value {
@@ -150,7 +150,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         return roots.first.map { ("roots", $0.position) }
     }
 
-    /// A key by which no authority is asked, with its place.
+    /// A key that replaces verification by authorities, with its position.
     private var judgedWithoutAuthority: (String, SourcePosition)? {
         if unsafeSkipServerCertificateVerification.value {
             return ("unsafe_skip_server_certificate_verification", unsafeSkipServerCertificateVerification.position)
@@ -239,7 +239,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
             refuse("bandwidth", at: bandwidth.position, "needs a network target (ws, wss, http or https)", &reading)
         }
         if !scheme.isNetwork, let proxy { refuse("proxy", at: proxy.position, "needs a network target (ws, wss, http or https)", &reading) }
-        // They have no HTTP in which these could travel.
+        // Without HTTP, these cannot be transmitted.
         if !scheme.isNetwork {
             if let header = headers.first {
                 refuse("headers", at: header.name.position, "headers need HTTP (ws, wss, http or https)", &reading)
@@ -256,8 +256,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
 }
 
 extension ReplicatorSettings {
-    /// Whoever is on the local network may announce any name and any address, with a certificate that an authority gave them for it: only a
-    /// key says who it is.
+    /// Anybody on the local network can announce any name and address, with a certificate that an authority has issued to them for it: only a key
+    /// identifies the server.
     private func checkTrustInDiscovered(_ reading: inout Reading) {
         guard target.value.usesTLS, pinnedServerCertificates.isEmpty, !acceptOnlySelfSignedServerCertificate.value,
             !unsafeSkipServerCertificateVerification.value
@@ -269,28 +269,28 @@ extension ReplicatorSettings {
     }
 }
 
-/// Options of one collection in a replicator.
+/// Options for one collection in a replicator.
 package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
     package var collection = Located(CollectionReference.defaultCollection)
     /// What may leave this database. Default: nil, everything.
     package var pushFilter: PluginReference?
     /// What may enter this database. Default: nil, everything.
     package var pullFilter: PluginReference?
-    /// What becomes of a document on its way out. Default: nil, it travels as it is.
+    /// Changes documents before they are pushed. Default: nil, they are unchanged.
     package var pushTransform: PluginReference?
-    /// What becomes of a document on its way in. Default: nil, it is stored as it came.
+    /// Changes documents before they are stored. Default: nil, they are unchanged.
     package var pullTransform: PluginReference?
     /// Only these documents; empty: all.
     package var documentIDs: [Located<String>] = []
-    /// Only documents in these channels are pulled; empty: all that the user may see.
+    /// Only documents in these channels are pulled; empty: all that the user may read.
     package var channels: [Located<String>] = []
-    /// http and https: only documents that match are pulled, as the other side finds. Default: nil, all.
+    /// http and https: only matching documents are pulled, as evaluated by the other side. Default: nil, all.
     package var selector: ConfigurationNode?
-    /// http and https: a filter of the other side decides what is pulled. Default: nil, none.
+    /// http and https: a filter in the remote database decides what is pulled. Default: nil, none.
     package var sourceFilter: SourceFilterSettings?
-    /// Deletions of documents that the other side never had stay where they are. Default false.
+    /// Whether deletions of documents that the other side never had are not pushed. Default false.
     package var skipDeletions = false
-    /// Documents of collections with a higher one are pushed first. Default 0.
+    /// Collections with a higher priority are pushed first. Default 0.
     package var priority = Located(0)
     /// Default: nil, the database's.
     package var conflictResolver: PluginReference?
@@ -321,7 +321,7 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
 
     package static func == (left: Self, right: Self) -> Bool { left.collection == right.collection && areSame(left, right) }
 
-    /// What the source is asked to leave out, with its place: it takes one such question.
+    /// Options by which the source is asked to leave documents out, with their positions: it supports only one of them.
     fileprivate var choices: [(key: String, position: SourcePosition)] {
         let choices: [(String, SourcePosition?)] = [
             ("selector", selector?.position), ("source_filter", sourceFilter?.position), ("document_ids", documentIDs.first?.position),
@@ -350,7 +350,7 @@ extension Form where Value == [ReplicatedCollectionSettings] {
                     reading.report(at: node.position, "no collection at all; remove the key to replicate the default collection")
                     return nil
                 }
-                // The same collection under two spellings, such as _default and _default._default.
+                // The same collection in two spellings, such as _default and _default._default.
                 var seen: [CollectionReference: SourcePosition] = [:]
                 for collection in collections.map(\.collection) {
                     if let first = seen[collection.value] {

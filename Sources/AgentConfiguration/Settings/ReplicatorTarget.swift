@@ -4,33 +4,33 @@ package struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
         case ws, wss, http, https, exec, unix, serial, local, discover
 
         fileprivate var usesTLS: Bool { self == .wss || self == .https }
-        /// Reached by host and port, written or found.
+        /// Reached by host and port, whether configured or discovered.
         package var isNetwork: Bool { self == .ws || self == .wss || self == .http || self == .https || self == .discover }
-        /// A message endpoint: a stream of bytes that is not of the network.
+        /// A message endpoint: a byte stream other than a network connection.
         package var isEndpoint: Bool { self == .exec || self == .unix || self == .serial }
     }
 
     package let scheme: Scheme
-    /// The whole as written, scheme included. Contains no credentials: those are refused.
+    /// The complete text as written, including the scheme. Contains no credentials: those are refused.
     package let text: String
-    /// Host without brackets; empty where the scheme has none.
+    /// The host without brackets; empty if the scheme has none.
     package let host: String
-    /// Written or the scheme's own (80, 443); 0 where the scheme has none.
+    /// The given port or the scheme's default (80, 443); 0 if the scheme has none.
     package let port: Int
-    /// Network targets: the path, with its leading slash and without a trailing one, percent-encoding left as written.
-    /// exec: the command. unix: the absolute path of the socket. serial: the device. local: the database.
+    /// Network targets: the path, with its leading slash and without a trailing one, keeping percent-encoding. exec: the command. unix: the absolute
+    /// path of the socket. serial: the device. local: the database.
     package let path: String
-    /// What stands behind "?" of unix, serial and discover targets.
+    /// The options after "?" in unix, serial and discover targets.
     let options: EndpointOptions
 
     /// exec: the program and its arguments.
     package var arguments: [String] { CommandWords.split(path) ?? [] }
-    /// The peer is met by TLS.
+    /// Whether the connection uses TLS.
     package var usesTLS: Bool { scheme.usesTLS || scheme == .discover && options.usesTLS }
-    /// serial: bits a second.
+    /// serial: bits per second.
     package var speed: Int { options.speed }
 
-    /// The remote database: of a network target the last part of the path; of others the one that is named, nil for the only one.
+    /// The remote database: for a network target the last component of the path; for others the one that is named, nil if it has only one.
     package var database: String? {
         if scheme == .local { return path }
         return scheme.isNetwork && scheme != .discover ? path.split(separator: "/").last.map(String.init) : options.database
@@ -38,13 +38,13 @@ package struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
 
     package var description: String { text }
 
-    /// For status, logs and whoever else may read and not configure: of a command its program only, for the rest may hold secrets.
+    /// For status, logs and users who may read but not configure: for a command, only its program, because the rest may contain secrets.
     package var shown: String { scheme == .exec ? "exec:\(arguments.first ?? "")" : text }
 
-    /// What is known by its target, or by another name, as ``shown`` shows it.
+    /// A remote's id, which may be a target, as ``shown`` shows it.
     package static func shown(_ text: String) -> String { (try? ReplicatorTarget(parsing: text))?.shown ?? text }
 
-    /// A place holder that no configuration yields.
+    /// A placeholder that no configuration produces.
     static let none = ReplicatorTarget(scheme: .exec, text: "", host: "", port: 0, path: "")
 
     private init(scheme: Scheme, text: String, host: String, port: Int, path: String, options: EndpointOptions = .init()) {
@@ -56,12 +56,12 @@ package struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
         self.path = path
     }
 
-    /// Why a text is no target.
+    /// Why a text is not a valid target.
     package struct Invalid: Error, Sendable, CustomStringConvertible {
         package let description: String
     }
 
-    /// - Parameter folder: what a relative `unix:` path is relative to; nil: the current folder.
+    /// - Parameter folder: the base of a relative `unix:` path; nil for the current folder.
     package init(parsing text: String, relativeTo folder: String? = nil) throws(Invalid) {
         let schemes = Scheme.allCases.map(\.rawValue)
         let choices = "expected a target beginning with ws://, wss://, http://, https://, exec:, unix:, serial:, local: or discover:"

@@ -1,9 +1,9 @@
 import Encodings
 
-/// `source_filter`: a filter that a database of CouchDB has of its own, `DESIGN/NAME` or `{ filter: DESIGN/NAME, params: {…} }`.
+/// `source_filter`: a filter in a remote CouchDB database, `DESIGN/NAME` or `{ filter: DESIGN/NAME, params: {…} }`.
 package struct SourceFilterSettings: Sendable, ConfigurationSection {
     package var filter = Located("")
-    /// Parameters of the query: a mapping from names to single values and lists of them, nil where none was written.
+    /// Query parameters: a mapping from names to single values and lists of them; nil if there are none.
     package var params: ConfigurationNode?
     package internal(set) var position = SourcePosition.none
 
@@ -15,7 +15,7 @@ package struct SourceFilterSettings: Sendable, ConfigurationSection {
         Key("params", optional: \.params, .params, "Parameters of the query, which the filter reads: single values, and lists, which go as JSON."),
     ]
 
-    /// Names and texts, in the order of the file. A list is the JSON of it, as CouchDB has lists in a query.
+    /// Names and texts, in the order of the file. A list is written as JSON, which is CouchDB's form in a query.
     package var parameters: [(name: String, value: String)] { (params?.entries ?? []).map { ($0.key, Self.text($0.value)) } }
 
     private static func text(_ node: ConfigurationNode) -> String {
@@ -26,7 +26,7 @@ package struct SourceFilterSettings: Sendable, ConfigurationSection {
         }
     }
 
-    /// What of `_changes` the replicator itself says.
+    /// Parameters of `_changes` that the replicator itself sets.
     package static let reservedParameters: Set<String> = [
         "att_encoding_info", "attachments", "conflicts", "descending", "doc_ids", "feed", "filter", "heartbeat", "include_docs", "last-event-id", "limit",
         "seq_interval", "since", "style", "timeout",

@@ -1,22 +1,22 @@
 import Encodings
 
-/// JSON Web Tokens that a listener takes as logins: who signs them, and what they have to say.
+/// JSON Web Tokens that a listener accepts as logins: who signs them, and which claims they must have.
 package struct TokenSettings: Sendable, ConfigurationSection {
-    /// A file with public keys, or secrets. Absolute path. Default: nil, there is the secret.
+    /// A file with public keys, or secrets. Absolute path. Default: nil, if there is a secret.
     package var keys: Located<String>?
-    /// Of HS256. Default: nil, there are keys.
+    /// The secret for HS256. Default: nil, if there are keys.
     package var secret: Located<Secret>?
-    /// Which of them a signature may be made by is the key's. Default: empty, all that the keys have.
+    /// The accepted algorithms, as far as the key supports them. Default: empty, all that the keys support.
     package var algorithms: [Located<SignatureAlgorithm>] = []
     /// Default: nil, any.
     package var issuer: Located<String>?
-    /// Whom the tokens are for. Default: empty, nobody in particular.
+    /// The recipients for whom the tokens may be issued. Default: empty, nobody in particular.
     package var audience: [Located<String>] = []
-    /// Claims that have to be there beside `exp`. Default: empty.
+    /// Claims that are required in addition to `exp`. Default: empty.
     package var requiredClaims: [Located<String>] = []
     /// Default `sub`.
     package var userClaim = Located("sub")
-    /// Default: nil, the token says nothing of channels.
+    /// Default: nil, the token does not determine channels.
     package var channelsClaim: Located<String>?
     package var rolesClaim: Located<String>?
     package var collectionsClaim: Located<String>?
@@ -26,7 +26,7 @@ package struct TokenSettings: Sendable, ConfigurationSection {
 
     package init() {}
 
-    /// Bytes that the secret has at least: as many as HS256's digest (RFC 7518).
+    /// The secret's minimum size: the size of HS256's digest (RFC 7518).
     private static let secretBytes = 32
 
     static let sectionName = "listener_tokens"

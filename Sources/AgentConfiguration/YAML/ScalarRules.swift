@@ -1,6 +1,6 @@
 import Glibc
 
-/// What a scalar means.
+/// The meaning of a scalar.
 package enum ScalarValue: Sendable {
     case null
     case bool(Bool)
@@ -23,13 +23,13 @@ extension ScalarValue: Equatable {
 }
 
 extension ConfigurationNode.Scalar {
-    /// The value by the core schema of YAML 1.2: `yes`, `no`, `on` and `off` are texts, `0o17` and `0x1F` are integers,
-    /// quoted scalars are texts. A plain scalar with `${…}` is read after expansion.
+    /// The value according to YAML 1.2's core schema: `yes`, `no`, `on` and `off` are texts, `0o17` and `0x1F` are
+    /// integers, quoted scalars are texts. A plain scalar with `${…}` is interpreted after expansion.
     package var value: ScalarValue {
         guard style == .plain else { return .string(text) }
         switch text {
         case "", "~", "null", "Null", "NULL":
-            // An unset-looking expansion is an empty text, not an absent value.
+            // An expansion to something that looks absent is a text, not an absent value.
             return isExpanded ? .string(text) : .null
         default: break
         }
@@ -49,11 +49,11 @@ enum ScalarRules {
         }
     }
 
-    /// An integer of 64 bits; nil for anything else, larger ones included.
+    /// A 64-bit integer; nil for anything else, including larger ones.
     static func integer(_ text: String) -> Int64? {
         if text.hasPrefix("0x") { return unsigned(text.utf8.dropFirst(2), radix: 16) }
         if text.hasPrefix("0o") { return unsigned(text.utf8.dropFirst(2), radix: 8) }
-        // Swift takes exactly the core schema's [-+]?[0-9]+ here.
+        // At this point, Swift's parser accepts exactly the core schema's [-+]?[0-9]+.
         return Int64(text)
     }
 
@@ -62,7 +62,7 @@ enum ScalarRules {
         return Int64(String(Substring(digits)), radix: radix)
     }
 
-    /// A decimal number; infinities and NaN are not among them (JSON has none).
+    /// A decimal number; infinities and NaN are excluded, because JSON has none.
     static func number(_ text: String) -> Double? {
         var digits = 0
         for byte in text.utf8 {

@@ -1,20 +1,20 @@
 import CYAML
 import Encodings
 
-/// Reads one YAML document into nodes over libyaml's events.
+/// Reads one YAML document into nodes, using libyaml's events.
 ///
-/// Refused, each at its place: more than one document, anchors and aliases (a few lines of them expand to gigabytes),
-/// tags, keys that are not scalars, duplicate keys.
+/// Refused, each with its position: more than one document, anchors and aliases (a few lines of them can expand to gigabytes), tags, keys that are
+/// not scalars, duplicate keys.
 struct YAMLReader: ~Copyable {
     private let file: String
-    /// On the heap, because libyaml keeps pointers into it.
+    /// On the heap, because libyaml keeps pointers to it.
     private let parser: UnsafeMutablePointer<yaml_parser_t>
     private var problems: ProblemList
     private var stack: [Open] = []
     private var nodeCount = 0
     private var root: ConfigurationNode?
 
-    /// A list or mapping whose end has not been seen.
+    /// A list or mapping whose end has not been reached.
     private struct Open {
         var position: SourcePosition
         var isMapping: Bool
@@ -22,11 +22,11 @@ struct YAMLReader: ~Copyable {
         var entries: [ConfigurationNode.Entry] = []
         /// The key whose value comes next.
         var key: (text: String, position: SourcePosition)?
-        /// Where each key was first seen. By bytes: YAML keys are not Unicode-normalised.
+        /// Where each key first occurred. As bytes: YAML keys are not Unicode-normalised.
         var keyPositions: [[UInt8]: SourcePosition] = [:]
     }
 
-    /// Stops the reading; the problem is in the list.
+    /// Ends the reading; the problem is in the list.
     private struct Stop: Error {}
 
     private init(file: String, parser: UnsafeMutablePointer<yaml_parser_t>) {
@@ -35,7 +35,7 @@ struct YAMLReader: ~Copyable {
         problems = ProblemList(file: file)
     }
 
-    /// Reads a whole file. The node is nil when the document is empty or cannot be read.
+    /// Reads a whole file. The node is nil if the document is empty or cannot be read.
     static func read(_ bytes: [UInt8], file: String, problems: inout ProblemList) -> ConfigurationNode? {
         guard bytes.count <= Limits.fileBytes else {
             problems.report(file: "the file is larger than \(Limits.fileBytes) bytes")
@@ -58,7 +58,7 @@ struct YAMLReader: ~Copyable {
         return bytes.withUnsafeBufferPointer { buffer in
             let input = UnsafeBufferPointer(rebasing: buffer[skipped...])
             yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING)
-            // libyaml asserts a non-null pointer even for no bytes.
+            // libyaml asserts a non-null pointer even for empty input.
             guard let start = input.baseAddress, !input.isEmpty else { return nil }
             yaml_parser_set_input_string(parser, start, input.count)
             var reader = YAMLReader(file: file, parser: parser)
@@ -118,7 +118,7 @@ struct YAMLReader: ~Copyable {
     private mutating func take(scalar text: String, style: ConfigurationNode.Style, at mark: yaml_mark_t) throws(Stop) {
         try count(mark)
         let position = position(mark)
-        // In place: a copy of what is open would cost as much as all keys before this one.
+        // In place: copying the open mapping would cost as much as all keys before this one.
         let top = stack.count - 1
         if top >= 0, stack[top].isMapping, stack[top].key == nil {
             let bytes = Array(text.utf8)
@@ -135,14 +135,14 @@ struct YAMLReader: ~Copyable {
         }
     }
 
-    /// Puts a finished node where it belongs.
+    /// Adds a finished node to its parent.
     private mutating func add(_ node: ConfigurationNode) {
         guard !stack.isEmpty else { root = node; return }
         let top = stack.count - 1
         guard stack[top].isMapping else { stack[top].elements.append(node); return }
         guard let key = stack[top].key else { return }
         stack[top].key = nil
-        // Of a duplicate (reported above) the first value counts, so that keys stay unique.
+        // For a duplicate key (reported above) the first value counts, so that keys stay unique.
         guard stack[top].keyPositions[Array(key.text.utf8)] == key.position else { return }
         stack[top].entries.append(.init(key: key.text, keyPosition: key.position, value: node))
     }
@@ -178,12 +178,12 @@ struct YAMLReader: ~Copyable {
         }
     }
 
-    /// libyaml's error in our form.
+    /// Converts libyaml's error.
     private mutating func syntaxError(_ input: UnsafeBufferPointer<UInt8>) -> Stop {
         let text = parser.pointee.problem.map { String(cString: $0) } ?? "cannot be read"
         switch parser.pointee.error {
         case YAML_READER_ERROR:
-            // The reader runs ahead of the scanner and knows only an offset.
+            // The reader is ahead of the scanner and only knows an offset.
             let offset = min(parser.pointee.problem_offset, input.count)
             let value = parser.pointee.problem_value
             let shown = value >= 0 ? " (0x\(String(value, radix: 16, uppercase: true)))" : ""
@@ -209,7 +209,7 @@ struct YAMLReader: ~Copyable {
 
     private func isTab(_ mark: yaml_mark_t, _ input: UnsafeBufferPointer<UInt8>) -> Bool {
         let lines = input.split(separator: UInt8(ascii: "\n"), maxSplits: mark.line + 1, omittingEmptySubsequences: false)
-        // Columns count characters; what stands before a tab that cannot be there is blank.
+        // Columns count characters; before an invalid tab there are only blanks.
         return lines.count > mark.line && lines[mark.line].dropFirst(mark.column).first == UInt8(ascii: "\t")
     }
 
