@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// Measures what Nightjar promises. Every figure is a ratio to a baseline of the same run, taken in turns with it.
+/// Measures what Nightjar promises. Every figure is a ratio to a baseline from the same run; the two are measured alternately.
 @main
 struct NightjarBench: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

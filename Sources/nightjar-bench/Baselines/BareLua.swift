@@ -1,6 +1,6 @@
 import CSystemLua
 
-/// A Lua state as its library makes it, without any sandbox: what calling into Lua costs at the very least.
+/// A Lua state as created by its library, without any sandbox: the minimum cost of calling into Lua.
 final class BareLua {
     private let state: OpaquePointer
 

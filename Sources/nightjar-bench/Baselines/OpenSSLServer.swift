@@ -1,6 +1,6 @@
 import Glibc
 
-/// `openssl s_server` on a port of loopback, and `openssl s_time` that connects to it as fast as it can.
+/// `openssl s_server` on a loopback port, and `openssl s_time`, which connects to it as fast as it can.
 final class OpenSSLServer {
     private let tool: String
     private let port: Int
@@ -25,7 +25,7 @@ final class OpenSSLServer {
 
     func stop() { server.kill() }
 
-    /// Full handshakes. The tool counts seconds by the calendar, so the time is taken here.
+    /// Full handshakes. The tool counts whole calendar seconds, so the time is measured here.
     func handshakesPerSecond(seconds: Int) throws -> Double {
         let start = Stopwatch()
         let client = try Child(tool, ["s_time", "-new", "-connect", "127.0.0.1:\(port)", "-time", "\(seconds)", "-tls1_3", "-no-CAfile", "-no-CApath", "-no-CAstore"])
@@ -47,7 +47,7 @@ final class OpenSSLServer {
         return address
     }
 
-    /// A port that is free now; the tool cannot tell which one it was given.
+    /// A port that is free at the moment; the tool cannot report a port chosen by the system.
     private static func freePort() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         guard descriptor >= 0 else { throw Files.failure("socket") }

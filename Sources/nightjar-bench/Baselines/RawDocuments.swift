@@ -1,6 +1,6 @@
 import CSQLite
 
-/// Bodies in a table of SQLite's, queried with `json_extract`.
+/// Bodies in an SQLite table, queried with `json_extract`.
 final class RawDocuments {
     private var handle: OpaquePointer?
 
@@ -9,7 +9,7 @@ final class RawDocuments {
             throw failure("open \(path)")
         }
         try execute("PRAGMA journal_mode = WAL")
-        // SQLite takes no JSON from blobs.
+        // SQLite does not accept JSON from blobs.
         try execute("CREATE TABLE documents(sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, body TEXT NOT NULL)")
         try execute("BEGIN")
         let insertion = try prepare("INSERT INTO documents(id, body) VALUES(?1, ?2)")

@@ -1,9 +1,9 @@
 import CSQLite
 
-/// What is to be beaten by as little as possible: SQLite's C API writing the same bytes with one index, in the same
-/// transactions, as durably (write-ahead log, synced at each commit).
+/// The baseline to stay close to: SQLite's C API writing the same bytes with one index, in the same transactions, with the same durability
+/// (write-ahead log, synced at each commit).
 ///
-/// Page cache as the store's own, so that only the work differs; everything else as SQLite has it by default.
+/// The page cache is that of the store, so that only the work differs; everything else is SQLite's default.
 final class RawSQLite {
     private var handle: OpaquePointer?
     private var insertion: OpaquePointer?
@@ -32,14 +32,14 @@ final class RawSQLite {
         handle = nil
     }
 
-    /// One transaction. The revision is a text of the length that the store gives.
+    /// One transaction. The revision is a text of the same length as the store's.
     func insert(_ readings: ArraySlice<Reading>, revision: StaticString) throws {
         try execute("BEGIN IMMEDIATE")
         for reading in readings {
             var id = reading.id
             let status = id.withUTF8 { id in
                 reading.body.withUnsafeBytes { body in
-                    // No copies: the bytes live until the statement has run.
+                    // Not copied: the bytes outlive the statement's execution.
                     sqlite3_bind_text64(insertion, 1, UnsafeRawPointer(id.baseAddress)?.assumingMemoryBound(to: CChar.self), UInt64(id.count), nil, UInt8(SQLITE_UTF8))
                     sqlite3_bind_text64(insertion, 2, UnsafeRawPointer(revision.utf8Start).assumingMemoryBound(to: CChar.self), UInt64(revision.utf8CodeUnitCount), nil, UInt8(SQLITE_UTF8))
                     sqlite3_bind_blob64(insertion, 3, body.baseAddress, UInt64(body.count), nil)

@@ -2,15 +2,16 @@ import Environment
 import TLS
 import Transport
 
-/// Whom the passive side of a run over TLS is, and how the active side knows it: by its pinned certificate.
+/// The identity of the passive side in a run over TLS, which the active side verifies by the pinned certificate.
 ///
-/// An anonymous self-signed P-256 identity, as an agent makes for itself, so that the figures are those of the defaults.
+/// An anonymous self-signed P-256 identity, like the one an agent makes for itself, so that the figures are those of the
+/// defaults.
 struct BenchIdentity {
     let identity: Identity
     /// The file with certificate and key.
     let path: String
 
-    /// - Parameter folder: where it is kept; made when it is first asked for.
+    /// - Parameter folder: where it is stored; created on first use.
     init(folder: String) throws {
         let store = KeyStore(dataFolder: folder, time: SystemTime())
         let label = try IdentityLabel("bench")
@@ -20,7 +21,7 @@ struct BenchIdentity {
 
     func serverContext() throws -> TLSContext { try TLSContext(server: TLSServerOptions(identity: identity)) }
 
-    /// - Parameter resumes: whether sessions are kept to be taken up again.
+    /// - Parameter resumes: whether sessions are kept for resumption.
     func clientContext(resumes: Bool = true) throws -> TLSContext {
         var options = TLSClientOptions(serverAuthentication: ServerAuthentication(pins: [.certificate(identity.leaf)]))
         if !resumes { options.limits.sessions = 0 }

@@ -1,8 +1,8 @@
 import Glibc
 import Synchronization
 
-/// Another process, started for one measurement. It talks in lines on its standard output; the end of its standard
-/// input tells it to finish.
+/// Another process, started for one measurement. It writes lines to its standard output; the end of its standard input tells it
+/// to finish.
 final class Child: Sendable {
     let process: pid_t
     private let input: Mutex<Int32>
@@ -10,7 +10,7 @@ final class Child: Sendable {
     private let buffer = Mutex<[UInt8]>([])
     private let isReaped = Mutex(false)
 
-    /// This very executable.
+    /// This executable itself.
     static func ownPath() throws -> String {
         var path = [UInt8](repeating: 0, count: 4096)
         let count = path.withUnsafeMutableBytes { bytes in
@@ -22,9 +22,9 @@ final class Child: Sendable {
         return String(decoding: path[..<count], as: UTF8.self)
     }
 
-    /// - Parameter isSilent: what it says on standard error is dropped.
+    /// - Parameter isSilent: whether its standard error is discarded.
     init(_ executable: String, _ arguments: [String], isSilent: Bool = false) throws {
-        // A child that ended must not end us when we close its input.
+        // If a child has ended, closing its input must not kill us.
         signal(SIGPIPE, SIG_IGN)
         let toChild = try Self.pipe()
         let fromChild = try Self.pipe()
@@ -58,12 +58,12 @@ final class Child: Sendable {
     private static func pipe() throws -> (read: Int32, write: Int32) {
         var ends: [Int32] = [0, 0]
         guard Glibc.pipe(&ends) == 0 else { throw Files.failure("pipe") }
-        // Else another child inherits the writing end, and this one's input never ends.
+        // Otherwise another child would inherit the write end, and this one's input would never end.
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         return (ends[0], ends[1])
     }
 
-    /// The next line without its end; blocks. An error when there is none.
+    /// The next line without its line break; blocks. An error if there is none.
     func line() throws -> String {
         try buffer.withLock { buffer in
             var piece = [UInt8](repeating: 0, count: 1 << 16)
@@ -81,7 +81,7 @@ final class Child: Sendable {
         }
     }
 
-    /// The values of the next line, which reads `name=value name=value`.
+    /// The values in the next line, which has the form `name=value name=value`.
     func values() throws -> [String: String] {
         var values: [String: String] = [:]
         for field in try line().split(separator: " ") {
@@ -91,7 +91,7 @@ final class Child: Sendable {
         return values
     }
 
-    /// Ends its standard input.
+    /// Closes its standard input.
     func closeInput() {
         input.withLock { descriptor in
             if descriptor >= 0 { close(descriptor) }
@@ -101,13 +101,13 @@ final class Child: Sendable {
 
     func terminate() { Glibc.kill(process, SIGTERM) }
 
-    /// For programs that do not listen to SIGTERM: a child inherits the signals that the starting thread blocks.
+    /// For programs that ignore SIGTERM: a child inherits the signals blocked in the thread that starts it.
     func kill() {
         if isReaped.withLock({ !$0 }) { Glibc.kill(process, SIGKILL) }
         wait()
     }
 
-    /// Waits for its end; its exit status, or 128 and the signal's number. 0 when asked again.
+    /// Waits for its exit; returns its exit status, or 128 plus the signal's number. 0 if called again.
     @discardableResult
     func wait() -> Int32 {
         closeInput()
@@ -122,19 +122,19 @@ final class Child: Sendable {
 }
 
 extension [String: String] {
-    /// A number that a child told.
+    /// A number reported by a child.
     func number(_ key: String) throws -> Double {
         guard let text = self[key], let value = Double(text) else { throw BenchError("a child process told no \(key): \(self)") }
         return value
     }
 }
 
-/// What a child says to its parent: one line, at once.
+/// Writes a line from a child to its parent, unbuffered.
 func tell(_ line: String) throws {
     try Files.write(Array((line + "\n").utf8), to: 1, "standard output")
 }
 
-/// Waits for the end of standard input, on a thread of its own: cooperative threads must not block.
+/// Waits for the end of standard input on a separate thread, because cooperative threads must not block.
 func endOfInput() async {
     await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
         let box = Unmanaged.passRetained(Waiting(continuation))

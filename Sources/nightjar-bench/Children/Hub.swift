@@ -24,8 +24,8 @@ final class Hub: ListenerDelegate {
     }
 
     /// - Parameters:
-    ///   - secure: the folder of the ``BenchIdentity`` to show; nil for clear text.
-    ///   - connections: how many it has to take, all of them from one address.
+    ///   - secure: the folder of the ``BenchIdentity`` to present; nil for clear text.
+    ///   - connections: how many it must accept, all from one address.
     static func open(
         _ database: Database, group: any EventLoopGroup, secure: String? = nil, connections: Int = 100, memory: Int = 64
     ) async throws -> (hub: Hub, listener: WebSocketListener) {
@@ -49,7 +49,7 @@ final class Hub: ListenerDelegate {
     }
 }
 
-/// Says only what is wrong.
+/// Logs only problems.
 func quietLogger(_ label: String) -> Logger {
     var logger = Logger(label: label) { StreamLogHandler.standardError(label: $0) }
     logger.logLevel = .warning

@@ -2,12 +2,12 @@ import ArgumentParser
 import DocumentStore
 import NIOPosix
 
-/// The hub in a process of its own. Tells its port, works until its input ends, then tells what it cost.
+/// The hub in a separate process. Reports its port, works until its input ends, then reports its resource usage.
 struct HubChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "hub-child", shouldDisplay: false)
 
     @Option var folder: String
-    /// Tells the age of each document at the moment it can be read here.
+    /// Reports the age of each document at the moment it becomes readable here.
     @Flag var watch = false
     @Option var secure: String?
     @Option var connections = 100

@@ -5,7 +5,7 @@ import PluginHost
 import Replication
 import Transport
 
-/// A one-shot push in a process of its own. Tells what it cost.
+/// A one-shot push in a separate process. Reports its resource usage.
 struct PushChild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "push-child", shouldDisplay: false)
 
@@ -20,7 +20,7 @@ struct PushChild: AsyncParsableCommand {
     }
 }
 
-/// A push or pull of everything in a database, from the start of the replicator until it has stopped by itself.
+/// A push or pull of a whole database, from the start of the replicator until it has stopped by itself.
 enum OneShotReplication {
     /// - Parameters:
     ///   - plugins: a folder with the filter `two-fields`, for a push; nil for no filter.

@@ -1,9 +1,10 @@
 import Documents
 import DocumentStore
 
-/// Follows a database's change feed as an application would, and notes how old each document is when it can be read.
+/// Follows a database's change feed as an application would, and records each document's age when it becomes
+/// readable.
 actor Watcher {
-    /// Nanoseconds from the write call to here.
+    /// Nanoseconds since the write call.
     private var ages: [Int64] = []
     private var task: Task<Void, Never>?
 
@@ -38,7 +39,7 @@ actor Watcher {
 
     var count: Int { ages.count }
 
-    /// The time of the write, which stands first in the body: `{"sent":N,…`.
+    /// The time of the write, which is at the beginning of the body: `{"sent":N,…`.
     static func sent(_ body: [UInt8]) -> Int64? {
         guard body.starts(with: prefix) else { return nil }
         var value: Int64 = 0

@@ -1,14 +1,14 @@
 import ArgumentParser
 import Glibc
 
-/// What every scenario takes.
+/// The options of every scenario.
 struct CommonOptions: ParsableArguments {
     @Option(help: "Folder for the databases; on the disk that is to be measured, not in memory.")
     var scratch = "/var/tmp"
     @Option(help: ArgumentHelp("Writes the report as JSON to a file; - for standard output instead of the table.", valueName: "file"))
     var json: String?
 
-    /// Runs scenarios in a folder of their own and prints what they report.
+    /// Runs scenarios in a separate folder and prints their reports.
     func report(_ body: (Scratch) async throws -> Report) async throws {
         let folder = try Scratch(parent: scratch)
         defer { folder.remove() }
@@ -22,7 +22,7 @@ struct CommonOptions: ParsableArguments {
     }
 }
 
-/// Where the agent's executable and the plugins are.
+/// The locations of the agent's executable and the plugins.
 struct AgentOptions: ParsableArguments {
     @Option(help: "The agent's executable; by default nightjar beside this one.")
     var agent: String?

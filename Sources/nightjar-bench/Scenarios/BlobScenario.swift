@@ -1,7 +1,7 @@
 import DocumentStore
 import Documents
 
-/// A large blob from one process to another: what it holds in memory at both ends beyond a push of one small document.
+/// A large blob replicated between two processes: the memory that both ends need beyond a push of one small document.
 struct BlobScenario {
     var megabytes = 2_048
     var rounds = 3
@@ -37,7 +37,7 @@ struct BlobScenario {
                 let writer = try blobs.writer()
                 var piece = [UInt8](repeating: 0, count: 1 << 20)
                 for number in 0..<megabytes {
-                    // Bytes that do not compress, and are others in each piece.
+                    // Incompressible bytes that differ in each piece.
                     var state = UInt64(number) &* 0x9E37_79B9_7F4A_7C15 | 1
                     for index in piece.indices {
                         state ^= state << 13

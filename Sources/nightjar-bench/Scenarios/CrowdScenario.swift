@@ -7,14 +7,14 @@ import NIOPosix
 import Replication
 import Transport
 
-/// Peers each of which has the agent do a little, all at the same time, and that read nothing: what it grows by, and how long well-behaved peers
-/// beside them wait for each other.
+/// Many peers, each of which causes the agent a little work at the same time, and none of which reads anything: how much the agent's memory grows,
+/// and how long well-behaved peers wait for each other meanwhile.
 struct CrowdScenario {
     var connections = 1_000
     var rounds = 3
     /// The agent's executable.
     var agent: String
-    /// `limits.memory`, in MB, if nothing is said.
+    /// The default of `limits.memory`, in MB.
     private static let budget = 64
 
     /// What each of them sends.
@@ -44,14 +44,14 @@ struct CrowdScenario {
         return report
     }
 
-    /// Takes nothing, and answers nothing.
+    /// Reads nothing, and answers nothing.
     private final class Mute: MessageReceiver {
         func received(_ messages: [ByteBuffer]) {}
         func writabilityChanged(_ isWritable: Bool) {}
         func closed(_ end: ConnectionEnd) {}
     }
 
-    /// Megabytes that the agent grew by, and milliseconds of the longest wait.
+    /// How many megabytes the agent grew, and the longest wait in milliseconds.
     private func once(_ stream: Stream, _ folder: String) async throws -> (grown: Double, wait: Double) {
         try Files.makeFolder(folder)
         try Files.makeFolder("\(folder)/data")
@@ -106,7 +106,7 @@ struct CrowdScenario {
         return (after - before, wait)
     }
 
-    /// What one of them sends: some hundred kilobytes at most, whatever becomes of it.
+    /// The data that one of them sends: some hundred kilobytes at most, whatever happens to it.
     private func frames(_ stream: Stream, _ number: Int) -> [ByteBuffer] {
         var blip = BLIPConnection()
         let checkpoint = ByteBuffer(string: "{\"text\":\"\(String(repeating: " ", count: 128_000))\"}")

@@ -1,11 +1,11 @@
 import Documents
 import DocumentStore
 
-/// What deltas save, and what they cost, where one field of a large document changes.
+/// What deltas save, and what they cost, if one field of a large document changes.
 struct DeltaScenario {
     var documents = 5_000
     var rounds = 5
-    /// Of a body.
+    /// Size of a body.
     var bytes = 10_240
 
     private struct Run {

@@ -1,6 +1,6 @@
 import LuaRuntime
 
-/// What one filter call costs, against the least that a call into Lua can cost.
+/// The cost of one filter call, compared with the minimum cost of a call into Lua.
 struct FilterScenario {
     var calls = 300_000
     var rounds = 9
@@ -16,7 +16,7 @@ struct FilterScenario {
         var small: [LuaDocument] = []
         var large: [LuaDocument] = []
         var deep: [LuaDocument] = []
-        // More than fit into the processor's first cache, as in a real push.
+        // More than fit into the processor's first-level cache, as in a real push.
         for number in 0..<500 {
             small.append(Self.document(number, Readings()))
             large.append(Self.document(number, Readings(size: 3000)))
@@ -39,7 +39,7 @@ struct FilterScenario {
                 let kinds = label == "two fields"
                     ? [("300 bytes", small), ("3 KB", large), ("3 KB, text before the value", deep)] : [("300 bytes", small)]
                 for (kind, documents) in kinds {
-                    // The baseline before each case: a clock that changes its speed changes it for both.
+                    // The baseline is measured before each case, so that changes of the clock frequency affect both.
                     empty.append(try nanoseconds(calls * 4) { bare.callEmptyFunction(times: calls * 4) })
                     let spent = try nanoseconds(calls) { try Self.ask(state, use, documents, times: calls) }
                     if label == "two fields", kind == "300 bytes" {
@@ -94,7 +94,7 @@ struct FilterScenario {
         return Double(threadNanoseconds() - start) / Double(times)
     }
 
-    /// In batches, as the plugin host asks.
+    /// In batches, like the plugin host.
     private static func ask(_ state: LuaPluginState, _ use: LuaUse, _ documents: [LuaDocument], times: Int) throws {
         var answers: [Bool] = []
         var passed = 0

@@ -2,8 +2,8 @@ import Documents
 import DocumentStore
 import Selectors
 
-/// Queries on two fields with an index, against raw SQLite with an index on `json_extract` of the same bodies; looking at every document,
-/// against raw SQLite doing so; and what the index costs the writes.
+/// Queries on two fields with an index, compared with raw SQLite with an index on `json_extract` of the same bodies; full scans, compared with raw
+/// SQLite's; and what the index costs writes.
 struct FindScenario {
     var documents = 100_000
     var queries = 2_000
@@ -75,7 +75,7 @@ struct FindScenario {
         try Selector(["site": .string(site), "value": ["$gte": .int(from)]])
     }
 
-    /// As `_find` does it, without HTTP.
+    /// Like `_find`, but without HTTP.
     private func find(
         _ database: Database, _ collection: Collection, _ definition: IndexDefinition, site: String, from: Int
     ) async throws -> (found: Int, entries: Int) {

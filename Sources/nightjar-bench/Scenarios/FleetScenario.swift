@@ -12,7 +12,7 @@ struct FleetScenario {
     var writes = 5
     var rounds = 3
 
-    /// Followers that are there before the first look, so that what is made once does not count.
+    /// Followers connected before the first measurement, so that one-time allocations do not count.
     private static let warmUp = 50
 
     func run(_ scratch: Scratch) async throws -> Report {
@@ -82,7 +82,7 @@ struct FleetScenario {
     }
 }
 
-/// What all followers have seen.
+/// What all followers have received.
 private final class Fleet: Sendable {
     struct Counts {
         var following = 0
@@ -117,7 +117,7 @@ private final class Fleet: Sendable {
     }
 }
 
-/// A continuous pull without a store: it wants every revision and takes it.
+/// A continuous pull without a store: it requests every revision and discards it.
 private final class Follower: MessageReceiver {
     private let transport: any MessageTransport
     private let fleet: Fleet
@@ -178,7 +178,7 @@ private final class Follower: MessageReceiver {
         case .request(let request) where request.profile == Profile.changes:
             let text = String(buffer: request.body)
             let isCaughtUp = text == "[]" || text == "null" || text.isEmpty
-            // Every revision of the list is wanted, and none is known.
+            // Every revision in the list is wanted, with no known ancestors.
             let wanted = isCaughtUp ? 0 : text.split(separator: "],[").count
             let answer = ByteBuffer(string: "[\(Array(repeating: "[]", count: wanted).joined(separator: ","))]")
             if !request.isNoReply { machine.blip.reply(to: request.number, OutgoingReply(body: answer)) }

@@ -2,15 +2,15 @@ import NIOCore
 import NIOPosix
 import TLS
 
-/// Complete TLS 1.3 handshakes a second, one after the other on loopback, each on a connection of its own: this project's
-/// client and listener handlers against OpenSSL's own tools.
+/// Complete TLS 1.3 handshakes per second, one after another on loopback, each on its own connection: this project's client and listener
+/// handlers compared with OpenSSL's own tools.
 ///
-/// Both have one thread for the client and one for the server, the same certificate and the library's default tickets.
-/// The tool verifies nothing; here the client checks the pinned certificate, as replicators do.
+/// Both have one thread for the client and one for the server, the same certificate and the library's default tickets. The tool verifies
+/// nothing; our client checks the pinned certificate, as replicators do.
 struct HandshakesScenario {
     static let openSSLPath = "/usr/bin/openssl"
 
-    /// Of each measurement.
+    /// For each measurement.
     var seconds = 3
     var rounds = 5
     var openssl = HandshakesScenario.openSSLPath
@@ -40,7 +40,7 @@ struct HandshakesScenario {
 /// One thread that connects and one that accepts.
 private struct Handshakes {
     let identity: BenchIdentity
-    /// Takes up the last session; the server then says a byte, before which its tickets have come.
+    /// Whether to resume the last session; the server then sends a byte, after which its tickets have arrived.
     let resumes: Bool
 
     init(_ identity: BenchIdentity, resumes: Bool) {
@@ -79,7 +79,7 @@ private struct Handshakes {
     }
 }
 
-/// What ends above a server's TLS handler.
+/// The server's handler above its TLS handler.
 private final class ServerSide: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -97,7 +97,7 @@ private final class ServerSide: ChannelInboundHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 }
 
-/// Connects, waits for the end of the handshake, closes and begins again. Lives on one event loop.
+/// Connects, waits for the end of the handshake, closes and starts over. Confined to one event loop.
 private final class ClientLoop {
     private let context: TLSContext
     private let endpoint: TLSEndpoint
@@ -137,12 +137,12 @@ private final class ClientLoop {
             .connect(to: address).whenFailure { error in box.value.result.fail(error) }
     }
 
-    /// - Parameter isResumed: whether this handshake took up a session.
+    /// - Parameter isResumed: whether this handshake resumed a session.
     func completed(isResumed: Bool) {
         count += 1
         let passed = start.cost.seconds
         if passed >= seconds { return result.succeed((count, passed)) }
-        // The first has nothing to take up.
+        // The first handshake has no session to resume.
         if isResumed != (resumes && count > 1) {
             return result.fail(BenchError("handshake \(count) was \(isResumed ? "a resumed" : "a full") one"))
         }

@@ -5,14 +5,14 @@ import NIOPosix
 import Replication
 import Transport
 
-/// Peers that send messages and never end them: what all of them together make a listener hold, and how long well-behaved peers beside
-/// them wait for each other.
+/// Peers that send messages without ever completing them: how much memory all of them together make a listener hold, and how long well-behaved peers
+/// wait for each other meanwhile.
 struct HostileScenario {
     var connections = 1_000
     var rounds = 3
     /// `limits.memory` of the listener, in MB.
     static let budget = 64
-    /// Of each unfinished message.
+    /// For each incomplete message.
     private static let framesEach = 12
 
     func run(_ scratch: Scratch) async throws -> Report {
@@ -33,20 +33,20 @@ struct HostileScenario {
         return report
     }
 
-    /// Takes what comes and answers nothing.
+    /// Accepts everything and answers nothing.
     private final class Mute: MessageReceiver {
         func received(_ messages: [ByteBuffer]) {}
         func writabilityChanged(_ isWritable: Bool) {}
         func closed(_ end: ConnectionEnd) {}
     }
 
-    /// Megabytes that the listener grew by, and milliseconds of the longest wait.
+    /// How many megabytes the listener grew, and the longest wait in milliseconds.
     private func once(_ place: String) async throws -> (grown: Double, wait: Double) {
         let folder = "\(place).nightjar"
         var blip = BLIPConnection(compressionLevel: 0)
         blip.send(OutgoingRequest(profile: Profile.proposeChanges, body: ByteBuffer(repeating: 0x20, count: (Self.framesEach + 8) << 14)))
         var frames: [ByteBuffer] = []
-        // The window of a message without acknowledgements is 128,000 bytes; a second message goes on from there.
+        // A message may have 128,000 unacknowledged bytes; beyond that, a second message is used.
         while frames.count < Self.framesEach {
             guard let frame = blip.nextFrame() else {
                 blip.send(OutgoingRequest(profile: Profile.proposeChanges, body: ByteBuffer(repeating: 0x20, count: Self.framesEach << 14)))

@@ -1,4 +1,4 @@
-/// How much of raw SQLite's speed the store keeps.
+/// What fraction of raw SQLite's speed the store achieves.
 struct InsertScenario {
     var documents = 100_000
     var rounds = 5

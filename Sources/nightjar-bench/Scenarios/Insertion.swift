@@ -1,10 +1,10 @@
 import Documents
 import DocumentStore
 
-/// Writing documents in batches of 500, each batch a durable transaction: through the store, and with SQLite alone.
+/// Writes documents in batches of 500, each batch a durable transaction: through the store, and with SQLite alone.
 enum Insertion {
     static let batch = 500
-    /// As long as what the store writes for a first revision.
+    /// As long as the id that the store writes for a first revision.
     private static let revision: StaticString = "1-0123456789abcdef0123456789abcdef01234567"
 
     static func raw(_ readings: [Reading], folder: String) throws -> Cost {
@@ -19,7 +19,7 @@ enum Insertion {
         return start.cost
     }
 
-    /// Leaves the database in `folder`, closed.
+    /// Leaves the closed database in `folder`.
     static func store(_ readings: [Reading], folder: String) async throws -> Cost {
         let database = try Database.open(folder: folder, name: "gateway")
         defer { database.close() }

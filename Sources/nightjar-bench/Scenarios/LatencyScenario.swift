@@ -4,7 +4,7 @@ import NIOPosix
 import Replication
 import Transport
 
-/// How long a write takes to become visible on a continuous peer.
+/// How long it takes until a write is visible at a continuous peer.
 struct LatencyScenario {
     var writesPerSecond = 200
     var seconds = 20
@@ -35,7 +35,7 @@ struct LatencyScenario {
         return report
     }
 
-    /// Ages in nanoseconds at the peer, and milliseconds until each write was durable here.
+    /// Ages at the peer in nanoseconds, and the milliseconds until each write was durable here.
     private func once(_ folder: String) async throws -> ([Int64], [Double]) {
         let count = writesPerSecond * seconds
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
@@ -51,7 +51,7 @@ struct LatencyScenario {
             if status.activity == .stopped, let error = status.error { throw BenchError("the replicator stopped: \(error)") }
         }
         let saves = try await write(count, to: database)
-        // The last documents are on their way.
+        // The last documents are still in flight.
         let deadline = monotonicSeconds() + 30
         while replicator.status.counts.pushed < UInt64(count), monotonicSeconds() < deadline {
             try await Task.sleep(for: .milliseconds(50))
@@ -65,7 +65,7 @@ struct LatencyScenario {
         return (ages, saves)
     }
 
-    /// At a steady pace, whether or not earlier writes are done: a slow moment must show in the figures, not slow the writer.
+    /// At a steady rate, whether or not earlier writes are complete: a slow moment must show in the figures, instead of slowing the writer down.
     private func write(_ count: Int, to database: Database) async throws -> [Double] {
         guard let collection = database.collection(.default) else { throw BenchError("no default collection") }
         let generator = Readings(size: 280)
@@ -92,7 +92,7 @@ struct LatencyScenario {
     }
 }
 
-/// The side that watches, in this process or in one of its own.
+/// The side that watches, in this process or in a separate one.
 private enum Peer {
     case child(Child, port: Int)
     case here(Database, WebSocketListener, Watcher)

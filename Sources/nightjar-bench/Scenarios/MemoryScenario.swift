@@ -1,11 +1,11 @@
 import NIOPosix
 import Transport
 
-/// What the agent itself holds in memory: idle, and while it pushes.
+/// The memory usage of the agent itself: idle, and while it pushes.
 struct MemoryScenario {
     var documents = 100_000
     var rounds = 3
-    /// For how long an idle agent is watched.
+    /// How long an idle agent is observed.
     var idleSeconds = 10
     /// The agent's executable.
     var agent: String
@@ -120,7 +120,7 @@ struct MemoryScenario {
         guard status == 0 else { throw BenchError("\(agent) run ended with status \(status)") }
     }
 
-    /// Asks seldom, because the answer costs the agent memory too.
+    /// Polls rarely, because answering costs the agent memory too.
     private func untilPushed(_ socket: String) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let client = HTTPClient(.unix(path: socket), group: group)

@@ -1,6 +1,6 @@
 import DocumentStore
 
-/// Whether the store keeps its speed as it grows.
+/// Whether the store stays fast as it grows.
 struct MillionScenario {
     var documents = 1_000_000
     var rounds = 1

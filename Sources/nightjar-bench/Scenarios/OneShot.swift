@@ -5,7 +5,7 @@ import PluginHost
 import Replication
 import Transport
 
-/// One-shot pushes from an open database to an open hub, both in this process, with what each moved.
+/// One-shot pushes from an open database to an open hub, both in this process, with the numbers of what each one transferred.
 struct OneShot {
     let database: Database
     let port: Int
@@ -39,7 +39,7 @@ struct OneShot {
         return (status.counts, cost)
     }
 
-    /// Both databases and the hub for as long as the body runs.
+    /// Opens both databases and the hub for as long as the body runs.
     static func with<Result>(
         _ scratch: Scratch, _ name: String, _ body: (_ database: Database, _ port: Int, _ group: MultiThreadedEventLoopGroup) async throws -> Result
     ) async throws -> Result {

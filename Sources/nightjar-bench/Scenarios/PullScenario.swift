@@ -2,7 +2,7 @@ import DocumentStore
 import NIOPosix
 import Replication
 
-/// A one-shot pull of a whole database, against inserting the same documents.
+/// A one-shot pull of a whole database, compared with inserting the same documents.
 struct PullScenario {
     var documents = 100_000
     var rounds = 5

@@ -1,10 +1,10 @@
-/// What a Lua filter takes from a push.
+/// How much a Lua filter slows down a push.
 struct PushFilterScenario {
     var documents = 100_000
     var rounds = 5
     var processes = 2
 
-    /// Reads two fields and passes everything.
+    /// Reads two fields and passes every document.
     static let plugin = """
         return {
           description = "Reads two fields of every reading",

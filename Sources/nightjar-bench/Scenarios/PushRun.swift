@@ -1,18 +1,18 @@
 import DocumentStore
 import NIOPosix
 
-/// One push of a whole database into an empty one over a loopback WebSocket, and what it cost both sides.
+/// One push of a whole database into an empty one over a loopback WebSocket, and its cost on both sides.
 struct PushRun {
     var seconds: Double
-    /// Processor seconds of both sides together.
+    /// CPU seconds of both sides together.
     var cpuSeconds: Double
-    /// The most memory each side held, in MB; nil where both sides share this process.
+    /// Each side's peak memory in MB; nil if both sides share this process.
     var pusherPeak: Double?
     var hubPeak: Double?
 
     /// - Parameters:
-    ///   - source: a closed database. It is changed: the push notes in it what the hub has.
-    ///   - processes: 2 for a process for each side, as on two machines; 1 for both in this one.
+    ///   - source: a closed database. It is modified: the push records in it what the hub has.
+    ///   - processes: 2 for one process per side, as on two machines; 1 for both sides in this process.
     ///   - plugins: a folder with the filter `two-fields`; nil for no filter.
     ///   - secure: the folder of a ``BenchIdentity``, for TLS; nil for clear text.
     static func run(

@@ -1,10 +1,10 @@
-/// How much of the store's own speed is left when documents go to another agent.
+/// What fraction of the store's own speed remains when documents are pushed to another agent.
 struct PushScenario {
     var documents = 100_000
     var rounds = 5
     var processes = 2
 
-    /// What Couchbase Lite moves between two of its own on a machine like the project's, in documents per second.
+    /// The rate between two Couchbase Lite databases on a machine like the project's, in documents per second.
     static let couchbaseLite = 6_100.0
 
     func run(_ scratch: Scratch) async throws -> Report {

@@ -1,4 +1,4 @@
-/// What TLS takes from a push.
+/// How much TLS slows down a push.
 struct PushTLSScenario {
     var documents = 100_000
     var rounds = 5
@@ -13,7 +13,7 @@ struct PushTLSScenario {
         var clear: [PushRun] = []
         var encrypted: [PushRun] = []
         for round in 0..<rounds {
-            // Each goes first as often as the other.
+            // Each variant goes first equally often.
             for tls in round % 2 == 0 ? [nil, secure] : [secure, nil] {
                 let name = "\(scratch.path)/\(tls == nil ? "clear" : "tls")-\(round)"
                 try Files.copyFolder(original, "\(name).nightjar")

@@ -6,22 +6,22 @@ import PluginHost
 import Replication
 import Synchronization
 
-/// Reloads of one of many plugins while documents pass through its filter at a steady rate, as a replicator asks: nothing
-/// may be lost, judged by neither version, or wait.
+/// Reloads one of many plugins while documents pass through its filter at a steady rate, in batches like a replicator's: no document may be lost,
+/// judged by neither version, or delayed.
 struct ReloadScenario {
     var plugins = 50
-    /// Documents a second.
+    /// Documents per second.
     var rate = 5_000
     var seconds = 20
     var millisecondsBetween = 100
-    /// One request of the stream.
+    /// Documents per call.
     private let batch = 10
 
     private struct Seen: Sendable {
         var documents = 0
         var failed = 0
         var neither = 0
-        /// Milliseconds of each request.
+        /// Milliseconds for each call.
         var pauses: [Double] = []
     }
 
@@ -65,7 +65,8 @@ struct ReloadScenario {
         return report
     }
 
-    /// Versions disagree about every document, so that each verdict tells whose it is; within one question all are of one version.
+    /// The versions decide differently about every document, so each verdict shows which version made it; within one call, all verdicts must come
+    /// from the same version.
     private func write(_ version: Int, to path: String, _ folder: String) throws {
         try Files.write("local version = \(version)\nreturn { push_filter = function(doc) return (doc.n + version) % 2 == 0 end }\n", to: "\(path).new")
         try Files.move("\(path).new", to: path)

@@ -7,12 +7,12 @@ import PluginHost
 import Replication
 import Synchronization
 
-/// Many reloads of random good and bad versions while two sessions ask all the time: the last good one must serve, and
-/// the memory of the versions before must be free again.
+/// Many reloads of random good and bad versions while two sessions call constantly: the last good version must serve, and the memory of earlier
+/// versions must be released.
 struct ReloadStormScenario {
     var reloads = 1_000
     var seed: UInt64 = 1
-    /// Before memory is looked at for the first time: allocator, threads and kept versions are as they stay.
+    /// Reloads before the first memory measurement: after them, allocator, threads and stored versions have reached a steady state.
     private let warmUp = 50
 
     func run(_ scratch: Scratch) async throws -> Report {
@@ -75,7 +75,7 @@ struct ReloadStormScenario {
         try Files.move("\(folder)/p.lua.new", to: "\(folder)/p.lua")
     }
 
-    /// Passes documents with its own number only, and holds some memory.
+    /// Passes only documents with its own number, and holds some memory.
     private static func good(_ number: Int) -> String {
         """
         local number, held = \(number), {}
@@ -116,9 +116,9 @@ struct ReloadStormScenario {
         return counts
     }
 
-    /// Resident megabytes once the allocator has given back what it keeps for later.
+    /// Resident megabytes after the allocator has returned what it holds in reserve.
     private static func settledMemory() throws -> Double {
-        // What glibc's malloc.h declares and its Swift module does not.
+        // Declared in glibc's malloc.h, but not in its Swift module.
         typealias Trim = @convention(c) (Int) -> Int32
         if let trim = dlsym(nil, "malloc_trim") { _ = unsafeBitCast(trim, to: Trim.self)(0) }
         return try residentMegabytes("VmRSS", process: getpid())

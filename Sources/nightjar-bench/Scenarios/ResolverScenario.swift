@@ -1,6 +1,6 @@
 import LuaRuntime
 
-/// What one conflict costs: the shipped three-way merge over documents of 12 to 1,000 fields.
+/// The cost of one conflict: the shipped three-way merge over documents with 12 to 1,000 fields.
 struct ResolverScenario {
     var calls = 3_000
     var rounds = 7
@@ -30,14 +30,14 @@ struct ResolverScenario {
         }
         var report = Report(scenario: "resolver", title: "merge-fields on a base, a third of the fields changed on each side, processor time")
         for (index, count) in Self.fields.enumerated() { report.add("\(count) fields", "µs", microseconds[index]) }
-        // A tenth more a field for each tenfold growth is the allocator's and the cache's; a quadratic merge would be at 10.
+        // A tenth more per field for each tenfold growth comes from the allocator and caches; a quadratic merge would be at 10.
         report.goal(
             "a field of 1,000 / a field of 100", "times", zip(microseconds[5], microseconds[2]).map { $0 / 1_000 / ($1 / 100) }, .atMost, 2)
         report.notes.append("each value of the merge is encoded to compare it where it is an object; \(machineLoad())")
         return report
     }
 
-    /// Of three fields in a row one is changed here, one there, and one nowhere.
+    /// Of every three fields, one is changed locally, one remotely, and one not at all.
     private static func conflict(_ fields: Int) -> LuaConflict {
         func body(_ side: Int) -> [UInt8] {
             let members = (0..<fields).map { field in

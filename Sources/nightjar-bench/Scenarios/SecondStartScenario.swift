@@ -1,7 +1,7 @@
 import Documents
 import DocumentStore
 
-/// Whether a push that its filter lets nothing pass of knows that at its next start.
+/// Whether a push whose filter rejects everything avoids repeating the work at its next start.
 struct SecondStartScenario {
     var documents = 1_000_000
     var rounds = 1

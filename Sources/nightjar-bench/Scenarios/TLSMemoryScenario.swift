@@ -4,12 +4,12 @@ import NIOPosix
 import Replication
 import Transport
 
-/// What one idle peer costs a listener: a WebSocket with its replication session, over TLS and in clear text.
+/// The cost of one idle peer to a listener: a WebSocket with its replication session, over TLS and in clear text.
 struct TLSMemoryScenario {
     var connections = 1_000
     var rounds = 3
 
-    /// Opened before the first look, so that what is made once does not count.
+    /// Opened before the first measurement, so that one-time allocations do not count.
     private static let warmUp = 50
 
     func run(_ scratch: Scratch) async throws -> Report {
@@ -55,7 +55,7 @@ struct TLSMemoryScenario {
         return (after - before) * 1024 / Double(connections)
     }
 
-    /// A socket on each side for each connection, also for the process of the listener, which inherits the limit.
+    /// Each connection needs a socket on both sides, also in the listener's process, which inherits the limit.
     func allowDescriptors() throws {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { throw Files.failure("getrlimit") }

@@ -6,7 +6,8 @@ import NIOPosix
 import Replication
 import Transport
 
-/// What version vectors cost: two databases that name revisions by them, against two that name them by ids; and comparing two vectors.
+/// The cost of version vectors: two databases that identify revisions with them, compared with two that use revision ids; and the cost of comparing
+/// two vectors.
 struct VersionsScenario {
     var documents = 50_000
     var rounds = 5
@@ -67,7 +68,7 @@ struct VersionsScenario {
         return cost
     }
 
-    /// What a document's tree takes that has one revision and its version.
+    /// The stored size of a document's tree with one revision and its version.
     private func storedBytes() throws -> Double {
         let revision = RevisionDigest.revision(parent: nil, deleted: false, canonicalBody: Array("{}".utf8))
         let vector = try VectorHistory("18e9000000000005@ABEiM0RVZneImaq7zN3u/w", history: "").vector
@@ -75,7 +76,7 @@ struct VersionsScenario {
         return Double(bytes.count)
     }
 
-    /// Nanoseconds of one comparison, over pairs of every relation.
+    /// Nanoseconds for one comparison, averaged over pairs in every possible relation.
     private func comparison(seed: UInt64) throws -> Double {
         var random = SplitMix(seed: seed)
         let sources = ["AAAAAAAAAAAAAAAAAAAAAA", "ABEiM0RVZneImaq7zN3u/w", "BBEiM0RVZneImaq7zN3u/w", "CBEiM0RVZneImaq7zN3u/w"]

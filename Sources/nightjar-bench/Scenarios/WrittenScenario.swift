@@ -1,6 +1,6 @@
 import DocumentStore
 
-/// What goes to the disk for each document that is saved durably: flash wears out by it.
+/// How many bytes are written to disk for each document that is saved durably: writes wear out flash storage.
 struct WrittenScenario {
     var documents = 20_000
     var rounds = 3

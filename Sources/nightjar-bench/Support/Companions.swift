@@ -4,7 +4,7 @@ import NIOPosix
 import Replication
 import Transport
 
-/// Two well-behaved peers beside a crowd: what one of them writes goes through the listener to the other.
+/// Two well-behaved peers next to a crowd: what one of them writes reaches the other through the listener.
 struct Companions {
     private let group: MultiThreadedEventLoopGroup
     private let folders: [String]
@@ -14,10 +14,10 @@ struct Companions {
     /// When each document was written.
     private let writing: Task<[Int64], any Error>
 
-    /// Both are connected and have what there is; from then on ten documents a second are written.
-    /// - Parameter folder: their databases' folders begin so.
+    /// Both are connected and have all existing documents; from then on ten documents per second are written.
+    /// - Parameter folder: the prefix of their databases' folders.
     init(target: String, folder: String) async throws {
-        // The crowd's loops are busy with the crowd.
+        // The crowd's event loops are busy with the crowd.
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         folders = ["\(folder)-writer.nightjar", "\(folder)-reader.nightjar"]
         let writer = try Database.open(folder: folders[0], name: "writer")
@@ -62,11 +62,11 @@ struct Companions {
         return sent
     }
 
-    /// Seconds that the last documents are waited for.
+    /// Seconds to wait for the last documents.
     private static let patience = 30.0
 
-    /// Ends them, while the crowd is still there.
-    /// - Returns: milliseconds that a document was under way at most; one that has not come counts by its age.
+    /// Ends them while the crowd is still there.
+    /// - Returns: the longest time that a document was in flight, in milliseconds; one that has not arrived counts with its age.
     func leave() async throws -> Double {
         writing.cancel()
         let sent = try await writing.value

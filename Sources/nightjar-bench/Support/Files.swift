@@ -33,7 +33,7 @@ enum Files {
         }
     }
 
-    /// Puts a file in the place of another one in one step.
+    /// Moves a file over another one atomically.
     static func move(_ from: String, to path: String) throws {
         guard rename(from, path) == 0 else { throw failure(path) }
     }
@@ -42,7 +42,7 @@ enum Files {
         guard mkdir(path, 0o755) == 0 || errno == EEXIST else { throw failure(path) }
     }
 
-    /// Names in a folder, ascending, without `.` and `..`.
+    /// The names in a folder, ascending, without `.` and `..`.
     static func names(in folder: String) throws -> [String] {
         guard let stream = opendir(folder) else { throw failure(folder) }
         defer { closedir(stream) }
@@ -63,7 +63,7 @@ enum Files {
 
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    /// Copies a folder's files and puts them on the disk, so that nothing is written back while something is measured.
+    /// Copies a folder's files and syncs them to disk, so that nothing is written back during a measurement.
     static func copyFolder(_ from: String, _ to: String) throws {
         try makeFolder(to)
         for name in try names(in: from) {
@@ -104,11 +104,11 @@ enum Files {
     static func failure(_ path: String) -> BenchError { BenchError("\(path): \(String(cString: strerror(errno)))") }
 }
 
-/// A folder of its own for one run, removed at the end.
+/// A temporary folder for one run, removed at the end.
 struct Scratch: Sendable {
     let path: String
 
-    /// - Parameter parent: must be on a real disk; a folder in memory makes durable writes look free.
+    /// - Parameter parent: must be on a real disk; in a memory file system, durable writes would seem to cost nothing.
     init(parent: String) throws {
         let pattern = strdup("\(parent)/nightjar-bench-XXXXXX")
         defer { free(pattern) }

@@ -2,7 +2,7 @@ import Documents
 
 /// Text for people and for programs.
 enum Format {
-    /// Three significant places or so, without an exponent.
+    /// About three significant digits, without an exponent.
     static func number(_ value: Double) -> String {
         guard value.isFinite else { return "-" }
         let size = value.magnitude
@@ -20,7 +20,7 @@ enum Format {
         return text
     }
 
-    /// With zeros in front.
+    /// With leading zeros.
     static func padded(_ value: Int, _ digits: Int) -> String {
         let text = "\(value)"
         return String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
@@ -30,7 +30,7 @@ enum Format {
         String(decoding: JSONValue.string(text).serialize(), as: UTF8.self)
     }
 
-    /// Columns as wide as their widest cell: the first to the left, numbers to the right.
+    /// Columns as wide as their widest cell: the first left-aligned, numbers right-aligned.
     static func table(_ rows: [[String]]) -> String {
         var widths: [Int] = []
         for row in rows {

@@ -1,7 +1,7 @@
 import Encodings
 import Glibc
 
-/// A server of HTTP in clear text, and who we are to it: `http://NAME:PASSWORD@HOST:PORT`.
+/// A clear-text HTTP server, and our credentials for it: `http://NAME:PASSWORD@HOST:PORT`.
 struct HTTPAddress: Sendable {
     var host: String
     var port: Int
@@ -23,15 +23,15 @@ struct HTTPAddress: Sendable {
         (host, self.port) = (String(rest[..<colon]), port)
     }
 
-    /// As another server is told it, with who we are.
+    /// Including credentials, to be passed to another server.
     var url: String { "http://\(login.map { $0 + "@" } ?? "")\(host):\(port)" }
 }
 
-/// One connection of HTTP/1.1 that stays open. It blocks, so that this process costs a request as little as it can, and the same whoever answers.
+/// A persistent HTTP/1.1 connection. It blocks, so that this process adds as little as possible to a request, and the same for every server.
 final class HTTPConnection {
     struct Answer {
         var status: Int
-        /// Empty if the pieces were taken by the caller.
+        /// Empty if the caller received the pieces.
         var body: [UInt8] = []
 
         var text: String { String(decoding: body, as: UTF8.self) }
@@ -41,10 +41,10 @@ final class HTTPConnection {
     private let isAnonymous: Bool
     private let descriptor: Int32
     private var buffer = [UInt8](repeating: 0, count: 64 << 10)
-    /// What was received and not read yet.
+    /// The range of received data that has not been read.
     private var (start, end) = (0, 0)
 
-    /// - Parameter isAnonymous: says in no request who we are.
+    /// - Parameter isAnonymous: sends no credentials.
     init(_ address: HTTPAddress, isAnonymous: Bool = false) throws {
         (self.address, self.isAnonymous) = (address, isAnonymous)
         descriptor = try Self.connected(to: address)
@@ -80,7 +80,7 @@ final class HTTPConnection {
         return answer
     }
 
-    /// As ``request(_:_:_:)``, where another status than these is an error.
+    /// Like ``request(_:_:_:)``, but any other status than these is an error.
     @discardableResult
     func request(_ method: String, _ path: String, _ body: [UInt8] = [], expecting statuses: Set<Int>) throws -> Answer {
         let answer = try request(method, path, body)
@@ -90,14 +90,14 @@ final class HTTPConnection {
         return answer
     }
 
-    /// Sends a request and passes the answer's body on as it comes.
+    /// Sends a request and passes the answer's body on as it arrives.
     func request(_ method: String, _ path: String, _ body: [UInt8] = [], _ take: (ArraySlice<UInt8>) throws -> Void) throws -> Answer {
-        // In one piece: a second one would wait for the first one's acknowledgement where the other side delays those.
+        // In one write: a second one would wait for the first one's acknowledgement if the other side delays those.
         try send(head(method, path, length: body.count) + body)
         return try answer(take)
     }
 
-    /// Begins a request whose body is sent piece by piece, and whose answer is read with ``answer(_:)``.
+    /// Starts a request whose body is sent piece by piece, and whose answer is read with ``answer(_:)``.
     func begin(_ method: String, _ path: String, type: String, length: Int) throws { try send(head(method, path, length: length, type: type)) }
 
     func send(_ bytes: [UInt8]) throws { try Files.write(bytes, to: descriptor, "\(address.host):\(address.port)") }
@@ -128,7 +128,7 @@ final class HTTPConnection {
         return Answer(status: status)
     }
 
-    /// The status and the length of what follows; nil if that comes in chunks.
+    /// The status and the body's length; nil if it is chunked.
     func answerHead() throws -> (status: Int, length: Int?) {
         let first = try line().split(separator: " ")
         guard first.count > 1, let status = Int(first[1]) else { throw BenchError("no answer of HTTP: \(first)") }
@@ -156,7 +156,7 @@ final class HTTPConnection {
         }
     }
 
-    /// The next line without its end.
+    /// The next line without its line break.
     func line() throws -> String {
         var bytes: [UInt8] = []
         while true {

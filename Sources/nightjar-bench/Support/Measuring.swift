@@ -1,6 +1,6 @@
 import Glibc
 
-/// What a stretch of work cost this process.
+/// What a piece of work cost this process.
 struct Cost: Sendable {
     /// Wall time in seconds.
     var seconds: Double
@@ -8,7 +8,7 @@ struct Cost: Sendable {
     var cpuSeconds: Double
 }
 
-/// A moment, to measure from.
+/// A starting point for measurements.
 struct Stopwatch {
     private let wall = monotonicSeconds()
     private let cpu = processorSeconds()
@@ -16,7 +16,7 @@ struct Stopwatch {
     var cost: Cost { Cost(seconds: monotonicSeconds() - wall, cpuSeconds: processorSeconds() - cpu) }
 }
 
-/// The same clock in every process of this machine.
+/// The same clock for all processes on this machine.
 func monotonicNanoseconds() -> Int64 {
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)
@@ -25,30 +25,30 @@ func monotonicNanoseconds() -> Int64 {
 
 func monotonicSeconds() -> Double { Double(monotonicNanoseconds()) * 1e-9 }
 
-/// Processor time of this process so far, in seconds.
+/// CPU time of this process so far, in seconds.
 func processorSeconds() -> Double {
     var usage = rusage()
     getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
     return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6
 }
 
-/// Processor time of another process so far, in seconds, to a hundredth.
+/// CPU time of another process so far, in seconds, to a hundredth.
 func processorSeconds(of process: pid_t) throws -> Double {
     let text = String(decoding: try Files.contents("/proc/\(process)/stat"), as: UTF8.self)
-    // Behind the name, which may hold anything: the times are the 14th and 15th fields of all.
+    // After the name, which may contain anything: the times are the 14th and 15th fields overall.
     let fields = text.split(separator: ")").last?.split(separator: " ") ?? []
     guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else { throw BenchError("/proc/\(process)/stat: \(text)") }
     return (user + system) / Double(sysconf(Int32(_SC_CLK_TCK)))
 }
 
-/// Processor time of this thread so far, in nanoseconds: what a short loop costs, whatever else the machine does.
+/// CPU time of this thread so far, in nanoseconds: the cost of a short loop, whatever else the machine does.
 func threadNanoseconds() -> Int64 {
     var now = timespec()
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now)
     return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
 }
 
-/// A line of `/proc/PID/status` in MB of 2^20 bytes: `VmRSS` (resident now) or `VmHWM` (the most it has been).
+/// A line in `/proc/PID/status` in MB of 2^20 bytes: `VmRSS` (resident now) or `VmHWM` (the peak).
 func residentMegabytes(_ key: String, process: pid_t = getpid()) throws -> Double {
     let text = String(decoding: try Files.contents("/proc/\(process)/status"), as: UTF8.self)
     for line in text.split(separator: "\n") where line.hasPrefix(key + ":") {
@@ -67,7 +67,7 @@ func writtenBytes() throws -> Double {
     throw BenchError("/proc/self/io has no write_bytes")
 }
 
-/// Load average over the last minute and the number of processors, for the notes: figures from a busy machine say little.
+/// Load average over the last minute and the number of processors, for the notes: figures from a busy machine mean little.
 func machineLoad() -> String {
     var loads = [0.0, 0.0, 0.0]
     getloadavg(&loads, 3)

@@ -1,12 +1,12 @@
-/// Documents as a machine's gateway writes them: 12 fields in the application's own order, ASCII, of a given size.
+/// Documents like those written by a machine's gateway: 12 fields in the application's own order, ASCII, of a given size.
 ///
-/// The same number always gives the same document, so that every process can make its own.
+/// The same number always yields the same document, so that every process can generate its own.
 struct Readings: Sendable {
     /// Bytes of a body.
     var size = 300
-    /// Ids that say nothing of their order, as UUIDs do; otherwise they ascend.
+    /// Whether ids are unordered, like UUIDs; otherwise they ascend.
     var hasRandomIDs = false
-    /// The long text stands before the measured values, not at the end.
+    /// Whether the long text comes before the measured values instead of at the end.
     var isNoteFirst = false
 
     func id(_ number: Int) -> String {
@@ -34,7 +34,7 @@ struct Readings: Sendable {
         return Array((isNoteFirst ? head + note + "," + values + "}" : head + values + "," + note + "}").utf8)
     }
 
-    /// Words of an operator's log, so that a compressor finds what it finds in real documents.
+    /// Words from an operator's log, so that compression works as well as with real documents.
     private static let words = [
         "bearing", "within", "limits", "shift", "inspected", "by", "operator", "lubricated", "fan", "speed", "reduced", "cooling",
         "normal", "noise", "after", "restart", "checked", "belt", "tension", "next", "service", "due", "week", "temperature",
@@ -51,7 +51,7 @@ struct Readings: Sendable {
         return String(repeating: "0", count: 16 - digits.utf8.count) + digits
     }
 
-    /// Documents from the first number on, made before anything is measured.
+    /// Documents starting with a given number, generated before anything is measured.
     func make(from first: Int, count: Int) -> [Reading] {
         (first..<first + count).map { Reading(id: id($0), body: body($0)) }
     }

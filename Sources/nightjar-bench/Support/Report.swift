@@ -1,4 +1,4 @@
-/// One measured quantity, once for each round.
+/// One measured quantity, with one value per round.
 struct Series: Sendable {
     var label: String
     var unit: String
@@ -10,19 +10,19 @@ struct Series: Sendable {
 }
 
 extension [Double] {
-    /// Of values in ascending order; 0 for none.
+    /// Of values in ascending order; 0 if there are none.
     var median: Double {
         guard !isEmpty else { return 0 }
         return count % 2 == 1 ? self[count / 2] : (self[count / 2 - 1] + self[count / 2]) / 2
     }
 
-    /// The value below which the given part of the values lies, of values in ascending order; 0 for none.
+    /// The value below which the given fraction of the values lies; the values must be in ascending order; 0 if there are none.
     func quantile(_ part: Double) -> Double {
         isEmpty ? 0 : self[Swift.min(count - 1, Int(Double(count) * part))]
     }
 }
 
-/// A figure to reach, and what was measured. The median decides.
+/// A figure to reach, and the measurements. The median decides.
 struct Goal: Sendable {
     enum Side: String, Sendable {
         case atLeast = "at least"
@@ -36,13 +36,13 @@ struct Goal: Sendable {
     var isReached: Bool { side == .atLeast ? series.median >= bar : series.median <= bar }
 }
 
-/// What one scenario measured.
+/// The measurements of one scenario.
 struct Report: Sendable {
     var scenario: String
     var title: String
     var series: [Series] = []
     var goals: [Goal] = []
-    /// What a reader must know to judge the figures.
+    /// What readers must know to judge the figures.
     var notes: [String] = []
 
     mutating func add(_ label: String, _ unit: String, _ values: [Double]) {

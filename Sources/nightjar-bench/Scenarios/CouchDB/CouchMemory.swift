@@ -1,8 +1,8 @@
 import Glibc
 
-/// What our side holds in memory for feeds that wait, and for a large attachment.
+/// Our memory usage for waiting feeds, and for a large attachment.
 extension CouchScenario {
-    /// Opened before the first look, so that what is made once does not count.
+    /// Opened before the first measurement, so that one-time allocations do not count.
     private static let warmUp = 50
 
     func measureListeners(_ scratch: Scratch, _ report: inout Report) async throws {
@@ -25,7 +25,7 @@ extension CouchScenario {
             try await Task.sleep(for: .seconds(2))
             let after = try residentMegabytes("VmRSS", process: agent.child.process)
             kilobytes.append((after - before) * 1024 / Double(listeners))
-            // All of them are told of a write: they were listening.
+            // All of them receive a write, so they were listening.
             let clock = Stopwatch()
             try database.connect().request("PUT", "/\(database.name)/news", Array("{}".utf8), expecting: [201])
             for feed in feeds {
@@ -43,7 +43,7 @@ extension CouchScenario {
         var (up, down, upRate, downRate): ([Double], [Double], [Double], [Double]) = ([], [], [], [])
         for round in 0..<rounds {
             let agent = try CouchAgent(agent, folder: "\(scratch.path)/attachment-\(round)")
-            // A small one first, so that what is made once does not count.
+            // A small one first, so that one-time allocations do not count.
             _ = try send(megabytes: 1, to: agent.database, "small")
             _ = try take(megabytes: 1, from: agent.database, "small")
             var idle = try forgetPeak(agent.child.process)
@@ -60,7 +60,7 @@ extension CouchScenario {
         report.add("attachment down", "MB/s", downRate)
     }
 
-    /// Takes the process's peak back to what it holds now, and says what that is.
+    /// Resets the process's peak memory to its present usage, and returns that.
     private func forgetPeak(_ process: pid_t) throws -> Double {
         let path = "/proc/\(process)/clear_refs"
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)
@@ -76,7 +76,7 @@ extension CouchScenario {
         try connection.begin("PUT", "/\(database.name)/\(id)/film.mp4", type: "video/mp4", length: megabytes << 20)
         var piece = [UInt8](repeating: 0, count: 1 << 20)
         var random = SplitMix(seed: 1)
-        // Bytes that do not compress, and are others in each piece.
+        // Incompressible bytes that differ in each piece.
         for place in piece.indices { piece[place] = UInt8(truncatingIfNeeded: random.next()) }
         for number in 0..<megabytes {
             piece[number % piece.count] &+= 1

@@ -1,6 +1,6 @@
 import Documents
 
-/// Reading from a database with many documents: a feed through a filter, and queries with an index.
+/// Reading from a database with many documents: a filtered feed, and queries with an index.
 extension CouchScenario {
     private static let plugin = "return { push_filter = function(doc) return doc.seq % 100 == 0 end }\n"
     private static let design = "{\"filters\":{\"hundredth\":\"function(doc, req) { return doc.seq % 100 === 0; }\"}}"
@@ -34,7 +34,7 @@ extension CouchScenario {
         let connection = try database.connect()
         var answer: [UInt8] = []
         let work = try CouchWork.measure(database) {
-            // A sign of life now and then, or CouchDB gives up after a minute.
+            // Heartbeats are needed, or CouchDB times out after a minute.
             answer = try connection.request("GET", "/\(database.name)/_changes?filter=\(filter)&heartbeat=10000", expecting: [200]).body
         }
         let found = try JSONValue(parsing: answer)["results"]?.asArray?.count
@@ -42,7 +42,7 @@ extension CouchScenario {
         return work
     }
 
-    /// The first query waits for CouchDB's index.
+    /// The first query waits until CouchDB has built its index.
     private static func makeIndex(_ database: CouchDatabase, _ administrator: HTTPConnection) throws {
         let definition = "{\"ddoc\":\"bench-index\",\"name\":\"value\",\"index\":{\"fields\":[\"value\"]}}"
         try administrator.request("POST", "/\(database.name)/_index", Array(definition.utf8), expecting: [200, 201])

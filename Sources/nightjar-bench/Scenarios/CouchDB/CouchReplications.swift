@@ -1,6 +1,6 @@
 import Glibc
 
-/// One-shot replications of the same documents: between two of a kind, and into PouchDB.
+/// One-shot replications of the same documents: between two servers of the same kind, and into PouchDB.
 extension CouchScenario {
     func measureReplication(_ peer: CouchPeer, _ scratch: Scratch, _ report: inout Report) async throws {
         let readings = Readings().make(from: 0, count: replicated)
@@ -32,7 +32,7 @@ extension CouchScenario {
         }
     }
 
-    /// Ours to ours: `nightjar replicate`, from its start to its end.
+    /// From our server to a database of ours: `nightjar replicate`, from its start to its end.
     private func pull(from source: CouchDatabase, into folder: String) throws -> CouchWork {
         let before = childrenSeconds()
         var (line, status) = ("", Int32(0))
@@ -41,21 +41,21 @@ extension CouchScenario {
             line = try child.line()
             status = child.wait()
         }
-        // Both sides, as of CouchDB.
+        // The sum of both sides, as for CouchDB.
         work.processor = work.processor.map { $0 + childrenSeconds() - before }
         guard status == 0, line.contains("pulled \(replicated),") else { throw BenchError("\(agent) replicate ended with status \(status): \(line)") }
         Files.remove(folder)
         return work
     }
 
-    /// Processor time of the children that ended, in seconds.
+    /// CPU time of the children that have ended, in seconds.
     private func childrenSeconds() -> Double {
         var usage = rusage()
         getrusage(__rusage_who_t(RUSAGE_CHILDREN.rawValue), &usage)
         return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6
     }
 
-    /// CouchDB to CouchDB, by its own replicator.
+    /// From CouchDB to CouchDB, with its own replicator.
     private func replicate(_ peer: CouchPeer, from source: CouchDatabase, to target: CouchDatabase) throws -> CouchWork {
         let body = "{\"source\":\"\(peer.address.url)/\(source.name)\",\"target\":\"\(peer.address.url)/\(target.name)\"}"
         let work = try CouchWork.measure(source) { try peer.request("POST", "/_replicate", body, expecting: [200]) }
@@ -63,7 +63,7 @@ extension CouchScenario {
         return work
     }
 
-    /// PouchDB says how long it took, without the start of Node.
+    /// PouchDB itself reports how long it took, without the start of Node.
     private func pull(_ source: CouchDatabase, with script: String, _ pouchDB: String) throws -> CouchWork {
         var values: [String: String] = [:]
         var work = try CouchWork.measure(source) {

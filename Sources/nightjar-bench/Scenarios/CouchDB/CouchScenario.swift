@@ -1,4 +1,4 @@
-/// CouchDB's API: ours against CouchDB itself, both with their defaults and durable, and what our side holds in memory.
+/// The CouchDB API: ours compared with CouchDB itself, both with default settings and durable, and our memory usage.
 struct CouchScenario {
     /// What is measured.
     enum Row: String, CaseIterable, Sendable {
@@ -8,14 +8,14 @@ struct CouchScenario {
     var rows = Set(Row.allCases)
     /// The agent's executable.
     var agent: String
-    /// Without one only our memory is measured.
+    /// Without a peer, only our memory usage is measured.
     var peer: CouchPeer?
     /// A folder in which Node finds `pouchdb` and `pouchdb-adapter-memory`.
     var pouchDB: String?
     var node = "/usr/bin/node"
-    /// Of a database that is looked at.
+    /// Number of documents in a database that is read.
     var documents = 100_000
-    /// Of a replication.
+    /// Number of documents in a replication.
     var replicated = 20_000
     var batches = 20
     var puts = 2_000
@@ -41,10 +41,10 @@ struct CouchScenario {
     }
 }
 
-/// What a piece of work took.
+/// The cost of a piece of work.
 struct CouchWork {
     var seconds: Double
-    /// Of the process that serves the database, where that is known: on a machine that does other things too it says more.
+    /// CPU time of the process that serves the database, if known: more meaningful on a machine that also does other work.
     var processor: Double?
 
     static func measure(_ database: CouchDatabase, _ body: () throws -> Void) throws -> CouchWork {
@@ -57,7 +57,7 @@ struct CouchWork {
     }
 }
 
-/// What both sides took for the same work, round by round.
+/// The costs of the same work on both sides, round by round.
 struct CouchTimes {
     private var ours: [CouchWork] = []
     private var theirs: [CouchWork] = []
@@ -68,8 +68,8 @@ struct CouchTimes {
     }
 
     /// - Parameters:
-    ///   - count: of what was done in each round.
-    ///   - bar: how many times as fast we are to be.
+    ///   - count: how many operations each round performed.
+    ///   - bar: how many times as fast as the peer we must be.
     func show(_ what: String, count: Int, _ unit: String, bar: Double, in report: inout Report) {
         report.add("\(what), nightjar", "\(unit)/s", ours.map { Double(count) / $0.seconds })
         report.add("\(what), CouchDB", "\(unit)/s", theirs.map { Double(count) / $0.seconds })

@@ -1,19 +1,19 @@
 import Documents
 import Glibc
 
-/// A database behind CouchDB's API: ours, or the peer's.
+/// A database with the CouchDB API: ours, or the peer's.
 struct CouchDatabase: Sendable {
     let address: HTTPAddress
     let name: String
-    /// Who serves it, where that is known.
+    /// The process that serves it, if known.
     var process: pid_t?
 
-    /// A new connection. Nobody has to log in for documents, on either side.
+    /// A new connection. On both sides, documents can be accessed without logging in.
     func connect() throws -> HTTPConnection { try HTTPConnection(address, isAnonymous: true) }
 
     var url: String { "http://\(address.host):\(address.port)/\(name)" }
 
-    /// Stores documents, a thousand at a time.
+    /// Stores documents, a thousand per request.
     func load(_ readings: [Reading]) throws {
         let connection = try connect()
         for first in stride(from: 0, to: readings.count, by: 1_000) {
@@ -22,7 +22,7 @@ struct CouchDatabase: Sendable {
         }
     }
 
-    /// The body of a `_bulk_docs`.
+    /// The body of a `_bulk_docs` request.
     static func bulk(_ readings: some Sequence<Reading>) -> [UInt8] {
         var body = Array("{\"docs\":[".utf8)
         for (index, reading) in readings.enumerated() {
@@ -32,7 +32,7 @@ struct CouchDatabase: Sendable {
         return body + Array("]}".utf8)
     }
 
-    /// How many documents it holds.
+    /// The number of documents in it.
     func count() throws -> Int {
         let answer = try connect().request("GET", "/\(name)", expecting: [200])
         guard let count = try JSONValue(parsing: answer.body)["doc_count"]?.asInt64 else { throw BenchError("\(url) has no doc_count") }
@@ -47,7 +47,7 @@ final class CouchAgent {
     private let path: String
     private let folder: String
 
-    /// - Parameter plugins: texts by file name.
+    /// - Parameter plugins: sources by file name.
     init(_ path: String, folder: String, plugins: [String: String] = [:]) throws {
         (self.path, self.folder) = (path, folder)
         try Files.makeFolder(folder)
@@ -81,7 +81,7 @@ final class CouchAgent {
         database = CouchDatabase(address: try HTTPAddress("http://\(address.dropFirst("peers=".count))"), name: "plant", process: child.process)
     }
 
-    /// Ends the agent and removes its data.
+    /// Stops the agent and removes its data.
     func stop() throws {
         child.terminate()
         let status = child.wait()
@@ -90,13 +90,13 @@ final class CouchAgent {
     }
 }
 
-/// The CouchDB that is there.
+/// An existing CouchDB server.
 struct CouchPeer: Sendable {
     let address: HTTPAddress
-    /// Its process on this machine, where the caller told it.
+    /// Its process on this machine, if the user named it.
     var process: pid_t?
 
-    /// Does something with a new database that anybody may use, and removes it.
+    /// Uses a new database that anybody may access, and removes it afterwards.
     func withDatabase<Result>(_ name: String, _ body: (CouchDatabase) async throws -> Result) async throws -> Result {
         let database = CouchDatabase(address: address, name: "nightjar-bench-\(getpid())-\(name)", process: process)
         try request("PUT", "/\(database.name)", expecting: [201, 202])
@@ -110,7 +110,7 @@ struct CouchPeer: Sendable {
         return result
     }
 
-    /// As the administrator.
+    /// With the administrator's credentials.
     @discardableResult
     func request(_ method: String, _ path: String, _ body: String = "", expecting statuses: Set<Int>) throws -> HTTPConnection.Answer {
         try HTTPConnection(address).request(method, path, Array(body.utf8), expecting: statuses)

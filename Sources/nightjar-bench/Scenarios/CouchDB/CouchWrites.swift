@@ -1,7 +1,7 @@
 import Environment
 import Synchronization
 
-/// Durable writes: many documents in a request, and one in each of many.
+/// Durable writes: many documents in one request, and one document in each of many requests.
 extension CouchScenario {
     private static let batchSize = 500
     private static let connections = 8
@@ -36,7 +36,7 @@ extension CouchScenario {
         return (bulk, puts)
     }
 
-    /// Each connection has a thread, and its share of the documents.
+    /// Each connection has its own thread and a share of the documents.
     private static func put(_ readings: [Reading], to database: CouchDatabase) throws {
         let failure = Mutex<(any Error)?>(nil)
         let threads = try (0..<connections).map { number in
