@@ -1,7 +1,7 @@
 ---@meta
--- What a Nightjar plugin sees, for the Lua language server. This file is not loaded by the agent.
+-- The API of Nightjar plugins, for the Lua language server. The agent does not load this file.
 --
--- Of Lua 5.4's own a plugin has these, and nothing else (no io, debug, package, load; `os` is four clocks):
+-- Of Lua 5.4's standard library, plugins have only these (no io, debug, package or load; of `os` only four time functions):
 --   assert error getmetatable ipairs next pairs pcall print rawequal rawget rawlen rawset require select setmetatable tonumber
 --   tostring type xpcall _G _VERSION
 --   string.byte string.char string.find string.format string.gmatch string.gsub string.len string.lower string.match string.rep
@@ -13,9 +13,9 @@
 --   utf8.char utf8.charpattern utf8.codepoint utf8.codes utf8.len utf8.offset
 --   coroutine.create coroutine.isyieldable coroutine.resume coroutine.running coroutine.status coroutine.wrap coroutine.yield
 --   os.clock os.date os.difftime os.time
--- .luarc.json beside this file hides the rest of them.
+-- .luarc.json in the same folder hides the rest.
 
----A document, read-only. Fields are decoded when they are read; JSON null is `nightjar.null`, a missing field nil.
+---A read-only document. Fields are decoded when accessed; JSON null is `nightjar.null`, a missing field is nil.
 ---@class nightjar.Document
 ---@field _id string
 ---@field _rev string
@@ -24,9 +24,9 @@
 
 ---@class nightjar.Flags
 ---@field deleted boolean the revision is a deletion
----@field access_removed boolean the peer took access to the document away
+---@field access_removed boolean the peer has withdrawn access to the document
 
----Where a call comes from. Read-only.
+---The origin of a call. Read-only.
 ---@class nightjar.Context
 ---@field params table the checked parameters of this use, with defaults
 ---@field database string?
@@ -35,23 +35,23 @@
 ---@field direction "push"|"pull"|nil
 ---@field replicator string? its configured name
 ---@field listener string? its configured name
----@field remote string? URL or address of the peer; of an `exec:` target the program only
+---@field remote string? URL or address of the peer; for an `exec:` target, only the program
 ---@field user string? name of the authenticated peer
----@field protocol string? what is spoken with the peer: CBMobile_2, CBMobile_3, or CBMobile_4, where doc._rev is a version of a version vector; nil with CouchDB
+---@field protocol string? the protocol used with the peer: CBMobile_2, CBMobile_3, or CBMobile_4, where doc._rev is a version from a version vector; nil with CouchDB
 ---@field flags nightjar.Flags
 ---@field plugin string
 ---@field version string short content hash
 
 ---@class nightjar.Conflict
 ---@field id string
----@field local_doc nightjar.Document? nil where that side is deleted
----@field remote_doc nightjar.Document? nil where that side is deleted
----@field base_doc nightjar.Document? common ancestor; nil where its body is gone, as it often is on a listener and in a save
+---@field local_doc nightjar.Document? nil if that side is deleted
+---@field remote_doc nightjar.Document? nil if that side is deleted
+---@field base_doc nightjar.Document? common ancestor; nil if its body is no longer stored, as is common on a listener and when saving
 ---@field local_rev string
 ---@field remote_rev string
----@field local_version string? what Couchbase Lite 4 calls the side, "TIME@SOURCE"; nil where no such peer has edited the document
+---@field local_version string? the side's version in Couchbase Lite 4, "TIME@SOURCE"; nil if no such peer has edited the document
 ---@field remote_version string?
----@field base_rev string? the common ancestor, also where its body is gone; nil where there is none
+---@field base_rev string? the common ancestor, even if its body is no longer stored; nil if there is none
 
 ---@class nightjar.Principal
 ---@field name string? the username if absent
@@ -76,22 +76,22 @@
 ---@field der string Base64
 
 ---@class nightjar.Parameter
----@field type "string"|"number"|"integer"|"boolean"|"table"|"array"|"file" a file is a path in the configuration; the plugin gets its text
+---@field type "string"|"number"|"integer"|"boolean"|"table"|"array"|"file" for a file, the configuration has a path and the plugin gets the file's text
 ---@field required boolean?
 ---@field default any
 ---@field enum any[]? allowed values
 ---@field doc string?
 
----What a plugin may ask for itself, within the host's ceiling.
+---Limits that a plugin may request for itself, up to the host's ceiling.
 ---@class nightjar.Limits
 ---@field memory integer? bytes of one state
----@field cpu_ms integer? of a filter or authenticator call
----@field instructions integer? of a filter or authenticator call
----@field resolver_cpu_ms integer? of a resolver or sync call
----@field resolver_instructions integer? of a resolver or sync call
----@field log_lines integer? a second
+---@field cpu_ms integer? for a filter or authenticator call
+---@field instructions integer? for a filter or authenticator call
+---@field resolver_cpu_ms integer? for a resolver or sync call
+---@field resolver_instructions integer? for a resolver or sync call
+---@field log_lines integer? per second
 
----What token may return in place of a text.
+---What token may return instead of a string.
 ---@class nightjar.Token
 ---@field token string
 ---@field expires_in number? seconds; 600 if absent
@@ -102,16 +102,16 @@
 ---@field cookie_name string? SyncGatewaySession if absent
 ---@field expires (string|number)? ISO 8601, or seconds since 1970; 600 seconds from now if absent
 
----Why a replicator, or a document, does not get on.
+---Why a replicator is not working, or a document is not replicated.
 ---@class nightjar.ReplicationError
 ---@field domain string http, websocket, network, tls, blip, litecore, plugin or store
 ---@field code integer
 ---@field public_code integer
 ---@field message string
----@field is_transient boolean it passes by itself
+---@field is_transient boolean it may go away by itself
 ---@field remedy string?
 
----How a replicator is. Times are seconds since 1970.
+---The status of a replicator. Times are seconds since 1970.
 ---@class nightjar.Status
 ---@field activity "stopped"|"offline"|"connecting"|"idle"|"busy"
 ---@field since integer
@@ -130,7 +130,7 @@
 ---@field correlation_id string?
 ---@field error nightjar.ReplicationError?
 
----What became of a document.
+---The outcome for a document.
 ---@class nightjar.DocumentEvent
 ---@field id string
 ---@field collection string
@@ -147,17 +147,17 @@
 ---@field limits nightjar.Limits?
 ---@field push_filter (fun(doc: nightjar.Document, ctx: nightjar.Context): any)? truthy: may leave this database
 ---@field pull_filter (fun(doc: nightjar.Document, ctx: nightjar.Context): any)? truthy: may enter this database
----@field transform (fun(doc: nightjar.Document, ctx: nightjar.Context): table)? the document as it is to travel or to be stored; doc for no change
+---@field transform (fun(doc: nightjar.Document, ctx: nightjar.Context): table)? the document to be sent or stored; return doc for no change
 ---@field resolve (fun(conflict: nightjar.Conflict, ctx: nightjar.Context): table)? one side, a new table, or nightjar.delete
 ---@field authenticate_password (fun(username: string, password: string, ctx: nightjar.Context): boolean|nightjar.Principal)?
----@field authenticate_certificate (fun(chain: nightjar.Certificate[], ctx: nightjar.Context): boolean|nightjar.Principal)? the peer's own first
----@field token (fun(ctx: nightjar.Context): string|nightjar.Token)? what a replicator logs in with
----@field get_session (fun(ctx: nightjar.Context): nightjar.Session)? a session that a replicator logs in with
----@field on_status (fun(status: nightjar.Status, ctx: nightjar.Context))? is told how a replicator is
----@field on_documents (fun(documents: nightjar.DocumentEvent[], ctx: nightjar.Context))? is told what became of documents
----@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))? decides about a peer's write by the functions below
+---@field authenticate_certificate (fun(chain: nightjar.Certificate[], ctx: nightjar.Context): boolean|nightjar.Principal)? the peer's own certificate comes first
+---@field token (fun(ctx: nightjar.Context): string|nightjar.Token)? the token that a replicator logs in with
+---@field get_session (fun(ctx: nightjar.Context): nightjar.Session)? the session that a replicator logs in with
+---@field on_status (fun(status: nightjar.Status, ctx: nightjar.Context))? called with a replicator's status
+---@field on_documents (fun(documents: nightjar.DocumentEvent[], ctx: nightjar.Context))? called with the outcomes for documents
+---@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))? judges a peer's write with the functions below
 
----Names for the functions of sync: a text, a list, or a field of a document; nil and null are none.
+---Names for the functions of sync: a string, a list, or a field of a document; nil and null mean no names.
 ---@alias nightjar.Names string|string[]|userdata|nil
 
 ---In sync: puts the document into channels.
@@ -186,10 +186,10 @@ function require_role(names) end
 ---@param channels nightjar.Names
 function require_access(channels) end
 
----In sync: rejects the write of every peer.
+---In sync: rejects the write from any peer.
 function require_admin() end
 
----In sync: when the document is deleted. Seconds from now up to 30 days, seconds since 1970, or an ISO 8601 text.
+---In sync: sets when the document is deleted. Seconds from now (up to 30 days), seconds since 1970, or an ISO 8601 string.
 ---@param when number|string|nil
 function expiry(when) end
 
@@ -200,20 +200,20 @@ function throw(reason) end
 ---@class nightjar
 ---@field null userdata JSON null
 ---@field delete userdata what resolve returns to delete the document
----@field state table<string, any> small persistent values of this plugin, each assigned as a whole; 256 keys, 64 KiB of JSON
+---@field state table<string, any> small persistent values of this plugin; assign whole values, not parts of them; at most 256 keys and 64 KiB of JSON
 nightjar = {}
 
----A plain table to edit, from a document, a part of one, ctx or a table.
+---Makes a plain, editable table from a document, a part of one, ctx or a table.
 ---@param value any
 ---@return any
 function nightjar.copy(value) end
 
----Marks a table as a JSON array, also when it is empty.
+---Marks a table as a JSON array, even if it is empty.
 ---@param items table?
 ---@return table
 function nightjar.array(items) end
 
----Marks a table as a JSON object, also when it is empty.
+---Marks a table as a JSON object, even if it is empty.
 ---@param members table?
 ---@return table
 function nightjar.object(members) end
@@ -235,14 +235,14 @@ function nightjar.sha1(bytes) end
 ---@return string hex
 function nightjar.hmac_sha256(key, bytes) end
 
----A read-only look at this database; nil where there is no such document. At most 32 in a call.
+---Reads a document from this database; nil if it does not exist. At most 32 times per call.
 ---@param collection string? "scope.name"; the call's own if nil
 ---@param id string
 ---@return nightjar.Document?
 ---@overload fun(id: string): nightjar.Document?
 function nightjar.get(collection, id) end
 
----Whether text matches a pattern of `*`, `?`, `[a-z]` and `[!a-z]`; `\\` takes the next character as it is.
+---Whether text matches a pattern of `*`, `?`, `[a-z]` and `[!a-z]`; `\\` escapes the next character.
 ---@param pattern string
 ---@param text string
 ---@return boolean
@@ -283,7 +283,7 @@ nightjar.time = {}
 ---Seconds since 1970, UTC.
 ---@return number
 function nightjar.time.now() end
----Seconds since 1970 of an ISO 8601 text; nil and a reason for anything else.
+---Seconds since 1970 for an ISO 8601 string; nil and a reason for anything else.
 ---@param text string
 ---@return number? seconds
 ---@return string? reason
@@ -298,13 +298,13 @@ nightjar.base64 = {}
 ---@param bytes string
 ---@return string
 function nightjar.base64.encode(bytes) end
----nil and a reason for what is not base64.
+---Returns nil and a reason for invalid base64.
 ---@param text string
 ---@return string? bytes
 ---@return string? reason
 function nightjar.base64.decode(text) end
 
----scrypt; at most 4 operations in a call.
+---scrypt; at most 4 operations per call.
 ---@class nightjar.password
 nightjar.password = {}
 ---@param password string
@@ -330,10 +330,10 @@ function nightjar.metrics.gauge(name, value, labels) end
 ---@class nightjar.Test
 ---@field push_filter fun(doc: table, ctx: table?): any
 ---@field pull_filter fun(doc: table, ctx: table?): any
----@field transform fun(doc: table, ctx: table?): table the document as it would travel
+---@field transform fun(doc: table, ctx: table?): table the document as it would be sent
 ---@field resolve fun(conflict: table, ctx: table?): any
 ---@field authenticate_password fun(username: string, password: string, ctx: table?): any
----@field authenticate_certificate fun(chain: table, ctx: table?): any one certificate stands for a chain of one
+---@field authenticate_certificate fun(chain: table, ctx: table?): any a single certificate counts as a chain of one
 ---@field token fun(ctx: table?): any
 ---@field get_session fun(ctx: table?): any
 ---@field on_status fun(status: table, ctx: table?): any
@@ -341,5 +341,5 @@ function nightjar.metrics.gauge(name, value, labels) end
 ---@field sync fun(doc: table, old_doc: table?, ctx: table?): table|false, string? what was assigned, or false and the reason
 ---@field accept fun(result: any, text: string?) fails unless truthy
 ---@field reject fun(result: any, text: string?) fails if truthy
----@field equal fun(got: any, expected: any, text: string?) compares values in depth
----@field fails fun(body: function, text: string?) fails unless body raises an error; the text must be in it
+---@field equal fun(got: any, expected: any, text: string?) compares values recursively
+---@field fails fun(body: function, text: string?) fails unless body raises an error that contains the text
