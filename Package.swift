@@ -27,7 +27,7 @@ let package = Package(
     products: [
         .executable(name: "nightjar", targets: ["nightjar"]),
         .executable(name: "nightjar-bench", targets: ["nightjar-bench"]),
-        // For applications that bring their own transport: message endpoints, and what is needed to run them.
+        // For applications that bring their own transport: message endpoints, and the replication that runs over them.
         .library(name: "MessageEndpoints", targets: ["MessageEndpoints", "Replication", "DocumentStore", "Documents", "Interfaces", "Environment", "Transport"]),
     ],
     dependencies: [

@@ -19,7 +19,7 @@ final class AttentionTimes: Sendable {
 
     private struct State {
         var seen: [Key: Attention] = [:]
-        /// When entries began that the next check will find.
+        /// When problems began that the next check will report.
         var signs: [Key: Int64] = [:]
     }
 

@@ -7,8 +7,8 @@ struct MemoryReturning: Service {
 
     /// Seconds between checks.
     private static let interval = 1
-    /// The agent counts as idle after this many checks with next to nothing held: memory that was just released may be needed
-    /// again.
+    /// Present memory use counts as the use at rest only after this many checks with next to nothing held: before that,
+    /// recently held memory may not have been returned yet.
     private static let looksAtRest = 5
 
     func run() async throws {

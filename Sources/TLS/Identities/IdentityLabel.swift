@@ -1,5 +1,5 @@
 /// The name of an identity in the key store: a letter or digit, then letters, digits, `.`, `_` and `-`, at most 128. It is
-/// used as a file name.
+/// used as a file name, so capitals are allowed but path separators are not.
 package struct IdentityLabel: Sendable, Hashable, CustomStringConvertible {
     package let text: String
 
