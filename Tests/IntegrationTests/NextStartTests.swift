@@ -105,7 +105,7 @@ struct NextStartTests {
         #expect(try await agent.command("reload").status == 78)
         let words = try await NightjarExecutable.run("explain", "plugin_file_gone")
         _ = try await agent.stop()
-        #expect(words.output.contains("Its last version serves, also after a restart") && words.output.contains("nightjar reload and nightjar check refuse it"), "\(words)")
+        #expect(words.output.contains("Its last version stays in use, even after a restart") && words.output.contains("nightjar reload and nightjar check refuse it"), "\(words)")
         // Without the kept copy there is nothing to serve.
         folder.remove("data/plugin-versions")
         let bare = try await Subprocess.run(try NightjarExecutable.path(), ["run", "--config", agent.configuration], folder: folder.path)

@@ -112,7 +112,7 @@ extension Explanation {
             "nightjar explain clocks_differ for a peer's version, versions_ahead for those of a database here."),
         Explanation("earliest_time", "The clock says a time before 2026, which it cannot be.", "Set the clock, and have it kept right: nightjar explain clock_unset."),
         Explanation(
-            "resolve_attempts", "A document changed during each of 10 decisions about it.", "It is tried again by itself. Look what writes it so often."),
+            "resolve_attempts", "A document changed during each of 10 decisions about it.", "It is retried by itself. Look what writes it so often."),
         Explanation(
             "removal_wait", "A peer took a document away while an edit of it was on its way there, and did not answer that edit for 120 seconds.",
             "The replicator connects anew, and both are told once more. Look into the peer's log for what becomes of the document where it happens again."),

@@ -108,7 +108,7 @@ extension Explanation {
         Explanation("store/500", "The database failed; the message says how.", "Look at the disk and at nightjar doctor."),
         Explanation(
             "store/503", "The database cannot be used for now: its disk failed or is not there, descriptors are short, or another program holds its lock.",
-            "It is tried again by itself. Where it stays, look at the disk, at ulimit -n and at nightjar doctor."),
+            "It is retried by itself. Where it stays, look at the disk, at ulimit -n and at nightjar doctor."),
         Explanation(
             "store/507", "There is no room here: this machine's disk is full, or the database has reached its quota; the message says which.",
             "Make room, or raise the database's quota; it goes on by itself. nightjar status says how much of its quota a database holds, and nightjar explain "

@@ -2,16 +2,18 @@ extension Explanation {
     /// What a replicator or listener is doing, as `nightjar status` says it, what is said of a backup, and what runs beside a plugin.
     static let ofStatus = [
         Explanation(
-            "stopped", "A replicator or listener does nothing: an operator stopped it, an error did that trying again does not mend, or a replicator that is not continuous is done.",
+            "stopped", "A replicator or listener does nothing: an operator stopped it, an error stopped it that a retry does not fix, or it is a one-shot replicator "
+                + "that has finished.",
             "status shows the error, where there was one. nightjar replicator NAME start, nightjar listener NAME start."),
         Explanation(
             "offline", "A replicator has no connection and waits for its next attempt.",
-            "status shows the last error and when the next attempt is; nightjar replicator NAME start makes it now. Where it lasts: nightjar doctor."),
-        Explanation("suspended", "An operator, or its schedule, has the replicator make no connection for now.", "With a schedule it goes on by itself, else with nightjar replicator NAME resume."),
-        Explanation("connecting", "A replicator makes its connection.", "Nothing; where it lasts, look at the line: nightjar doctor."),
-        Explanation("idle", "A replicator is connected, and nothing is left to do: both sides are in step, but for what is held, refused or rejected.", "Nothing."),
-        Explanation("busy", "A replicator is connected and at work; progress says how far it is.", "Nothing."),
-        Explanation("listening", "A listener takes peers.", "Nothing."),
+            "status shows the last error and when the next attempt is; nightjar replicator NAME start makes it now. If it lasts: nightjar doctor."),
+        Explanation("suspended", "An operator, or its schedule, keeps the replicator from connecting for now.", "With a schedule it resumes by itself, otherwise "
+            + "with nightjar replicator NAME resume."),
+        Explanation("connecting", "A replicator is connecting.", "Nothing; if it lasts, check the line: nightjar doctor."),
+        Explanation("idle", "A replicator is connected, and nothing is left to do: both sides are in sync, except for what is held, refused or rejected.", "Nothing."),
+        Explanation("busy", "A replicator is connected and at work; progress says how far it has come.", "Nothing."),
+        Explanation("listening", "A listener accepts peers.", "Nothing."),
         Explanation(
             "shadow",
             "A plugin runs beside the one that serves: it is asked the same afterwards, and what it says has no effect. Status counts how often both said the same, "
@@ -26,11 +28,14 @@ extension Explanation {
                 + "a day (times), it is connected to ever more seldom: remote_goes_back."),
         Explanation(
             "damaged_blobs",
-            "A backup is without blobs that its documents name, or they are damaged in it: their files were altered or gone in the database when it was made, or are so in the backup's folder.",
-            "nightjar backup --verify FOLDER names them. Store each anew from a copy (nightjar blob put DB FILE) and make another backup. To go back to this one: put the right files "
-                + "into its folder blobs, or nightjar restore FOLDER --without-damaged-blobs, and peers get the documents that name those blobs once they are stored anew."),
+            "A backup lacks blobs that its documents name, or they are damaged in it: their files were altered or gone in the database when the backup was made, or "
+                + "are now in the backup's folder.",
+            "nightjar backup --verify FOLDER names them. Store each again from a copy (nightjar blob put DB FILE) and make another backup. To go back to this one: "
+                + "put the right files "
+                + "into its folder blobs, or nightjar restore FOLDER --without-damaged-blobs, and peers get the documents that name those blobs once they are stored again."),
         Explanation(
-            "waiting", "A listener cannot have its port or interface yet and tries again; or a document waits, because the peer, or this database, cannot take or give it for the moment.",
-            "The text beside it names the reason. nightjar listener NAME start tries now; nightjar doc why DB ID says it of a document."),
+            "waiting", "A listener cannot get its port or interface yet and keeps retrying; or a document waits, because the peer, or this database, cannot accept "
+                + "or provide it at the moment.",
+            "The text beside it names the reason. nightjar listener NAME start tries now; for a document, nightjar doc why DB ID."),
     ]
 }

@@ -4,90 +4,96 @@ extension Explanation {
         Explanation("here", "The document is in this database.", "Nothing."),
         Explanation(
             "deleted", "The document is here as a tombstone, which tells peers of its deletion.",
-            "Nothing. To have it back, save it again. Where a resolver deleted what both sides had, the text names it, and nightjar conflicts show has both documents."),
-        Explanation("damaged", "What is stored of the document, or of a blob that it names, cannot be read.",
-            "Save it anew on top of its current revision, delete it, or purge it. A blob: nightjar blob put DB FILE with the right bytes."),
+            "Nothing. To get it back, save it again. If a resolver deleted what both sides had, the text names the resolver, and nightjar conflicts show has both documents."),
+        Explanation("damaged", "The stored data of the document, or of a blob that it names, cannot be read.",
+            "Save it again on top of its current revision, delete it, or purge it. A blob: nightjar blob put DB FILE with the right bytes."),
         Explanation(
-            "unknown", "There is no such document here: it never came, or it was purged, by hand or because a remote took access to it away, which leaves nothing behind. Nothing else knows the id.",
-            "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand, and how many documents went for lost access (access_removed of a replicator counts them); the log names some of these."),
+            "unknown", "There is no such document here: it never arrived, or it was purged, by hand or because a remote took away access to it, which leaves no "
+                + "trace. Nothing else here knows the id.",
+            "Ids are compared letter for letter: nightjar doc list shows them. nightjar audit shows purges by hand, and how many documents were purged for lost "
+                + "access (access_removed of a replicator counts them); the log names some of these."),
         Explanation(
-            "not_here", "The document is not in this database, but a remote or a peer told of it, and something keeps it back.",
+            "not_here", "The document is not in this database, but a remote or a peer announced it, and something holds it back.",
             "Do what the lines below it say."),
         Explanation(
             "purged", "An operator removed the document here, and peers were not told.",
             "A replicator brings it back when it changes there; at once with nightjar replicator NAME start --reset."),
         Explanation(
-            "expired", "The document was purged here by its _exp, or by ttl or tombstone_age of its database; peers keep theirs.",
+            "expired", "The document was purged here because of its _exp, or of ttl or tombstone_age of its database; peers keep theirs.",
             "To keep such documents for longer, change what is named. nightjar replicator NAME start --reset brings back what the remote has."),
-        Explanation("nothing_here", "There is no such document here that could be given to the peer.", "Nothing."),
+        Explanation("nothing_here", "There is no such document here that could be sent to the peer.", "Nothing."),
         Explanation("sent", "The peer has the current revision.", "Nothing."),
         Explanation(
-            "told", "The peer of a listener was told of the current revision, or began behind it, and did not ask for it, or what it said is not remembered: it has it, keeps it back, does not want it, or has no room for it now.",
-            "Where the document is not there, ask there: nightjar doc why, or the peer's log."),
+            "told", "The peer of a listener was told of the current revision, or started after it in the feed, and did not ask for it, or its reply is no longer "
+                + "known: it has the revision, holds it back, does not want it, or has no room for it at the moment.",
+            "If the document is not there, find out why there: nightjar doc why, or the peer's log."),
         Explanation("known", "The remote is known to have the revision that is named.", "Nothing."),
         Explanation(
-            "known_before", "The remote had the revision that is named, but went back since or before (remote_went_back), and may have lost it: the document is not pushed.",
+            "known_before", "The remote had the revision that is named, but has gone back to an earlier state (remote_went_back), and may have lost it: the document "
+                + "is not pushed.",
             "nightjar explain remote_went_back."),
         Explanation(
-            "pending", "The document waits to be pushed, or the feed of a listener's peer has not come to it.",
-            "Where it stays, look at the connection: nightjar status. nightjar replicator NAME start --reset looks at every document again."),
+            "pending", "The document waits to be pushed, or the feed of a listener's peer has not reached it.",
+            "If it stays, check the connection: nightjar status. nightjar replicator NAME start --reset looks at every document again."),
         Explanation(
-            "unanswered", "The connection of a replicator is up, and the peer owes an answer and has said nothing for ten seconds or more.",
-            "Look at the peer, or at a proxy in front of it: it hangs. The connection ends by itself when pings stay without an answer (heartbeat); nightjar "
-                + "replicator NAME stop, then start, makes another one now."),
-        Explanation("under_way", "The document was offered to the peer or sent, and the peer has not answered.", "Where it stays, look at the line and at the peer."),
+            "unanswered", "The connection of a replicator is up, but the peer owes a reply and has sent nothing for ten seconds or more.",
+            "Check the peer, or a proxy in front of it: it hangs. The connection ends by itself when pings are not answered (heartbeat); nightjar replicator NAME "
+                + "stop, then start, makes a new one now."),
+        Explanation("under_way", "The document was offered to the peer or sent, and the peer has not answered.", "If it stays, check the line and the peer."),
         Explanation(
-            "waiting_for_blobs", "A blob of the document is on its way, is not here, is damaged here, or cannot be taken.",
-            "The text names the blob. Where it names a limit, raise it and nightjar reload; nightjar blob put brings one here that is missing or damaged."),
+            "waiting_for_blobs", "A blob of the document is being transferred, is missing or damaged here, or cannot be accepted.",
+            "The text names the blob. If it names a limit, raise it and nightjar reload; nightjar blob put stores one that is missing or damaged."),
         Explanation(
             "waiting_for_room", "There is no room here for what the remote has: the disk or the database's quota is used up. The document does not fit, or was not asked for.",
             "Make room: delete or purge documents, remove what is not the agent's from the disk, or raise the database's quota. The pull goes on by itself then."),
         Explanation(
-            "rejected", "A filter here said no to the document: push_filter or pull_filter.",
-            "Change the document or the filter. What a replicator's filter kept back is looked at again by itself."),
+            "rejected", "A filter here rejected the document: push_filter or pull_filter.",
+            "Change the document or the filter. What a replicator's filter held back is checked again by itself."),
         Explanation(
             "held", "A filter failed on the document, so that nobody knows whether it may pass; or it is larger than max_document_bytes of the database.",
             "The text has the plugin's error, or the limit. Mend the plugin, or raise the limit and nightjar reload; the document is tried again by itself."),
         Explanation(
-            "rejected_there", "The peer of a listener took the document, and its pull filter said no: it is not in its database.",
-            "Change the document, or the filter there. What the filter kept back is looked at again there by itself, of which nothing is heard here."),
+            "rejected_there", "The peer of a listener received the document, and its pull filter rejected it: it is not in the peer's database.",
+            "Change the document, or the filter there. What the filter held back is checked again there by itself; this side does not learn of that."),
         Explanation(
-            "held_there", "The peer of a listener took the document and waits with it: its pull filter failed, it is too large there, or a blob of it could not be had or taken.",
-            "nightjar doc why there has the error. Mend the plugin there, raise the limit, or mend the blob: nightjar blob put on the side that lacks its bytes. Of what the peer does then nothing is heard here."),
+            "held_there", "The peer of a listener received the document but holds it: its pull filter failed, the document is too large there, or a blob of it could "
+                + "not be fetched or accepted.",
+            "nightjar doc why there has the error. Fix the plugin there, raise the limit, or restore the blob: nightjar blob put on the side that lacks its bytes. "
+                + "This side does not learn what the peer does then."),
         Explanation(
-            "refused", "The peer said no to the document.",
-            "Mend the reason there, or change the document; then nightjar replicator NAME retry-refused. A peer of a listener has to connect anew."),
+            "refused", "The peer refused the document.",
+            "Fix the reason there, or change the document; then nightjar replicator NAME retry-refused. A peer of a listener has to reconnect."),
         Explanation(
-            "refused_here", "The remote gave the document, and this database did not take it.",
-            "Mend the reason in the text: what changes is given again, and what was too large when the agent starts with a larger limit; nightjar replicator NAME "
+            "refused_here", "The remote sent the document, and this database did not accept it.",
+            "Fix the reason in the text: a document that changes is sent again, and one that was too large is sent again when the agent starts with a larger limit; "
+                + "nightjar replicator NAME start --reset asks for everything again."),
+        Explanation(
+            "not_given", "The remote has not sent the document: it does not have it, does not let this login read it, or has not reached it yet.",
+            "Check whether it exists there, whether this login may read it, and whether channels, document_ids or a source_filter leave it out; nightjar replicator NAME "
                 + "start --reset asks for everything again."),
         Explanation(
-            "not_given", "The remote has not given the document: it does not have it, does not let this login read it, or has not come to it.",
-            "Look whether it is there, whether this login may read it, and whether channels, document_ids or a source_filter leave it out; nightjar replicator NAME "
-                + "start --reset asks for everything again."),
-        Explanation(
-            "orphaned", "The remote took the document away from this login, and it stayed here: enable_auto_purge is off, or the pull filter said no.",
+            "orphaned", "The remote took the document away from this login, but it was kept here: enable_auto_purge is off, or the pull filter rejected the removal.",
             "Give the login access to it again there, or purge it here."),
         Explanation(
-            "in_conflict", "The document was edited on both sides, and that waits for its decision.",
-            "Mend the resolver, or decide by hand: nightjar conflicts list, nightjar conflicts resolve."),
+            "in_conflict", "The document was edited on both sides, and the conflict waits for a decision.",
+            "Fix the resolver, or decide by hand: nightjar conflicts list, nightjar conflicts resolve."),
         Explanation(
-            "unrouted", "The sync function of a listener failed on the document or refused it, or has not come to it: it is in no channel, and no user gets it.",
-            "Mend the plugin; the document is tried again by itself. nightjar doc unrouted DB lists all of them, nightjar plugin retry has them tried now."),
+            "unrouted", "The sync function of a listener failed on the document or refused it, or has not reached it yet: it is in no channel, and no user gets it.",
+            "Fix the plugin; the document is retried by itself. nightjar doc unrouted DB lists all such documents, nightjar plugin retry retries them now."),
         Explanation(
             "not_in_channels", "The document is in none of the channels that the peer gets.",
             "Have the sync function put it into a channel of this user, or give the user one of its channels."),
         Explanation(
-            "deletion_skipped", "The document is deleted, and the peer wants no deletions of what it never had (skip_deletions).",
+            "deletion_skipped", "The document is deleted, and the peer wants no deletions of documents that it never had (skip_deletions).",
             "Set skip_deletions: false if the deletion should go there."),
         Explanation("not_pushed", "The replicator pushes nothing.", "Set type: push_and_pull if it should."),
         Explanation(
-            "not_pulled", "The replicator pulls nothing; or the peer of a listener has not asked for documents: it only pushes, or has just come.",
+            "not_pulled", "The replicator pulls nothing; or the peer of a listener has not asked for documents: it only pushes, or has only just connected.",
             "Set type: push_and_pull on the side that should pull."),
-        Explanation("excluded", "The document is none of those that are replicated (document_ids).", "Add it to document_ids."),
+        Explanation("excluded", "The document is not among those that are replicated (document_ids).", "Add it to document_ids."),
         Explanation(
             "other_collection", "The replicator, or the peer of a listener, replicates other collections.", "Name the collection in its collections."),
         Explanation(
-            "other_database", "The replicator or listener is of another database.", "Where it should be of this one, name it in the configuration."),
+            "other_database", "The replicator or listener belongs to another database.", "If it should serve this one, name this one in the configuration."),
     ]
 }
