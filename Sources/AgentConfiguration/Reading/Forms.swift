@@ -142,13 +142,13 @@ extension Form where Value == Int {
     }()
 
     static let compressionWords =
-        "How much of the work is spent on sending fewer bytes, by the protocol of Couchbase Lite: off, which is 0, or 1 to 9. 1 to 3 are the same; from 4 on it "
-        + "takes several times as long, and 260 KiB more for each busy connection. The other side decides what it sends."
+        "How hard to compress what is sent by the protocol of Couchbase Lite: off, which is 0, or 1 to 9. 1 to 3 are the same; from 4 on it takes several times as "
+            + "long, and 260 KiB more memory for each busy connection. The other side decides about what it sends."
 }
 
 extension Form where Value == Int {
     static let pongTimeWords =
-        "Seconds that the answer to a ping may take before the connection counts as dead; at most heartbeat less one second, whatever is written here."
+        "Seconds that the reply to a ping may take before the connection counts as dead; at most heartbeat less one second, whatever is written here."
 }
 
 extension Form where Value == [Located<String>] {

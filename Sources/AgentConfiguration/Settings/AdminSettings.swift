@@ -28,14 +28,14 @@ package struct AdminSettings: Sendable, ConfigurationSection {
         Key("address", \.address, Form.text(.address).located, "IP address to bind to. Anything but loopback needs a token."),
         Key("port", \.port, Form<Int>.integer(0...65535).failing(as: 0).located, "TCP port; 0 takes any free one."),
         Key("token", optional: \.token, Form<Secret>.secret.located,
-            "Bearer token whose holder may do everything; one is needed for all but whether /health is 200. Without any token: loopback addresses "
+            "Bearer token whose holder may do everything; a token is needed for everything except the status code of /health. Without any token: loopback addresses "
                 + "only, and the agent makes one, in DATA/admin.token, which is not used once token or tokens names another."),
         Key("tokens", \.tokens, Form<AdminTokenSettings>.section.list(of: "tokens"), "Further tokens, each with a name and what its holder may do."),
         Key("hosts", \.hosts, Form.text(.host).located.list(of: "host names"),
-            "Further host names under which clients reach it, as they stand in their Host header. localhost, loopback, address and the address "
-                + "that is reached need not be named; what is addressed to any other name is refused."),
+            "Further host names under which clients reach it, as in their Host header. localhost, loopback, address and the address that is connected to need not be "
+                + "named; requests to any other name are refused."),
         Key("open", \.isOpen, Form<Bool>.boolean.located,
-            "Whether no token is needed: every user of this machine may then read and change everything. Loopback addresses only."),
+            "Whether the API needs no token: every user of this machine may then read and change everything. Loopback addresses only."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
@@ -89,7 +89,8 @@ package struct AdminTokenSettings: Sendable, ConfigurationSection {
     static let keys: [Key<AdminTokenSettings>] = [
         Key("name", \.name, Form.text("a name").located, required: true, "Who holds it, for the audit log."),
         Key("token", \.token, Form<Secret>.secret.located, required: true, "The bearer token."),
-        Key("role", \.role, Form<Role>.choice, "What its holder may do: read looks at everything; operate starts, stops, reloads and retries too; edit writes documents too."),
+        Key("role", \.role, Form<Role>.choice, "What its holder may do: read may see everything; operate may also start, stop, reload and retry; edit may also write "
+            + "documents."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -51,7 +51,7 @@ package struct AgentSettings: Sendable, ConfigurationSection {
             "Folder of the plugins. Default: plugins beside this file, if there is such a folder."),
         Key("admin", optional: \.admin, Form<AdminSettings>.section,
             "Admin API and /metrics over TCP. Absent: only on DATA/admin.sock, which the commands use."),
-        Key("log", \.log, Form<LogSettings>.section, "What is logged and how."),
+        Key("log", \.log, Form<LogSettings>.section, "What is logged, and how."),
         Key(
             "databases", \.databases,
             Form<DatabaseSettings>.section.map(keyedBy: .database, "a mapping from database names to their settings") { database, name, _ in
@@ -61,8 +61,8 @@ package struct AgentSettings: Sendable, ConfigurationSection {
             }, "Databases by name. A name without settings has all defaults."),
         Key("listeners", \.listeners, Form<ListenerSettings>.section.list(of: "listeners"), "Ports on which peers connect."),
         Key("replicators", \.replicators, Form<ReplicatorSettings>.section.list(of: "replicators"), "Replications that this agent starts."),
-        Key("limits", \.limits, Form<LimitSettings>.section, "What the agent may use, all together."),
-        Key("disk", \.disk, Form<DiskSettings>.section, "How full the disk may become before the agent takes less."),
+        Key("limits", \.limits, Form<LimitSettings>.section, "What the agent may use in total."),
+        Key("disk", \.disk, Form<DiskSettings>.section, "How full the disk may become before the agent accepts less."),
         Key("fleet", optional: \.fleet, Form<FleetSettings>.section, "Plugins and fragments of this configuration that arrive as signed documents. Absent: none do."),
         Key(
             "plugin_limits", \.pluginLimits,
@@ -70,7 +70,7 @@ package struct AgentSettings: Sendable, ConfigurationSection {
                 var limits = limits
                 limits.name = name
                 return limits
-            }, "Limits of single plugins, by plugin name, where they differ from the defaults."),
+            }, "Limits of individual plugins, by plugin name, where they differ from the defaults."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

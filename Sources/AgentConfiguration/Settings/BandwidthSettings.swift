@@ -13,8 +13,8 @@ package struct BandwidthSettings: Sendable, ConfigurationSection {
 
     static let sectionName = "bandwidth"
     static let keys: [Key<BandwidthSettings>] = [
-        Key("send", optional: \.send, Form<Int>.bytes(rates), "Bytes a second that are sent, at most. Absent: as many as the line takes."),
-        Key("receive", optional: \.receive, Form<Int>.bytes(rates), "Bytes a second that are received, at most. Absent: as many as come."),
+        Key("send", optional: \.send, Form<Int>.bytes(rates), "Bytes per second that are sent, at most. Absent: no limit."),
+        Key("receive", optional: \.receive, Form<Int>.bytes(rates), "Bytes per second that are received, at most. Absent: no limit."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -35,7 +35,7 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
             "Collections as scope.collection; _default always exists."),
         Key(
             "delta_sync", \.deltaSync, .deltaSync,
-            "Whether changes travel as deltas, for which replaced bodies are kept for a while; or how much of them is kept."),
+            "Whether changes are sent as deltas, for which replaced bodies are kept for a while; or how much of them is kept."),
         Key(
             "conflict_resolver", optional: \.conflictResolver, .resolver,
             "Plugin that decides conflicts. Absent: the rule of Couchbase Lite, that of the generation that the peer is of (see examples/guides/conflicts.md)."),
@@ -43,22 +43,22 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
             "Plugin whose sync function may refuse what is written here: by the admin API, doc put and rm, and import. Absent: everything is taken."),
         Key(
             "unusual_keys", \.unusualKeys, .boolean,
-            "Whether documents may have empty keys and keys with NUL. Couchbase Lite cannot store them, so that they are refused without this."),
+            "Whether documents may have empty keys and keys with NUL. Couchbase Lite cannot store them, so by default they are refused."),
         Key(
             "version_vectors", \.versionVectors, .boolean,
-            "Whether each edit made here gets a version for peers of version vectors (Couchbase Lite 4). Else those on top of one that such a peer "
-                + "made do, and the others are named by their revision ids."),
+            "Whether each edit made here gets a version for peers with version vectors (Couchbase Lite 4). Otherwise only edits of documents that such a peer has "
+                + "edited get one, and the others are identified by their revision ids."),
         Key("ttl", \.timeToLive, .timesToLive,
             "Seconds after its last change at which a document of a collection is purged here, once every replicator has pushed it. Absent: never."),
         Key("tombstone_age", optional: \.tombstoneAge, Form<Int>.seconds(1...Limits.seconds),
             "Seconds after which the tombstone of a deleted document is purged, once every replicator has pushed it. Absent: never."),
         Key("quota", optional: \.quota, Form<Int>.bytes((1 << 20)...(1 << 50)),
-            "Bytes that the database and its blobs may take, at least 1MiB; then nothing but deletions is taken. Absent: as many as the disk has."),
+            "Bytes that the database and its blobs may take, at least 1MiB; beyond that, only deletions are accepted. Absent: as many as the disk has."),
         Key("max_document_bytes", \.maxDocumentBytes, Form<Int>.bytes((1 << 10)...(20 << 20)),
-            "Largest document that is taken, without its blobs. A larger one is refused; one that is pulled is held, and tried again when this changes."),
+            "Largest document that is accepted, without its blobs. A larger one is refused, or held if it is pulled, and retried when this changes."),
         Key("warn_document_bytes", \.warnDocumentBytes, Form<Int>.bytes((1 << 10)...(20 << 20)),
-            "Documents above this size are stored, and told of in the log, the status and the metrics. 20MiB: none is."),
-        Key("history", \.history, Form<HistorySettings>.section, "How much of the past is kept."),
+            "Documents above this size are stored, but reported in the log, the status and the metrics. 20MiB: none is."),
+        Key("history", \.history, Form<HistorySettings>.section, "How much history is kept."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { left.name == right.name && areSame(left, right) }
@@ -100,8 +100,9 @@ package struct DeltaSyncSettings: Sendable, ConfigurationSection {
     static let sectionName = "delta_sync"
     static let keys: [Key<DeltaSyncSettings>] = [
         Key("enabled", \.enabled, .boolean, "Whether deltas are used."),
-        Key("rev_max_age_seconds", \.maxAgeSeconds, .seconds(1...Limits.seconds), "How long a replaced body is kept as a base, in seconds; it is gone a minute later at most."),
-        Key("max_bytes", \.maxBytes, Form<Int>.bytes(0...(1 << 40)), "Size of all replaced bodies that are kept; the oldest make room."),
+        Key("rev_max_age_seconds", \.maxAgeSeconds, .seconds(1...Limits.seconds), "How long a replaced body is kept as a base, in seconds; it is removed at most a "
+            + "minute later."),
+        Key("max_bytes", \.maxBytes, Form<Int>.bytes(0...(1 << 40)), "Total size of the replaced bodies that are kept; the oldest are removed to make room."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -19,11 +19,12 @@ package struct DiskSettings: Sendable, ConfigurationSection {
         Key("refuse_writes", \.refuseWrites, Form<Int>.integer(1...100, "percent").located,
             "Percent of a database's disk in use from which writes made here are refused with 507; 100 never."),
         Key("read_only", \.readOnly, Form<Int>.integer(1...100, "percent").located,
-            "Percent in use from which nothing is taken from peers either; deleting goes on. 100: never."),
-        Key("enough", \.enough, Form<Int>.bytes(0...(1 << 50)), "With more than this free a disk is not full, whatever the percentage."),
-        Key("interval", \.interval, .seconds(1...3_600), "Seconds between two looks at the disk while nothing is written."),
+            "Percent in use from which nothing is accepted from peers either, except deletions. 100: never."),
+        Key("enough", \.enough, Form<Int>.bytes(0...(1 << 50)), "With more free space than this, a disk does not count as full, whatever the percentage."),
+        Key("interval", \.interval, .seconds(1...3_600), "Seconds between two checks of the disk while nothing is written."),
         Key("reserve", \.reserve, Form<Int>.bytes(0...(1 << 40)),
-            "Bytes that a file of the data folder keeps on its disk, at most a 32nd of it; a full disk gives them to deletions, compaction and the log. 0: none."),
+            "Bytes that a file in the data folder reserves on its disk, at most a 32nd of it; when the disk is full, they are released for deletions, compaction and "
+                + "the log. 0: none."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

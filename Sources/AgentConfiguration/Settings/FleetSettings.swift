@@ -24,14 +24,14 @@ package struct FleetSettings: Sendable, ConfigurationSection {
     static let sectionName = "fleet"
     static let keys: [Key<FleetSettings>] = [
         Key("database", \.database, Form.text(.database).located,
-            "Database whose collection nightjar.fleet brings signed documents, and takes this agent's status. Absent: none."),
+            "Database in whose collection nightjar.fleet signed documents arrive, and where this agent writes its status. Absent: none."),
         Key("keys", \.keys, Form.text(.verifyingKey).located.list(of: "public keys"),
-            "Public keys whose signatures are believed, as nightjar fleet keygen prints them; several, so that one can be replaced."),
+            "Public keys whose signatures are trusted, as nightjar fleet keygen prints them; several, so that one can be replaced."),
         Key("accept", \.accept, Form<Kind>.choice.list(of: "kinds of documents"),
-            "What may come: plugins, which take the place of files of their names in the plugins folder. Absent: nothing."),
+            "What may arrive: plugins, which replace files of the same name in the plugins folder. Absent: nothing."),
         Key("accept_config", \.acceptConfig, Form.text("a setting").located.list(of: "settings"),
-            "Settings of this configuration that signed fragments may set, each with all that is below it: log, plugin_limits, "
-                + "replicators.*.collections.*.push_filter. * is any name. Absent: none. Sections of databases, listeners and replicators are neither added nor taken out."),
+            "Settings of this configuration that signed fragments may set, each with everything below it: log, plugin_limits, "
+                + "replicators.*.collections.*.push_filter. * is any name. Absent: none. Databases, listeners and replicators are neither added nor removed."),
         Key("require_signed", \.requiresSigned, Form<Bool>.boolean,
             "Takes a plugin of the plugins folder only with a signature by one of keys beside it, NAME.lua.sig, as nightjar plugin sign writes it; "
                 + "and serves a version that it kept only if it was kept with one."),

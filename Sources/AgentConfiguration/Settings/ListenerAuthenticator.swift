@@ -25,9 +25,10 @@ struct ListenerAuthenticatorSection: Sendable, ConfigurationSection {
 
     static let sectionName = "listener_authenticator"
     static let keys: [Key<ListenerAuthenticatorSection>] = [
-        Key("plugin", optional: \.plugin, Form.text(.plugin).located, "Plugin that judges names and passwords, or certificates."),
+        Key("plugin", optional: \.plugin, Form.text(.plugin).located, "Plugin that checks names and passwords, or certificates."),
         Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
-        Key("jwt", optional: \.tokens, Form<TokenSettings>.section, "JSON Web Tokens that are taken as Authorization: Bearer. With a plugin beside it: who shows none is the plugin's to judge."),
+        Key("jwt", optional: \.tokens, Form<TokenSettings>.section, "JSON Web Tokens that are accepted as Authorization: Bearer. With a plugin beside it, the plugin "
+            + "checks clients that present no token."),
     ]
 
     static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

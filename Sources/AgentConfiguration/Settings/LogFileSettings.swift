@@ -12,9 +12,9 @@ package struct LogFileSettings: Sendable, ConfigurationSection {
 
     static let sectionName = "log_file"
     static let keys: [Key<LogFileSettings>] = [
-        Key("path", \.path, Form<String>.path.located, required: true, "The file that is written to, in a folder that is there; relative to the configuration's folder."),
-        Key("max_bytes", \.maxBytes, Form<Int>.bytes((64 << 10)...(1 << 30)), "Size at which it becomes PATH.1, that one PATH.2, and so on."),
-        Key("files", \.files, .integer(1...100), "How many files are kept, with the present one; the oldest goes."),
+        Key("path", \.path, Form<String>.path.located, required: true, "The file to write to, in an existing folder; relative to the configuration's folder."),
+        Key("max_bytes", \.maxBytes, Form<Int>.bytes((64 << 10)...(1 << 30)), "Size at which it is renamed to PATH.1, that one to PATH.2, and so on."),
+        Key("files", \.files, .integer(1...100), "How many files are kept, including the current one; the oldest is removed."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -1,4 +1,4 @@
-/// What is logged and how.
+/// What is logged, and how.
 package struct LogSettings: Sendable, ConfigurationSection {
     /// From most to least verbose; swift-log's words, and two of Couchbase Lite's: `verbose` means `debug`, and with `none` nothing is logged.
     package enum Level: String, Sendable, CaseIterable, Codable {
@@ -32,9 +32,9 @@ package struct LogSettings: Sendable, ConfigurationSection {
         Key("format", \.format, Form<Format>.choice, "Lines for people, or one JSON object a line."),
         Key(
             "bodies", \.bodies, .boolean,
-            "Whether the domain network at trace shows the bodies of messages, 2,000 bytes of each: that is what is in documents."),
-        Key("domains", \.domains, Form<Domains>.section, "Levels of single domains."),
-        Key("file", optional: \.file, Form<LogFileSettings>.section, "Files of its own for the log, instead of standard error. Absent: none."),
+            "Whether the domain network at trace shows the bodies of messages, 2,000 bytes of each. This includes the content of documents."),
+        Key("domains", \.domains, Form<Domains>.section, "Levels of individual domains."),
+        Key("file", optional: \.file, Form<LogFileSettings>.section, "A log file of its own, instead of standard error. Absent: none."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
@@ -71,11 +71,12 @@ package struct LogSettings: Sendable, ConfigurationSection {
             Key("database", optional: \.database, Form<Level>.level, "Level of the store."),
             Key("replicator", optional: \.replicator, Form<Level>.level, "Level of replicators."),
             Key("network", optional: \.network, Form<Level>.level, "Level of the messages of replications: debug for what crosses the wire, trace for its properties too."),
-            Key("sync", optional: \.sync, Form<Level>.level, "Level of what happens to each document in a replication, told at debug."),
+            Key("sync", optional: \.sync, Form<Level>.level, "Level of what happens to each document in a replication, logged at debug."),
             Key("listener", optional: \.listener, Form<Level>.level, "Level of listeners."),
             Key("plugin", optional: \.plugin, Form<Level>.level, "Level of plugins and what they log."),
             Key("http", optional: \.http, Form<Level>.level, "Level of HTTP requests."),
-            Key("query", optional: \.query, Form<Level>.level, "Level of queries (_find), told at debug: by which index, how many documents were looked at, and how long that took."),
+            Key("query", optional: \.query, Form<Level>.level, "Level of queries (_find), logged at debug: which index was used, how many documents were looked at, "
+                + "and how long it took."),
         ]
 
         package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

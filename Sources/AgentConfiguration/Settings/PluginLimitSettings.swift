@@ -29,7 +29,7 @@ package struct PluginLimitSettings: Sendable, ConfigurationSection {
             "CPU of one resolver or sync call, in milliseconds (default 250)."),
         Key("resolver_instructions", optional: \.resolverInstructions, Form<Int>.integer(10_000...10_000_000_000).located,
             "Instructions of one resolver or sync call (default 50000000)."),
-        Key("log_lines", optional: \.logLinesPerSecond, Form<Int>.integer(0...10_000).located, "Log lines a second (default 100)."),
+        Key("log_lines", optional: \.logLinesPerSecond, Form<Int>.integer(0...10_000).located, "Log lines per second (default 100)."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { left.name == right.name && areSame(left, right) }

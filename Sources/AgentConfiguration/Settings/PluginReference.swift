@@ -21,7 +21,7 @@ package struct PluginReference: Sendable, ConfigurationSection {
             "shadow", optional: \.shadow, .shadow,
             "Of a resolver, a filter or a sync function: a plugin that is asked the same after the answer is there, and only has its differences counted."),
         Key("on_failure", \.onFailure, Form<ResolverFailure>.choice.located,
-            "Of a conflict_resolver: whether a conflict that it fails on waits until it is mended (pending), or is decided as if there were no resolver "
+            "For a conflict_resolver: whether a conflict on which it fails waits until the resolver is fixed (pending), or is decided as if there were no resolver "
                 + "(default_rule). A save is refused in either case."),
     ]
 

@@ -19,7 +19,8 @@ package struct ProxySettings: Sendable, ConfigurationSection {
                 + "The proxy resolves the target's name; the target's TLS and its checks are between the agent and the target."),
         Key("username", optional: \.username, Form.text("a user name").located, "For the proxy: HTTP Basic, or SOCKS' login. With password."),
         Key("password", optional: \.password, Form<Secret>.secret.located, "For the proxy, with username. Sent to it in clear text, unless url begins with https:."),
-        Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "For https: PEM files of authorities that may vouch for the proxy beside the system's."),
+        Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "For https: PEM files of authorities that are trusted for the proxy in addition to "
+            + "the system's."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -86,10 +86,12 @@ struct ReplicatorAuthenticatorSection: Sendable, ConfigurationSection {
         Key("session", optional: \.session, Form<Secret>.secret.located, "Id of a session."),
         Key("cookie", optional: \.cookie, Form.text(.headerName).located, "Name of the session's cookie (default SyncGatewaySession)."),
         Key("identity", optional: \.identity, .identity, "Client certificate: a label in the key store, or certificate and key files."),
-        Key("bearer", optional: \.bearer, Form<Secret>.secret.located, "Bearer token. Where it comes from a file, that is read again when the other side does not take it any more."),
-        Key("iam_api_key", optional: \.iamKey, Form<Secret>.secret.located, "API key of IBM Cloud, for Cloudant: its IAM gives bearer tokens for it, which are renewed."),
-        Key("iam_url", optional: \.iamURL, Form.text("a URL").located, "Where IAM gives tokens (default \(iamURL))."),
-        Key("plugin", optional: \.plugin, Form.text(.plugin).located, "Plugin whose token hook makes bearer tokens, or whose get_session hook makes sessions: anew when they end or the other side does not take them."),
+        Key("bearer", optional: \.bearer, Form<Secret>.secret.located, "Bearer token. If it comes from a file, that is read again when the other side no longer accepts it."),
+        Key("iam_api_key", optional: \.iamKey, Form<Secret>.secret.located, "API key of IBM Cloud, for Cloudant: its IAM issues bearer tokens for the key, which are "
+            + "renewed."),
+        Key("iam_url", optional: \.iamURL, Form.text("a URL").located, "Where IAM issues tokens (default \(iamURL))."),
+        Key("plugin", optional: \.plugin, Form.text(.plugin).located, "Plugin whose token hook makes bearer tokens, or whose get_session hook makes sessions: called "
+            + "again when they expire or the other side no longer accepts them."),
         Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
     ]
 

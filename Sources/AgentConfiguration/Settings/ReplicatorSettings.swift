@@ -85,58 +85,59 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("name", \.name, Form.text(.name).located, required: true, "Name in status, logs, metrics and `nightjar replicator`."),
         Key("database", \.database, Form.text(.database).located, required: true, "Local database."),
         Key("target", \.target, Form<ReplicatorTarget>.target.located, required: true,
-            "The other side: a ws or wss URL ending in a database; exec:COMMAND, unix:PATH or serial:DEVICE?speed=BITS, where a listener has its endpoint; or"
-                + " local:DATABASE; or an http or https URL of a database of CouchDB."),
+            "The other side: a ws or wss URL ending in a database; exec:COMMAND, unix:PATH or serial:DEVICE?speed=BITS, where a listener has its endpoint; or "
+                + "local:DATABASE; or an http or https URL of a CouchDB database."),
         Key("remote_id", optional: \.remoteID, Form.text("a name of the remote database").located,
-            "A name of the remote database that stays when the target changes, so that replication goes on where it was. Absent: the target as written."),
+            "A name for the remote database that stays the same when the target changes, so that replication resumes where it was. Absent: the target as written."),
         Key("type", \.direction, Form<Direction>.choice, "Which way documents go."),
-        Key("continuous", \.continuous, .boolean, "Goes on after everything was exchanged."),
+        Key("continuous", \.continuous, .boolean, "Keeps running after everything was exchanged."),
         Key("schedule", \.schedule, Form<DailyWindow>.dailyWindow.located.list(atLeast: 1, of: "times of the day"),
-            "Times of the day at which a continuous one has a connection, by the machine's clock and time zone: [ 22:00-06:00 ]. At others it is suspended. Absent: always."),
-        Key("create_target", \.createTarget, Form<Bool>.boolean.located, "Makes the remote database if it is not there (http and https)."),
+            "Times of the day at which a continuous replicator connects, by the machine's clock and time zone: [ 22:00-06:00 ]. At other times it is suspended. "
+                + "Absent: always."),
+        Key("create_target", \.createTarget, Form<Bool>.boolean.located, "Creates the remote database if it does not exist (http and https)."),
         Key("collections", \.collections, .replicatedCollections, "What is replicated, by collection. Absent: the default collection."),
-        Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent identifies itself: one of the forms."),
+        Key("authenticator", optional: \.authenticator, .replicatorAuthenticator, "How the agent logs in: one of the following forms."),
         Key("challenge_auth", \.challengeAuth, .boolean,
-            "Sends name, password or bearer token only after the server asked (401). One that also admits guests does not ask, and takes the agent for a guest."),
+            "Sends name, password or bearer token only after the server asked (401). A server that also admits guests does not ask, and treats the agent as a guest."),
         Key("open_session", \.openSession, Form<Bool>.boolean.located,
-            "Opens a session with username and password (POST DATABASE/_session, as Sync Gateway and Nightjar have it), shows it with each connection, and "
-                + "opens another when it has ended. What has no sessions is shown name and password."),
+            "Opens a session with username and password (POST DATABASE/_session, as in Sync Gateway and Nightjar), presents it with each connection, and opens "
+                + "another when it has expired. A server without sessions gets name and password."),
         Key("headers", \.headers, .headers, "HTTP headers sent with every request."),
         Key("accept_only_self_signed_server_certificate", \.acceptOnlySelfSignedServerCertificate, Form<Bool>.boolean.located,
             "Accepts self-signed certificates and no others."),
         Key("pinned_server_certificate", \.pinnedServerCertificates, .pins,
             "PEM file, or sha256/BASE64 of a public key, or a list of them; one must match a certificate of the chain. Wins over every other check."),
-        Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of authorities that are trusted beside the system's."),
+        Key("roots", \.roots, Form<String>.path.located.list(of: "PEM files"), "PEM files of authorities that are trusted in addition to the system's."),
         Key("crl", \.revocationLists, Form<String>.path.located.list(of: "PEM files"),
-            "PEM files of revocation lists of the servers' authorities; read again when they change."),
+            "PEM files with revocation lists of the servers' authorities; read again when they change."),
         Key("unsafe_skip_server_certificate_verification", \.unsafeSkipServerCertificateVerification, Form<Bool>.boolean.located,
-            "Takes any server certificate: anybody on the way can read and change everything. For tests only."),
-        Key("min_tls_version", \.minimumTLS, Form<MinimumTLS>.choice.located, "The oldest version of TLS that the server may speak."),
+            "Accepts any server certificate: a man in the middle can read and change everything. For tests only."),
+        Key("min_tls_version", \.minimumTLS, Form<MinimumTLS>.choice.located, "The oldest version of TLS that the server may use."),
         Key(
             "network_interface", \.networkInterfaces, .networkInterfaces,
-            "Interface by name or address that connections leave by; or a list: each connection is tried over the first, then the next where the other side "
-                + "is not reached. Absent: the system's choice."),
+            "Interface by name or address that connections leave by; or a list: each connection is tried over the first, then over the next if the other side cannot "
+                + "be reached. Absent: the system's choice."),
         Key("proxy", optional: \.proxy, .proxy, "The proxy that connections are made through. Absent: none, whatever the environment says."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds).located, "Seconds between pings."),
         Key("pong_time", \.pongTime, Form<Int>.seconds(1...Limits.seconds), Form<Int>.pongTimeWords),
         Key("max_attempts", \.maxAttempts, Form<Int>.integer(0...Int(Int32.max)).located,
-            "Attempts in all, the first included. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry."),
+            "Total number of attempts, including the first. 0: the default (one-shot: 10, that is 9 retries; continuous: unlimited); 1: no retry."),
         Key("max_attempt_wait_time", \.maxAttemptWaitTime, Form<Int>.seconds(0...Limits.seconds).located,
-            "Seconds that a retry waits at most; 0: the default (300)."),
+            "Longest wait before a retry, in seconds; 0: the default (300)."),
         Key("blocked_wait_time", \.blockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located,
-            "Seconds that a continuous replicator waits after an error that somebody has to mend (a password, a certificate); doubles each time."),
-        Key("max_blocked_wait_time", \.maxBlockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located, "Seconds that it waits then at most."),
+            "Seconds that a continuous replicator waits after an error that somebody has to fix (a password, a certificate); doubles each time."),
+        Key("max_blocked_wait_time", \.maxBlockedWaitTime, Form<Int>.seconds(1...Limits.seconds).located, "Longest such wait, in seconds."),
         Key("silence_interval", \.silenceInterval, Form<Int>.seconds(0...Limits.seconds).located,
-            "Seconds after which a continuous replicator that is idle asks, over another connection, whether the other side has something that it did "
-                + "not tell of; if so twice in a row, it connects anew. 0: never. Not for exec: and serial: targets."),
+            "Seconds after which an idle continuous replicator asks, over another connection, whether the other side has something that it did not announce; if so "
+                + "twice in a row, it reconnects. 0: never. Not for exec: and serial: targets."),
         Key("enable_auto_purge", \.enableAutoPurge, Form<Bool>.boolean.located,
-            "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids. No effect with http and https: "
-                + "a database of CouchDB tells nobody of it."),
-        Key("delta_sync", \.deltaSync, .boolean, "Whether changes travel as deltas where the database has them on and the other side takes them."),
+            "Removes documents to which the remote took away access, unless the pull filter keeps them. Not with document_ids. No effect with http and https: a "
+                + "CouchDB database does not report it."),
+        Key("delta_sync", \.deltaSync, .boolean, "Whether changes are sent as deltas, if the database has them on and the other side supports them."),
         Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
         Key("bandwidth", optional: \.bandwidth, Form<BandwidthSettings>.section,
-            "Bytes a second that its connections take of the line. Absent: as many as there are."),
-        Key("observer", optional: \.observer, .plugin, "Plugin whose on_status and on_documents hooks are told what it does."),
+            "Bytes per second that its connections together may use. Absent: no limit."),
+        Key("observer", optional: \.observer, .plugin, "Plugin whose on_status and on_documents hooks are told what the replicator does."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }
@@ -313,9 +314,9 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
         Key("selector", optional: \.selector, .selector, "http and https: pulls only documents that match; the other side evaluates it."),
         Key("source_filter", optional: \.sourceFilter, .sourceFilter, "http and https: a filter of the other side, DESIGN/NAME, decides what is pulled."),
         Key("skip_deletions", \.skipDeletions, .boolean,
-            "Leaves out deletions of documents that the receiving side never had. An unknown one costs a row of a list, not a document."),
+            "Leaves out deletions of documents that the receiving side never had. Such a deletion costs a row of a list, not a document."),
         Key("priority", \.priority, Form<Int>.integer(0...9).located,
-            "Among the collections of the replicator: documents of those with a higher one are pushed first, also while others are under way."),
+            "Priority among the collections of the replicator: documents of collections with a higher one are pushed first, even while others are being pushed."),
         Key("conflict_resolver", optional: \.conflictResolver, .resolver, "Plugin that decides conflicts. Absent: the database's."),
     ]
 

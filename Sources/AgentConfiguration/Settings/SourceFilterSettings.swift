@@ -11,8 +11,8 @@ package struct SourceFilterSettings: Sendable, ConfigurationSection {
 
     static let sectionName = "source_filter"
     static let keys: [Key<SourceFilterSettings>] = [
-        Key("filter", \.filter, Form.text("the name of a filter").located, required: true, "DESIGN/NAME; what else speaks the protocol has names of its own."),
-        Key("params", optional: \.params, .params, "Parameters of the query, which the filter reads: single values, and lists, which go as JSON."),
+        Key("filter", \.filter, Form.text("the name of a filter").located, required: true, "DESIGN/NAME; other servers that speak the protocol have names of their own."),
+        Key("params", optional: \.params, .params, "Parameters of the query, which the filter reads: single values, and lists, which are sent as JSON."),
     ]
 
     /// Names and texts, in the order of the file. A list is written as JSON, which is CouchDB's form in a query.

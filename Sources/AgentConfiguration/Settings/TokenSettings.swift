@@ -34,20 +34,22 @@ package struct TokenSettings: Sendable, ConfigurationSection {
         Key("keys", optional: \.keys, Form<String>.path.located,
             "File with the issuer's keys: a JSON Web Key Set, or public keys or certificates in PEM. Read again when it changes; never fetched."),
         Key("secret", optional: \.secret, Form<Secret>.secret.located,
-            "Secret of HS256 that the issuer has too, at least 32 bytes, beside keys or in place of them. Where it comes from a file, that is read again when it changes."),
+            "Secret for HS256 shared with the issuer, at least 32 bytes, in addition to keys or instead of them. If it comes from a file, that is read again when it "
+                + "changes."),
         Key("algorithms", \.algorithms, Form<SignatureAlgorithm>.choice.located.list(atLeast: 1, of: "algorithms"),
-            "Algorithms that are taken. Absent: all that the keys are for. A token never chooses: it is the key that says by which ones it signs."),
-        Key("issuer", optional: \.issuer, Form.text("the name of an issuer").located, "The claim iss has to be this. Absent: it is not looked at."),
+            "Algorithms that are accepted. Absent: all that the keys are for. A token never chooses: its key determines which ones it may be signed with."),
+        Key("issuer", optional: \.issuer, Form.text("the name of an issuer").located, "The claim iss has to be this. Absent: it is not checked."),
         Key("audience", \.audience, .audience,
             "The claim aud has to name this one, or one of these. Absent: tokens that have an aud are refused, since they are for others."),
-        Key("required_claims", \.requiredClaims, Form<String>.claim.located.list(of: "claims"), "Claims that have to be there, beside exp, which always has to."),
-        Key("user_claim", \.userClaim, Form<String>.claim.located, "The claim with the user's name. Of all claims here: a.b is b in a where no claim is called a.b."),
+        Key("required_claims", \.requiredClaims, Form<String>.claim.located.list(of: "claims"), "Claims that are required in addition to exp, which always is."),
+        Key("user_claim", \.userClaim, Form<String>.claim.located, "The claim with the user's name. For all claims here: a.b means b in a, unless a claim is called a.b."),
         Key("channels_claim", optional: \.channelsClaim, Form<String>.claim.located,
-            "The claim with the channels that the user may pull: a list, or a text with blanks between them. A token without it has none. Absent: tokens say nothing of channels."),
-        Key("roles_claim", optional: \.rolesClaim, Form<String>.claim.located, "The same with the user's roles. CouchDB has _couchdb.roles."),
+            "The claim with the channels that the user may pull: a list, or a string with spaces between them. A token without it grants none. Absent: tokens do not "
+                + "determine channels."),
+        Key("roles_claim", optional: \.rolesClaim, Form<String>.claim.located, "The same for the user's roles. CouchDB uses _couchdb.roles."),
         Key("collections_claim", optional: \.collectionsClaim, Form<String>.claim.located,
-            "The same with the collections that the user may use. A token without it may use none. Absent: all of the listener's."),
-        Key("read_only_claim", \.readOnlyClaim, Form<String>.claim.located, "The claim that, where it is true, lets the user pull and not push."),
+            "The same for the collections that the user may use. A token without it may use none. Absent: all of the listener's."),
+        Key("read_only_claim", \.readOnlyClaim, Form<String>.claim.located, "The claim that, if true, lets the user pull but not push."),
     ]
 
     package static func == (left: Self, right: Self) -> Bool { areSame(left, right) }

@@ -10,7 +10,7 @@ enum ConfigurationPages {
             # Configuration: every key
 
             Made by `nightjar config reference`; `nightjar config schema` is the same for editors, and `nightjar manual` makes a manual page,
-            nightjar.yaml(5). What is unknown or does not fit is refused with its line and column. Where a value is text, it may also be an
+            nightjar.yaml(5). Unknown keys and invalid values are refused with line and column. Where a value is text, it may also be an
             environment variable `${NAME}`, a file `${file:PATH}` or a systemd credential `${credential:NAME}`.
 
             """
@@ -32,7 +32,7 @@ enum ConfigurationPages {
         var text = ".TH NIGHTJAR.YAML 5 \"\" \"nightjar \(version)\"\n.SH NAME\nnightjar.yaml \\- configuration of nightjar\n.SH DESCRIPTION\n"
         text += ManualPages.escaped(
             """
-            What is unknown or does not fit is refused with its line and column. Where a value is text, it may also be an environment variable \
+            Unknown keys and invalid values are refused with line and column. Where a value is text, it may also be an environment variable \
             ${NAME}, a file ${file:PATH} or a systemd credential ${credential:NAME}.
             """) + "\n"
         for section in sections {
