@@ -15,14 +15,15 @@ extension AgentSettings {
             advice.append(
                 ConfigurationProblem(
                     at: admin.address.position,
-                    "admin: the token travels in clear text, and everybody on the way can read it: keep 127.0.0.1 and come by ssh -L or by a proxy with TLS, "
+                    "admin: the token travels in clear text, and anybody on the way can read it: keep 127.0.0.1 and come by ssh -L or by a proxy with TLS, "
                         + "unless that network is yours alone"))
         }
         for listener in listeners where listener.takesLoginsInClearText {
             advice.append(
                 ConfigurationProblem(
                     at: listener.disableTLS.position,
-                    "listener \(ValueQuoting.quoted(listener.name.value)): peers send their \(listener.authenticator == nil ? "tokens" : "passwords") in clear text, and everybody on the way can read them: leave "
+                    "listener \(ValueQuoting.quoted(listener.name.value)): peers send their \(listener.authenticator == nil ? "tokens" : "passwords") in clear text, "
+                        + "and anybody on the way can read them: leave "
                         + "disable_tls out, or bind it to 127.0.0.1 behind a proxy with TLS"))
         }
         for replicator in replicators {
@@ -32,7 +33,8 @@ extension AgentSettings {
                 advice.append(
                     ConfigurationProblem(
                         at: target.position,
-                        "\(name): sends \(secret) in clear text to \(target.value.scheme == .discover ? "whoever announces this name" : target.value.host); everybody on the way can read it: use "
+                        "\(name): sends \(secret) in clear text to \(target.value.scheme == .discover ? "whoever announces this name" : target.value.host); anybody "
+                            + "on the way can read it: use "
                             + target.value.scheme.withTLS))
             }
             if let own = listeners.first(where: { $0.isReached(by: target.value) }), own.serves(target.value.database, replicator.database.value) {

@@ -21,7 +21,7 @@ package enum DiscoveryError: Error, Sendable, Equatable, CustomStringConvertible
         case .refused("org.freedesktop.Avahi.CollisionError", _): "another service on the local network has this name"
         case .refused(let name, let message): "\(message) (\(name))"
         case .noAnswer(let seconds): "no answer within \(seconds) seconds"
-        case .malformed: "the system bus sent what is no D-Bus"
+        case .malformed: "the system bus sent data that is not D-Bus"
         case .closed: "the system bus ended the connection"
         case .notFound(let name): "nobody on the local network is called \(name)"
         }
@@ -34,8 +34,8 @@ package enum DiscoveryError: Error, Sendable, Equatable, CustomStringConvertible
         case .noAvahi: "apt install avahi-daemon; systemctl enable --now avahi-daemon"
         case .refused("org.freedesktop.Avahi.CollisionError", _): "give one of the two another name (advertise: NAME)"
         case .refused: "look at the log of avahi-daemon, and at the bus's policy for org.freedesktop.Avahi"
-        case .noAnswer: "look whether avahi-daemon is well: journalctl -u avahi-daemon"
-        case .notFound: "nightjar discover shows who is there"
+        case .noAnswer: "check whether avahi-daemon is running properly: journalctl -u avahi-daemon"
+        case .notFound: "nightjar discover shows what is announced"
         }
     }
 }

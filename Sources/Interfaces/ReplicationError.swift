@@ -120,7 +120,7 @@ extension ReplicationError {
         if let ownRemedy { return ownRemedy }
         switch (domain, code) {
         case (.http, 401): return "check the authenticator: user name, password, token or session, and whether the account is still there"
-        case (.http, 403): return "have the account let into this database by whoever runs the peer"
+        case (.http, 403): return "have the peer's operator give the account access to this database"
         case (.http, 404): return "check the database's name at the end of target, and whether the peer has it"
         case (.http, 407): return "the proxy on the way wants a login"
         case (.network, 4): return "check target"

@@ -22,6 +22,6 @@ struct OfflineRemedyTests {
         #expect(remedy(ReplicationError(domain: .http, code: 503, message: "")).contains("answers with 503"))
         #expect(remedy(ReplicationError(domain: .websocket, code: 502, message: "")).contains("answers with 502"))
         #expect(remedy(ReplicationError(network: .timeout, message: "")).contains("its process may hang"))
-        #expect(remedy(ReplicationError(network: .refused, message: "")) == "look whether http://hub/db can be reached from here" && remedy(nil) == remedy(ReplicationError(network: .refused, message: "")))
+        #expect(remedy(ReplicationError(network: .refused, message: "")) == "check whether http://hub/db can be reached from here" && remedy(nil) == remedy(ReplicationError(network: .refused, message: "")))
     }
 }

@@ -35,7 +35,7 @@ struct CareCommandTests {
         }
         for none in ["nothere", "other"] {
             let refused = try await other("restore", none)
-            #expect(refused.status == 1 && refused.errors.contains("\(none) is no backup") && !refused.errors.contains("errno"), "\(refused)")
+            #expect(refused.status == 1 && refused.errors.contains("\(none) is not a backup") && !refused.errors.contains("errno"), "\(refused)")
         }
         let restored = try await other("restore", "copy")
         #expect(restored.status == 0 && restored.output.contains("restored 2 documents and 1 blob,"), "\(restored)")
@@ -110,7 +110,7 @@ struct CareCommandTests {
         // Advice for a database at work is none for a backup.
         if what == "db.sqlite3" {
             for outcome in [outcome, verified] {
-                #expect(outcome.errors.contains("this backup is not whole") && !outcome.errors.contains(".known"), "\(outcome)")
+                #expect(outcome.errors.contains("this backup is incomplete") && !outcome.errors.contains(".known"), "\(outcome)")
             }
         }
     }

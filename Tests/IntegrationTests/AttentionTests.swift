@@ -31,7 +31,7 @@ struct AttentionTests {
         for (kind, gravity, subject, remedy) in [
             ("documents_held", "unhealthy", "replicator hub", "nightjar replicator hub held"),
             ("configuration_refused", "unhealthy", "configuration", "nightjar reload"),
-            ("plugin_refused", "attention", "plugin gate", "mend the file"),
+            ("plugin_refused", "attention", "plugin gate", "fix the file"),
         ] {
             let found = try #require(entry(kind, try health.json["attention"]), "\(kind): \(health)")
             #expect(entry(kind, status["attention"]) == found)
@@ -74,9 +74,9 @@ struct AttentionTests {
         try await eventually("held is counted") { try await hub.metrics().contains(#"nightjar_documents_held{listener="edge"} 1"#) }
         let entry = try #require(entry("documents_held", try await hub.status()["attention"]))
         #expect(entry["subject"] == "listener edge" && entry["text"]?.asString?.contains("1 document, and peers do not get it, such as document poor") == true, "\(entry.text)")
-        let refusal = try await hub.process.line(containing: "document unwanted of _default._default refused, which a peer pushed", in: .errors)
+        let refusal = try await hub.process.line(containing: "document unwanted of _default._default refused in a push from a peer", in: .errors)
         #expect(refusal.contains("peer=127.0.0.1:") && refusal.contains("user=bob") && refusal.contains("info"), "\(refusal)")
-        let failing = try await hub.process.line(containing: "document poor of _default._default not given to a peer", in: .errors)
+        let failing = try await hub.process.line(containing: "document poor of _default._default not sent to a peer", in: .errors)
         #expect(failing.contains("out.lua:1:") && failing.contains("peer="), "\(failing)")
 
         // Whose right is missing.

@@ -33,7 +33,7 @@ struct ChangedFilterOfflineTests {
         let listed = try await edge.command("replicator", "hub", "pending")
         #expect(listed.output.contains("low") && !listed.output.contains("high"), "\(listed)")
         let why = try await edge.command("doc", "why", "main", "low").output
-        #expect(why.contains("push: pending: push filter gate said no in version") && why.contains("it is looked at again"), "\(why)")
+        #expect(why.contains("push: pending: push filter gate rejected it in version") && why.contains("it is checked again"), "\(why)")
 
         let again = try await AgentProcess.start(try hub.folder.text("nightjar.yaml"), in: hub.folder)
         try await eventually("it arrives") { try await again.has("low") }

@@ -78,7 +78,7 @@ struct DocumentSizeTests {
         #expect(told["remedy"]?.asString?.contains("raise max_document_bytes") == true && told["text"]?.asString?.contains("blob cannot") == false, "\(told.text)")
         #expect(try await agent.command("status").output.contains("HELD since a filter failed, it is too large, or a blob cannot"))
         let why = try await agent.command("doc", "why", "main", "film")
-        #expect(why.output.contains("larger than this database takes"), "\(why)")
+        #expect(why.output.contains("larger than this database accepts"), "\(why)")
         // Where it is still too large after a restart it stays held.
         try await agent.post("/api/replicators/hub/stop")
         try await agent.post("/api/replicators/hub/start")

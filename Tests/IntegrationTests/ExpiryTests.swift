@@ -74,7 +74,7 @@ struct ExpiryTests {
         try await agent.put("main", "long", #"{"_exp":4000000000}"#)
         let long = try await why("long")
         #expect(long["state"] == "here" && long["expires_at"] == "2096-10-02T07:06:40Z" && long["expires_by"] == "_exp", "\(long.text)")
-        #expect(try await agent.command("doc", "why", "main", "long").output.contains("its _exp has it purged at 2096-10-02T07:06:40Z, pushed or not"))
+        #expect(try await agent.command("doc", "why", "main", "long").output.contains("because of its _exp it is purged at 2096-10-02T07:06:40Z, pushed or not"))
         try await agent.put("main", "stays", "{}")
         #expect(try await why("stays")["expires_at"] == nil)
 
@@ -85,7 +85,7 @@ struct ExpiryTests {
         // By the rule of its collection, which is for this collection only.
         try await agent.put("main.plant.readings", "old", #"{"_exp":4000000000}"#)
         let old = try await why("old", in: "main.plant.readings")
-        if old["state"] == "here" { #expect(old["expires_by"] == "ttl" && old["text"]?.asString?.contains("its _exp has it purged") == true, "\(old.text)") }
+        if old["state"] == "here" { #expect(old["expires_by"] == "ttl" && old["text"]?.asString?.contains("because of its _exp it is purged") == true, "\(old.text)") }
         try await eventually("it is too old") { try await why("old", in: "main.plant.readings")["expired_by"] == "ttl" }
         // A purge by hand that came later is what is told.
         try await agent.put("main", "short", "{}")

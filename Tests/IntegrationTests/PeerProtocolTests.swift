@@ -72,7 +72,7 @@ import Testing
         try await edge.isSettled()
         let peer = try #require(try await hub.listener("edge")["peers"]?.asArray?.first)
         #expect(peer["address"]?.asString?.hasPrefix("127.0.0.3:") == true, "\(peer.text)")
-        #expect(edge.process.errors.contains("connected over 127.0.0.3: the interfaces before it do not reach the other side"))
+        #expect(edge.process.errors.contains("connected over 127.0.0.3: the other side cannot be reached over the interfaces listed before it"))
         #expect(try await edge.stop().status == 0)
         // The first one reaches it: nobody looks at the second.
         let first = try await AgentProcess.start(Configuration.edge(to: port, replicator: "network_interface: [ 127.0.0.4, nosuch0 ]"))

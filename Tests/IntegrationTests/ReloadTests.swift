@@ -135,7 +135,7 @@ struct ReloadTests {
         #expect(refused["gravity"] == "attention" && refused["subject"] == "listener edge", "\(refused.text)")
         #expect(refused["text"]?.asString?.contains(words) == true && refused["text"]?.asString?.contains("max_blob_bytes") == true, "\(refused.text)")
         #expect(try await hub.admin.get("/health").status == 200)
-        let line = try await hub.process.line(containing: "document second of _default._default refused, which a peer pushed", in: .errors)
+        let line = try await hub.process.line(containing: "document second of _default._default refused in a push from a peer", in: .errors)
         #expect(line.contains("warning") && line.contains("max_blob_bytes"), "\(line)")
         // What cannot be changed is said, and does not keep the rest from being changed.
         let both = try await hub.reload(

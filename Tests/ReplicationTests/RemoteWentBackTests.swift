@@ -20,7 +20,7 @@ struct RemoteWentBackTests {
         #expect(await replicate(edge, Hub(hub)).wentBack == nil)
         let status = await replicate(edge, Hub(other))
         let noticed = try #require(status.wentBack)
-        #expect(noticed.message.contains("lost its checkpoint of _default") && noticed.message.contains("everything is compared anew"), "\(noticed)")
+        #expect(noticed.message.contains("lost its checkpoint of _default") && noticed.message.contains("everything is compared again"), "\(noticed)")
         #expect(!noticed.isComparing, "it is in step")
         #expect(try await other.contents() == edge.contents())
         #expect(await replicate(edge, Hub(other)).wentBack == nil, "both have a checkpoint again")

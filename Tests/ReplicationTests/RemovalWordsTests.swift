@@ -6,12 +6,12 @@ import Testing
 
 /// What is said of documents that a peer took away.
 @Suite struct RemovalWordsTests {
-    @Test("a removal that our own pull filter keeps is no matter of whoever runs the peer")
+    @Test("a removal that our own pull filter keeps is no matter for the peer's operator")
     func keptByFilter() throws {
         let taken = TakenAway(removal: Removal(id: try DocumentID("only-red"), sequence: nil, replyTo: nil), end: .rejected(by: "keepit"))
         let error = try #require(taken.event(.default)?.error)
         #expect(error.domain == .http && error.code == 403 && error.kind == .needsAction)
         let remedy = try #require(error.remedy)
-        #expect(remedy.contains("keepit") && remedy.contains("access_removed") && !remedy.contains("whoever runs the peer"), "\(remedy)")
+        #expect(remedy.contains("keepit") && remedy.contains("access_removed") && !remedy.contains("the peer's operator"), "\(remedy)")
     }
 }

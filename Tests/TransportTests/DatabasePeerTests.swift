@@ -186,7 +186,7 @@ struct DatabasePeerTests {
                 + "10\r\n{\"db_name\":\"db\"}\r\n0\r\n\r\n")
         let client = DatabaseClient(try configuration(server.port), group: testGroup, environment: .system)
         let error = await #expect(throws: ReplicationError.self) { _ = try await client.connect() }
-        #expect(error?.message.contains("no database") == true)
+        #expect(error?.message.contains("not a CouchDB database") == true)
         await server.stop()
     }
 }

@@ -68,8 +68,8 @@ struct ProxyTests {
             (proxy, "HTTP/1.1 302 Found\r\nLocation: http://login/\r\n\r\n", 302, .needsAction, "check proxy.url"),
             (proxy, "HTTP/1.1 405 No\r\n\r\n", 405, .needsAction, "check proxy.url"),
             (proxy, "HTTP/1.1 x\r\n\r\n", 0, .needsAction, "check proxy.url"),
-            (proxy, "SSH-2.0-OpenSSH\r\n", 1002, .needsAction, "no such proxy"),
-            (proxy, "\u{5}\u{0}", 1002, .needsAction, "no such proxy"),
+            (proxy, "SSH-2.0-OpenSSH\r\n", 1002, .needsAction, "not a proxy of that kind"),
+            (proxy, "\u{5}\u{0}", 1002, .needsAction, "not a proxy of that kind"),
         ]
         for (proxy, answer, code, kind, remedy) in cases {
             let error = try #require(try run(proxy, answer).error, "\(answer)")

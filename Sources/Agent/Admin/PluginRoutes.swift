@@ -79,7 +79,7 @@ extension PluginRoutes {
         let isFleets = agent.fleetStore?.used(FleetItem(.plugin, name))?.plugin != nil
         let place = isFleets ? "the fleet still names version \(rollback.from)" : "the plugins folder still holds version \(rollback.from)"
         let change = isFleets ? "the next version that is published for this agent" : "the next change of a file of the plugin"
-        let remedy = isFleets ? "publish the older files under a new version: nightjar fleet publish" : "mend the plugin there, or put the older file in its place"
+        let remedy = isFleets ? "publish the older files under a new version: nightjar fleet publish" : "fix the plugin there, or replace it with the older file"
         return "\(place): \(change), or nightjar plugin reload \(name), ends the rollback; \(remedy)"
     }
 }

@@ -14,7 +14,7 @@ extension Agent {
             "next_pin": JSONOutput.text(identity.next?.pin),
             "expires_at": .string(Timestamp.format(leaf.notAfter)),
             "warning": JSONOutput.text(
-                identity.failure.map { "the files are wrong now, the identity from before is in use: \($0)" } ?? identity.warning),
+                identity.failure.map { "the files are invalid, and the previous identity is in use: \($0)" } ?? identity.warning),
         ])
     }
 

@@ -11,7 +11,7 @@ extension Agent {
     nonisolated func attention() async -> [Attention] {
         guard isReady else {
             let text = "the agent is starting or stopping"
-            return [Attention(.notReady, "agent", since: startedAt, text, remedy: "wait, or look into its log where it takes long")]
+            return [Attention(.notReady, "agent", since: startedAt, text, remedy: "wait; if it takes long, check its log")]
         }
         var list: [Attention] = []
         if let refused = refusedConfiguration() { list.append(refused) }
@@ -27,8 +27,8 @@ extension Agent {
         if let failing = logs.fileFailure {
             list.append(
                 Attention(
-                    .logFileFailing, "log", "the file of the log cannot be written, and its lines go to standard error: \(failing.path): \(failing.reason)",
-                    remedy: "make its folder for the agent's user, make room, or correct log.file and nightjar reload; each further line tries it again"))
+                    .logFileFailing, "log", "the log file cannot be written, and its lines go to standard error: \(failing.path): \(failing.reason)",
+                    remedy: "create its folder for the agent's user, make room, or correct log.file and nightjar reload; each further line retries it"))
         }
         attentionTimes.complete(&list, now: environment.time.wallSeconds(), logger: log)
         return list.filter(\.isUnhealthy) + list.filter { !$0.isUnhealthy }
@@ -44,8 +44,8 @@ extension Agent {
         }
         return Attention(
             .configurationRefused, "configuration", since: refused.since,
-            "the changed configuration was refused, and the one before is in force: \(refused.text)",
-            remedy: "mend what is named, or put the configuration back; look with nightjar check, then nightjar reload. The next start reads the changed one")
+            "the changed configuration was refused, and the previous one is in force: \(refused.text)",
+            remedy: "fix what is named, or restore the file; try it with nightjar check, then nightjar reload. The next start will read the changed one")
     }
 
     /// Checks periodically, until the task is cancelled.

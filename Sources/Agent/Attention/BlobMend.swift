@@ -6,7 +6,7 @@ import Encodings
 package enum BlobMend {
     /// The remedy.
     package static func text(database: String) -> String {
-        "store it anew from a copy: nightjar blob put \(database) FILE, such as a backup has in its folder blobs; or let a peer send it again"
+        "store it again from a copy: nightjar blob put \(database) FILE, for example from the folder blobs of a backup; or let a peer send it again"
     }
 }
 

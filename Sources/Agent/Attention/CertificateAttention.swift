@@ -29,12 +29,12 @@ extension Agent {
         for pin in security.pinnedCertificates where !(met.map { $0.notAfter > pin.notAfter && CertificatePin.certificate(pin).matches($0) } ?? false) {
             list += Self.ending(
                 pin, "the pinned certificate \(pin.subject)", subject, now: now, gravely: false,
-                remedy: "the pin holds for its key, also beyond this end and once the server's certificate is renewed with that key; "
-                    + "if the server is to get another key, pin its new certificate beside this one first")
+                remedy: "the pin is on its key, so it stays valid after this date and when the server's certificate is renewed with that key; if the server is to "
+                    + "get another key, pin its new certificate as well first")
         }
         if let met, !security.isPinned(met) {
             list += Self.ending(
-                met, "the server's certificate \(met.subject)", subject, now: now, gravely: false, remedy: "have it renewed by whoever runs the server")
+                met, "the server's certificate \(met.subject)", subject, now: now, gravely: false, remedy: "have it renewed by the server's operator")
         }
         return list
     }
@@ -47,8 +47,8 @@ extension Agent {
             list.append(
                 Attention(
                     .tlsFilesRefused, subject,
-                    "identity \(identity.label): no key could be read from its file, which is kept as \(file), and the agent made itself another: "
-                        + "peers that pin the key before refuse it; the pin in force is \(leaf.pin)",
+                    "identity \(identity.label): no key could be read from its file, which is kept as \(file), and the agent made a new one: peers that pin the old "
+                        + "key refuse it; the pin in force is \(leaf.pin)",
                     remedy: "restore the file of the identity from a backup, or have the peers pin the new key; then remove \(file)"))
         }
         // A certificate that the agent renews by itself is reported only if the renewal did not happen.
@@ -58,8 +58,8 @@ extension Agent {
             + ending(
                 leaf, "the identity \(identity.label)", subject, now: now, gravely: true,
                 remedy: isLabel && leaf.isSelfSigned
-                    ? "nightjar identity create \(identity.label) --replace; it keeps its names and its key, so pins of the key hold"
-                    : "replace it; a running agent takes the new one by itself")
+                    ? "nightjar identity create \(identity.label) --replace; this keeps its names and its key, so pins of the key stay valid"
+                    : "replace it; a running agent picks up the new one by itself")
     }
 
     /// - Parameter gravely: whether nobody accepts the certificate once it has expired.
@@ -79,6 +79,7 @@ extension Agent {
 
     private static func refused(_ subject: String, _ what: String, _ failure: String) -> Attention {
         Attention(
-            .tlsFilesRefused, subject, "\(what): the files are wrong now, what was read before is in use: \(failure)", remedy: "mend the files: they are read again by themselves")
+            .tlsFilesRefused, subject, "\(what): the files are invalid, and what was read before is in use: \(failure)", remedy: "fix the files: they are read again "
+                + "by themselves")
     }
 }

@@ -18,9 +18,9 @@ extension Agent {
         }
         return [
             Attention(
-                .clockUnset, "clock", "the clock of this machine says \(Timestamp.format(now)): it has not been set since it was started",
-                remedy: "set it, and have it kept right (systemctl enable --now systemd-timesyncd, or chrony): until then certificates seem not "
-                    + "valid yet, and versions go on from the last one that was made here, which counts as earlier than edits made elsewhere")
+                .clockUnset, "clock", "the clock of this machine shows \(Timestamp.format(now)): it has not been set since it was started",
+                remedy: "set it, and have it kept right (systemctl enable --now systemd-timesyncd, or chrony): until then certificates may seem not valid yet, and "
+                    + "versions continue from the last one that was made here, so they count as earlier than edits made elsewhere")
         ]
     }
 
@@ -33,9 +33,9 @@ extension Agent {
                 Attention(
                     .clocksDiffer, subject,
                     "a version that a peer made (\(fast.version))\(fast.sender.map { " and that came from \($0)" } ?? "") is \(Self.period(fast.ahead)) ahead of this machine's clock",
-                    remedy: "set the clock that is wrong, of that peer, of one behind it or here (nightjar doctor, timedatectl); documents are taken all the same, edits made here "
-                        + "count as earlier than that one until then, and Couchbase Lite 4 refuses the document where its clock is right. "
-                        + "It goes when that time has come; a restart of the agent forgets it"))
+                    remedy: "set the clock that is wrong: on that peer, on one behind it, or here (nightjar doctor, timedatectl). Documents are accepted all the "
+                        + "same; until then edits made here count as earlier than that one, and a Couchbase Lite 4 with the right time refuses the document. This "
+                        + "entry ends when that time has come; a restart of the agent forgets it"))
         }
         if let ahead = database.versionsAhead {
             let edits = ahead.since == nil ? "The next edit is given the right time" : "Edits made since then have the right time"
@@ -44,17 +44,17 @@ extension Agent {
                     .versionsAhead, subject, since: ahead.since,
                     "documents that were edited here while the clock was ahead have versions up to \(Timestamp.format(ahead.through)), "
                         + "\(Self.period(ahead.ahead)) ahead of this machine's clock",
-                    remedy: "nothing has to be done if the clock is right now (nightjar doctor). \(edits); Couchbase Lite 4 refuses those "
-                        + "documents until their time has come, and they are offered again then"))
+                    remedy: "nothing has to be done if the clock is right now (nightjar doctor). \(edits); Couchbase Lite 4 refuses those documents until that time, "
+                        + "and they are then offered again"))
         }
         if let copy = database.versionOfCopy {
             list.append(
                 Attention(
                     .databaseCopied, subject,
-                    "a version under the name of this database (\(copy.version))\(copy.sender.map { " came from \($0)" } ?? " came") and was not made here: a copy of the "
-                        + "database is in use, or this one was set back to an earlier state",
-                    remedy: "it goes on under a new name. To its peers a copy is the same database: stop the copy's agent, and make another one of it there "
-                        + "(nightjar backup, then nightjar restore --replace). A restart of the agent here forgets it"))
+                    "a version with the author id of this database (\(copy.version))\(copy.sender.map { " came from \($0)" } ?? " came") but was not made here: a "
+                        + "copy of the database is in use, or this one was reset to an earlier state",
+                    remedy: "it continues under a new author id. To its peers a copy is the same database: stop the copy's agent, and turn the copy into a database "
+                        + "of its own (nightjar backup, then nightjar restore --replace). A restart of the agent here forgets this entry"))
         }
         return list
     }

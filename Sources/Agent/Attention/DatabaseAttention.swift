@@ -20,21 +20,21 @@ extension Agent {
             list.append(
                 Attention(
                     .databaseUnreadable, "\(subject), blobs", "attachments can be neither read nor stored: \(problem)",
-                    remedy: "put the folder back (is its disk mounted?); where it is lost, stop the agent and restore a backup (nightjar restore), or restart it: it goes on with an "
-                        + "empty one, and nightjar doctor names the blobs that are missing"))
+                    remedy: "put the folder back (is its disk mounted?); if it is lost, stop the agent and restore a backup (nightjar restore), or restart the "
+                        + "agent: it continues with an empty folder, and nightjar doctor names the blobs that are missing"))
         }
         let hasRoom = DiskSpace(of: database.folder).map { $0.free >= Self.leastRoom } ?? true
         if let failing = await database.writesFailing(hasRoom: hasRoom) {
             list.append(
                 Attention(
                     .writesFailing, subject, since: failing.since, "writes fail: \(failing.error)",
-                    remedy: "make room on the disk of \(database.folder), or look after that disk; writes go on by themselves then"))
+                    remedy: "make room on the disk of \(database.folder), or check that disk; writes then resume by themselves"))
         }
         for damaged in database.damagedDocuments {
             list.append(
                 Attention(
-                    .documentsDamaged, "\(subject), collection \(damaged.collection)", "what is stored of document \(damaged.id) is damaged (\(damaged.detail))",
-                    remedy: "save it anew on top of its current revision, delete it, or purge it"))
+                    .documentsDamaged, "\(subject), collection \(damaged.collection)", "the stored data of document \(damaged.id) is damaged (\(damaged.detail))",
+                    remedy: "save it again on top of its current revision, delete it, or purge it"))
         }
         for blob in (try? await database.lostBlobs()) ?? [] {
             list.append(Attention(.documentsDamaged, "\(subject), blob \(blob.digest)", blob.text, remedy: BlobMend.text(database: database.name)))
@@ -44,7 +44,7 @@ extension Agent {
                 Attention(
                     .documentsDamaged, subject,
                     "more documents or blobs are damaged than the \(StoreLimits.damagedDocuments) of each that are named",
-                    remedy: "mend those, restart the agent, and look again"))
+                    remedy: "fix those, restart the agent, and check again"))
         }
         list += clocks(of: database)
         let statistics = (try? await database.statistics()) ?? []
@@ -54,7 +54,8 @@ extension Agent {
             list.append(
                 Attention(
                     .documentsUnrouted, subject, "\(Plural.count(unrouted, "document")) in no channel because sync failed or refused: no user gets them",
-                    remedy: "\(places.map { "nightjar doc unrouted \($0)" }.joined(separator: ", ")) says which and why: where sync failed, mend the plugin; what it rejected, change or remove (nightjar doc rm)"))
+                    remedy: "\(places.map { "nightjar doc unrouted \($0)" }.joined(separator: ", ")) says which and why: if sync failed, fix the plugin; if it "
+                        + "rejected documents, change or remove them (nightjar doc rm)"))
         }
         list += await channelAttention(of: database)
         list += largeDocuments(of: database)
@@ -66,7 +67,7 @@ extension Agent {
             list.append(
                 Attention(
                     .conflictsPending, subject, since: statistics.compactMap(\.conflictsPendingSince).min(), "\(Plural.count(conflicts, "conflict")) not decided yet",
-                    remedy: "nightjar conflicts list --pending says why; once the resolver is mended they are decided by themselves"))
+                    remedy: "nightjar conflicts list --pending says why; once the resolver is fixed, they are decided by themselves"))
         }
         return list
     }

@@ -68,7 +68,7 @@ final class NextStart: Sendable {
         let rest = problems.count - Self.named
         let text = problems.prefix(Self.named).joined(separator: "; ") + (rest > 0 ? "; and \(Plural.count(rest, "problem")) more" : "")
         return Attention(
-            .nextStartFails, "next start", "the agent runs, and would not start again: \(text)",
-            remedy: "mend it before the agent or the machine is restarted; nightjar check says when all is well")
+            .nextStartFails, "next start", "the agent runs, but would not start again: \(text)",
+            remedy: "fix it before the agent or the machine is restarted; nightjar check says when all is well")
     }
 }

@@ -33,7 +33,7 @@ extension Agent {
         list += replicator.waiting.summary().map { group in
             Attention(
                 .documentsWaiting, subject, since: group.since, group.text,
-                remedy: (group.isHere ? "what is in the way is here and not at the peer: nightjar doctor says what; " : "")
+                remedy: (group.isHere ? "the cause is here and not at the peer: nightjar doctor says what it is; " : "")
                     + "they are tried again; nightjar replicator \(name) pending lists them")
         }
         list += await held(by: replicator)
@@ -42,14 +42,14 @@ extension Agent {
             list.append(
                 Attention(
                     .documentsRefused, subject, since: refused.oldest, "the peer refuses \(Plural.count(refused.count, "document"))\(time)",
-                    remedy: "nightjar replicator \(name) refused says which and why; once that is mended there: nightjar replicator \(name) retry-refused"))
+                    remedy: "nightjar replicator \(name) refused says which and why; once that is fixed there: nightjar replicator \(name) retry-refused"))
         }
         let status = replicator.status
         if let error = status.refusals.push, status.activity != .stopped {
             list.append(
                 Attention(
-                    .documentsRefused, subject, since: status.behindSince.push, "the peer takes nothing of us: \(error.cause)",
-                    remedy: "let this login write there, or set type: pull; it is tried again by itself, at once with nightjar replicator \(name) retry-refused"))
+                    .documentsRefused, subject, since: status.behindSince.push, "the peer accepts nothing from us: \(error.cause)",
+                    remedy: "let this login write there, or set type: pull; it is retried by itself, or at once with nightjar replicator \(name) retry-refused"))
         }
         if let error = status.refusals.room, status.activity != .stopped {
             list.append(Attention(.pullWaits, subject, since: status.behindSince.room, "the pull waits for room: \(error.cause)", remedy: roomRemedy))
@@ -73,7 +73,7 @@ extension Agent {
         let database = replicator.configuration.database
         guard database.versionsAhead != nil || database.fastestClock != nil, let waiting = try? await replicator.refusedUntil(), let last = waiting.last
         else { return "" }
-        return ", \(waiting.count) of them for versions of a time to come: they are offered again by themselves, the last at \(Timestamp.format(last))"
+        return ", \(waiting.count) of them because their versions are in the future: they are offered again by themselves, the last at \(Timestamp.format(last))"
     }
 
     /// Conflicts in the collections that a replicator pushes. The list also has them under their database; here they explain why edits are not
@@ -101,7 +101,7 @@ extension Agent {
             list.append(
                 Attention(
                     .documentsHeld, subject, since: held.oldest, "\(Plural.count(held.count, "document")) held because a filter failed",
-                    remedy: "mend the plugin; nightjar replicator \(name) held says which and why"))
+                    remedy: "fix the plugin; nightjar replicator \(name) held says which and why"))
         }
         // What cannot be provided because of a blob of ours is reported with that blob.
         if let held = try? await replicator.held(by: .blob, .pull), held.count > 0, let example = held.example {
@@ -109,8 +109,8 @@ extension Agent {
                 Attention(
                     .documentsHeld, "\(subject), blobs", since: held.oldest,
                     "\(Plural.count(held.count, "document")) held because a blob cannot be taken, such as document \(example.id) of \(example.collection): \(example.error)",
-                    remedy: "where a limit is named, raise it in the configuration and nightjar reload, or make the blob smaller at the peer; where the peer has not got its bytes, "
-                        + "have them stored there anew (nightjar blob put), then nightjar replicator \(name) start; nightjar replicator \(name) held lists them"))
+                    remedy: "if a limit is named, raise it in the configuration and nightjar reload, or make the blob smaller at the peer; if the peer lacks its "
+                        + "bytes, have them stored there again (nightjar blob put), then nightjar replicator \(name) start; nightjar replicator \(name) held lists them"))
         }
         if let held = try? await replicator.held(by: .size, .pull), held.count > 0, let example = held.example {
             list.append(
@@ -138,7 +138,7 @@ extension Agent {
         if !error.isTransient {
             return [
                 Attention(
-                    .replicatorFailing, subject, since: since, "gets no further: \(error.cause)", remedy: "\(remedy) it goes on by itself, at once with \(start)")
+                    .replicatorFailing, subject, since: since, "gets no further: \(error.cause)", remedy: "\(remedy) it resumes by itself, or at once with \(start)")
             ]
         }
         guard now - since >= offlineSeconds else { return interruptions(of: replicator, now: now) }
@@ -156,8 +156,8 @@ extension Agent {
         return [
             Attention(
                 .replicatorInterrupted, "replicator \(replicator.configuration.name)", since: broken.since,
-                "\(Plural.count(broken.count, "connection")) broke before both sides were in step",
-                remedy: "look at the line to \(replicator.configuration.shownTarget), and in the log why they end; it goes on trying")
+                "\(Plural.count(broken.count, "connection")) broke before both sides were in sync",
+                remedy: "check the line to \(replicator.configuration.shownTarget), and the log for why they end; it goes on trying")
         ]
     }
 
@@ -168,9 +168,8 @@ extension Agent {
         return [
             Attention(
                 .peerUnanswered, "replicator \(name)", since: since,
-                "the peer owes an answer since \(Timestamp.format(since)), and nothing of it comes (unanswered_attention, \(unansweredSeconds) s)",
-                remedy: "look at \(replicator.configuration.shownTarget): it, or a proxy in front of it, hangs; nightjar replicator \(name) stop, then start, "
-                    + "connects anew")
+                "the peer has owed a reply since \(Timestamp.format(since)), but nothing of it has arrived (unanswered_attention, \(unansweredSeconds) s)",
+                remedy: "look at \(replicator.configuration.shownTarget): it, or a proxy in front of it, hangs; nightjar replicator \(name) stop, then start, reconnects")
         ]
     }
 
@@ -181,9 +180,9 @@ extension Agent {
         return [
             Attention(
                 .remoteGoesBack, "replicator \(replicator.configuration.name)", since: back.time,
-                "the remote has gone back \(Plural.count(back.times, "time")), each less than a day after the one before: \(back.message)",
-                remedy: "ask whoever runs \(replicator.configuration.shownTarget) why its database does not keep what it took; all is pushed again each time, ever more "
-                    + "seldom, up to max_attempt_wait_time")
+                "the remote has gone back \(Plural.count(back.times, "time")), each less than a day after the previous one: \(back.message)",
+                remedy: "ask the operator of \(replicator.configuration.shownTarget) why its database loses what it accepted; everything is pushed again each time, "
+                    + "at growing intervals of up to max_attempt_wait_time")
         ]
     }
 
@@ -211,7 +210,7 @@ extension Agent {
             let others = these.count > 1 ? " and from \(Plural.count(these.count - 1, "other address", "other addresses"))" : ""
             let remedy =
                 limit == "max_connections_per_address"
-                ? "where many peers share that address, behind a proxy or a router, raise \(limit) of the listener; else nightjar listener "
+                ? "if many peers share that address, behind a proxy or a router, raise \(limit) of the listener; otherwise nightjar listener "
                     + "\(listener.settings.name.value) peers says who holds them"
                 : "raise max_connections of the listener, and LimitNOFILE= of the service with it"
             return Attention(
@@ -230,7 +229,7 @@ extension Agent {
             Attention(
                 .documentsNotTaken, subject, since: found.map(\.refusal.since).min(),
                 "of what peers push, \(count) refused as too large, such as \(key.id) of \(key.database) from \(first.peer): \(first.error)",
-                remedy: "raise the limit that is named, where it is a setting, and nightjar reload, or have them made smaller; a Nightjar pushes them again with "
+                remedy: "raise the limit that is named, if it is a setting, and nightjar reload, or have the documents made smaller; a Nightjar pushes them again with "
                     + "nightjar replicator NAME retry-refused, other peers once they change")
         ]
     }
@@ -240,8 +239,8 @@ extension Agent {
         let what = group.count >= WaitingDocuments.limit ? "\(group.count) or more documents" : Plural.count(group.count, "document")
         return Attention(
             .documentsNotTaken, subject, since: group.since,
-            "there was no room for \(what) that peers pushed, at \(Timestamp.format(group.last)) for the last time, such as \(group.example); there is more since",
-            remedy: "the peers keep them and offer them again by themselves; where that is refused once more, the reason of then is told here")
+            "there was no room for \(what) that peers pushed, most recently at \(Timestamp.format(group.last)), such as \(group.example); there has been more room since",
+            remedy: "the peers keep them and offer them again by themselves; if they are refused again, the reason will be shown here")
     }
 
     nonisolated func attention(of listener: PeerListener) -> [Attention] {
@@ -253,14 +252,14 @@ extension Agent {
             if group.isNoRoom, disks.hasMoreRoom(listener.settings.databases.map(\.value), since: group.last) { return Self.roomCameAfter(group, subject) }
             return Attention(
                 .documentsNotTaken, subject, since: group.since, "of what peers push, \(group.text)",
-                remedy: "mend the cause that is named; the peers keep them and offer them again")
+                remedy: "fix the cause that is named; the peers keep them and offer them again")
         }
         list += Self.tooLargePushes(of: listener, subject, now: now)
         if let (error, since, _) = listener.binding.condition.obstacle {
             list.append(
                 Attention(
                     .listenerWaiting, subject, since: since, error.message,
-                    remedy: "\(Self.listenerRemedy(error)); it is tried again by itself, at once with nightjar listener \(listener.settings.name.value) start"))
+                    remedy: "\(Self.listenerRemedy(error)); it retries by itself, or at once with nightjar listener \(listener.settings.name.value) start"))
         }
         let held = listener.heldDocuments
         if let first = held.first {
@@ -268,7 +267,7 @@ extension Agent {
                 Attention(
                     .documentsHeld, subject,
                     "the push filter fails on \(Plural.count(held.count, "document")), and peers do not get \(held.count == 1 ? "it" : "them"), such as "
-                        + "document \(first.id) of \(first.collection): \(first.failure.message)", remedy: "mend the plugin \(first.failure.plugin)"))
+                        + "document \(first.id) of \(first.collection): \(first.failure.message)", remedy: "fix the plugin \(first.failure.plugin)"))
         }
         let refused = listener.refusedByPeers
         if let (key, first) = refused.refusals.min(by: { $0.key < $1.key }) {
@@ -276,7 +275,7 @@ extension Agent {
                 Attention(
                     .documentsRefused, subject, since: refused.refusals.values.map(\.since).min(),
                     "\(Plural.count(refused.refusals.count + refused.more, "document")) that peers could not store, such as \(key.id) of \(key.database) at "
-                        + "\(key.peer): \(first.error)", remedy: "mend the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
+                        + "\(key.peer): \(first.error)", remedy: "fix the cause at the peer; nightjar status --json lists them (refused_by_peers)"))
         }
         list += Self.refusedConnections(of: listener, subject)
         list += listener.guessAttention(subject)
@@ -286,8 +285,8 @@ extension Agent {
             for failure in plugin.loginFailures where failure.utf8.starts(with: place.utf8) {
                 list.append(
                     Attention(
-                        .authenticatorFailing, subject, "plugin \(plugin.name): a login could not be judged: \(failure.dropFirst(place.count))",
-                        remedy: "mend the plugin; who logs in is answered 503 and may come again"))
+                        .authenticatorFailing, subject, "plugin \(plugin.name): a login could not be checked: \(failure.dropFirst(place.count))",
+                        remedy: "fix the plugin; until then logins are answered 503 and may be retried"))
             }
         }
         return list + usersAttention(of: listener) + discoveryAttention(of: listener) + certificateAttention(of: listener, now: now)

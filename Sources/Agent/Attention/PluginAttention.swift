@@ -22,20 +22,20 @@ extension Agent {
                 list.append(
                     Attention(
                         .nextStartFails, subject, "\(problem); its last text stays in force, and the next start would fail",
-                        remedy: "mend that file, or put it back: it is read again by itself"))
+                        remedy: "fix that file, or restore it: it is read again by itself"))
             }
             for failing in plugin.failing {
                 list.append(
                     Attention(
                         .breakerOpen, subject, since: now - Int64(failing.seconds),
                         "\(failing.usedBy) keeps failing and is called only now and then: \(failing.error)",
-                        remedy: "mend the plugin; what it should judge is held until then, and what it should be told is lost"))
+                        remedy: "fix the plugin; until then the documents it should decide on are held, and the events it should receive are lost"))
             }
             if plugin.state == .missing {
                 list.append(
                     Attention(
-                        .pluginFileGone, subject, "is used and its file is gone; its last version serves",
-                        remedy: "put \(plugin.name).lua back into the plugins folder, or take the plugin out of the configuration"))
+                        .pluginFileGone, subject, "is used, but its file is gone; its last version stays in use",
+                        remedy: "put \(plugin.name).lua back into the plugins folder, or remove the plugin from the configuration"))
             }
         }
         list += (plugins?.folderProblems() ?? []).map {

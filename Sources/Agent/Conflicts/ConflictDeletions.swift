@@ -40,7 +40,7 @@ extension Agent {
         var copy = statement
         copy.text += ": \(who) at \(time), although both sides had it, here \(entry.local.revision), there \(entry.remote.revision)"
         copy.remedy = "nightjar conflicts show \(entry.number) --db \(database.name) has both documents; to have one back, save it again"
-            + (isByHand ? "" : ", and mend the resolver if it was a mistake")
+            + (isByHand ? "" : ", and fix the resolver if it was a mistake")
         return copy.with([
             "decided_at": .string(time), "decided_by": .string(entry.plugin), "decided_by_version": .string(entry.version),
             "local_rev": .string(entry.local.revision.text), "remote_rev": .string(entry.remote.revision.text), "number": JSONOutput.number(entry.number),

@@ -172,7 +172,7 @@ final class DiskGuard: Sendable {
         guard after?.level != before?.level || after?.isQuota != before?.isQuota else { return }
         switch after {
         case let state?: logger.warning("database \(place.database): \(state.fact)\(state.remedy.isEmpty ? "" : "; \(state.remedy)")")
-        case nil: logger.notice("database \(place.database): there is room again, and everything is taken")
+        case nil: logger.notice("database \(place.database): there is room again, and everything is accepted")
         }
     }
 
@@ -199,7 +199,7 @@ final class DiskGuard: Sendable {
         "holds \(ByteText.of(place.usage.heldBytes)) of its quota of \(ByteText.of(quota))"
     }
 
-    private static func reached(_ quota: Int, _ place: Place) -> String { "\(held(quota, place)): nothing but deletions is taken" }
+    private static func reached(_ quota: Int, _ place: Place) -> String { "\(held(quota, place)): nothing but deletions is accepted" }
 
     // MARK: Freeing space
 

@@ -56,14 +56,14 @@ struct DiskRoom: Sendable {
     func state(_ now: DiskGuard.Level) -> (level: DiskGuard.Level, reason: String)? {
         guard let space else { return nil }
         if let need, need.isReleased, space.free < need.floor {
-            return (.readOnly, "the disk of \(folder) is full, and its reserve (disk.reserve) is given to deletions and the log: nothing but deletions is taken; make room")
+            return (.readOnly, "the disk of \(folder) is full, and its reserve (disk.reserve) is given to deletions and the log: nothing but deletions is accepted; make room")
         }
         guard space.free <= enough else { return nil }
         let used = (space.total - min(space.free, space.total)) * 100 / space.total
         func isOver(_ mark: Int, _ level: DiskGuard.Level) -> Bool { mark < 100 && used >= UInt64(mark) - (now >= level ? Self.hysteresis : 0) }
         let text = "\(used) % of the disk of \(folder) is used"
-        if isOver(readOnly, .readOnly) { return (.readOnly, "\(text): from \(readOnly) % (disk.read_only) nothing but deletions is taken; make room") }
+        if isOver(readOnly, .readOnly) { return (.readOnly, "\(text): from \(readOnly) % (disk.read_only) nothing but deletions is accepted; make room") }
         guard isOver(refuseWrites, .noWrites) else { return nil }
-        return (.noWrites, "\(text): from \(refuseWrites) % (disk.refuse_writes) writes made here are refused, what peers bring is taken; make room")
+        return (.noWrites, "\(text): from \(refuseWrites) % (disk.refuse_writes) writes made here are refused, what peers bring is accepted; make room")
     }
 }

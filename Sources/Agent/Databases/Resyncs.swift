@@ -63,12 +63,14 @@ actor Resyncs {
         guard let served = routers[request.database] else {
             throw AgentError(
                 .invalid,
-                "no listener serves the database \(request.database) with a sync function (sync: PLUGIN of the listener), so that its documents are in no channels: there is nothing to resync")
+                "no listener serves the database \(request.database) with a sync function (sync: PLUGIN of the listener), so its documents are in no channels: there "
+                    + "is nothing to resync")
         }
         if let running = last[request.database], running.state == .running {
             throw AgentError(
                 .conflict,
-                "a resync of the database \(request.database) is under way since \(Timestamp.format(running.startedAt)): wait until it is done; nightjar status says how far it has come")
+                "a resync of the database \(request.database) has been under way since \(Timestamp.format(running.startedAt)): wait until it is done; nightjar "
+                    + "status says how far it has come")
         }
         if let wanted = request.collection, !served.contains(where: { $0.collectionName == wanted }) {
             throw AgentError(.notFound, "database \(request.database) has no collection \(wanted)")
@@ -96,7 +98,7 @@ actor Resyncs {
             while try await !pass(request, routers) {
                 last[name]?.figures = []
                 last[name]?.restarts += 1
-                logger.info("resync begins anew, because the sync function changed", metadata: ["database": "\(name)"])
+                logger.info("the resync starts over, because the sync function changed", metadata: ["database": "\(name)"])
             }
             end(name, .done)
         } catch is CancellationError {
@@ -179,7 +181,8 @@ extension Agent {
                 .channelsOutdated, "database \(database.name)",
                 "documents stored before the sync function changed keep the channels and grants that another version gave them, until they change",
                 remedy: running
-                    ? "a resync is under way" : "nightjar resync \(database.name) asks the present version about each of them; with --dry-run it says first how many would change")
+                    ? "a resync is under way" : "nightjar resync \(database.name) runs the current version on each of them; with --dry-run it first says how many "
+                        + "would change")
         ]
     }
 }

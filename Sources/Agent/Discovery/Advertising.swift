@@ -35,7 +35,7 @@ extension Agent {
         guard listener.settings.advertise.value != .no, let error = announcer.failure(of: listener.settings.announcedName) else { return [] }
         return [
             Attention(
-                .notAdvertised, "listener \(listener.settings.name.value)", "the local network is not told of it: \(error)",
+                .notAdvertised, "listener \(listener.settings.name.value)", "it is not announced on the local network: \(error)",
                 remedy: "\(error.remedy); it is tried again by itself")
         ]
     }

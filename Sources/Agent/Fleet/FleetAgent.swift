@@ -90,8 +90,8 @@ extension Agent {
     nonisolated func fleetAttention() -> [Attention] {
         (fleet?.refusals ?? []).map {
             Attention(
-                .fleetRefused, "fleet \($0.id)", since: $0.since, "is refused, and what was in force goes on: \($0.reason)",
-                remedy: "publish a version that is right; nightjar fleet status on the hub shows who refuses it")
+                .fleetRefused, "fleet \($0.id)", since: $0.since, "is refused, and what was in force stays in force: \($0.reason)",
+                remedy: "publish a correct version; nightjar fleet status on the hub shows which gateways refuse it")
         }
     }
 }

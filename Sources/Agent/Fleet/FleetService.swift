@@ -225,12 +225,12 @@ final class FleetService: Sendable {
         let hasFile = plugins.folderHas(name)
         let uses = hands.uses(name)
         guard hasFile || uses.isEmpty else {
-            throw FleetRefusal("it is used by \(uses.joined(separator: ", ")), and there is no file \(name).lua that could take its place: take it out there first", .agent)
+            throw FleetRefusal("it is used by \(uses.joined(separator: ", ")), and there is no file \(name).lua to replace it: remove it from there first", .agent)
         }
         try await swap(document, plugins) { verdict in
             switch verdict.outcome {
-            case .refused(let problem): "the file that would take its place is refused: \(problem)"
-            case .missing: uses.isEmpty ? nil : "there is no file that could take its place"
+            case .refused(let problem): "the file that would replace it is refused: \(problem)"
+            case .missing: uses.isEmpty ? nil : "there is no file to replace it"
             default: nil
             }
         }
@@ -264,7 +264,7 @@ final class FleetService: Sendable {
             throw FleetRefusal("\(error)", .agent)
         }
         do throws(FleetRefusal) { try await keep(document) { $0.offer(before, for: item) } } catch {
-            do { _ = try await hands.configure(store.fragments, item.name) } catch { logger.error("fleet: \(item): the version before cannot be had back: \(error)") }
+            do { _ = try await hands.configure(store.fragments, item.name) } catch { logger.error("fleet: \(item): the previous version cannot be restored: \(error)") }
             throw error
         }
         return lines

@@ -42,7 +42,7 @@ package final class FleetStore: Sendable {
         if access(path, F_OK) == 0 {
             guard let bytes = Self.read(path), let json = try? JSONValue(parsing: bytes), let used = json["used"]?.asArray,
                 let highest = json["highest"]?.asObject
-            else { throw AgentError(.failed, "\(path): is damaged; it says which of the fleet's documents were in force: move it away to begin anew") }
+            else { throw AgentError(.failed, "\(path): is damaged; it records which of the fleet's documents were in force: move it away to start afresh") }
             for member in highest.members {
                 guard let item = FleetItem(stored: member.key) else { continue }
                 if let version = member.value.asInt64 { state.highest[item] = ["": version] }

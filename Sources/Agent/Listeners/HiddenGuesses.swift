@@ -4,8 +4,8 @@ import Replication
 /// Peers that seem to guess the contents of documents hidden from them.
 extension PeerListener {
     static func guessing(_ who: String) -> String {
-        "\(who) named \(Plural.count(HiddenConflicts.limit, "revision")) or more within an hour that are not there, of documents that are hidden from it: it may be guessing "
-            + "what stands in them, and is believed nothing of such documents until the hour is over (hidden_conflicts)"
+        "\(who) named \(Plural.count(HiddenConflicts.limit, "revision")) or more within an hour that do not exist, of documents that are hidden from it: it may be "
+            + "guessing their content, so until the hour is over all its writes to such documents are answered as conflicts (hidden_conflicts)"
     }
 
     func guessAttention(_ subject: String) -> [Attention] {
@@ -15,7 +15,7 @@ extension PeerListener {
         return [
             Attention(
                 .hiddenConflicts, subject, Self.guessing(first) + others,
-                remedy: "ask whose login that is and what it writes: take the user out, or give it the channels of what it edits")
+                remedy: "find out whose login that is and what it writes: remove the user, or give it the channels of the documents that it edits")
         ]
     }
 }

@@ -62,7 +62,7 @@ extension Agent {
     }
 
     private func wait(for obstacle: ReplicationError, _ listener: PeerListener) {
-        listener.logger.error("it does not listen yet, and goes on trying: \(obstacle.message)")
+        listener.logger.error("it does not listen yet, and keeps trying: \(obstacle.message)")
         listener.binding.noteWaiting(for: obstacle, now: environment.time.wallSeconds(), next: 1)
         keepTrying(listener, failures: 1)
     }
@@ -93,7 +93,7 @@ extension Agent {
                 }
                 let obstacle = error as? ReplicationError ?? ReplicationError(network: .aborted, message: "\(error)")
                 if failures == (listener.isBound ? Self.partlyTold : 1) {
-                    listener.logger.error("it does not listen\(listener.isBound ? " everywhere" : " any more"), and goes on trying: \(obstacle.message)")
+                    listener.logger.error("it does not listen\(listener.isBound ? " everywhere" : " any more"), and keeps trying: \(obstacle.message)")
                 }
                 listener.binding.noteWaiting(for: obstacle, isListening: listener.isBound, now: environment.time.wallSeconds(), next: pause())
                 continue

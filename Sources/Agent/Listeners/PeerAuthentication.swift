@@ -193,7 +193,7 @@ final class PeerAuthentication: Sendable {
             let wait = failures.withLock { $0.failed(login, at: now) }
             policies.refusedLogin(user, login.origin)
             logger.notice(
-                "login refused\(finding.why.isEmpty ? "" : ": \(finding.why)")\(wait.map { "; its next one is not looked at for \(Int($0.rounded(.up))) s" } ?? "")",
+                "login refused\(finding.why.isEmpty ? "" : ": \(finding.why)")\(wait.map { "; its next one is not checked for \(Int($0.rounded(.up))) s" } ?? "")",
                 metadata: ["user": "\(user)", "peer": "\(request.remoteAddress)"])
             if !finding.why.isEmpty { return .refused(Self.tokenRefused) }
             return .refused(
@@ -203,7 +203,7 @@ final class PeerAuthentication: Sendable {
             logger.log(
                 level: failure.passesByItself ? .notice : .error,
                 failure.passesByItself
-                    ? "a login is asked to come again: plugin \(failure.plugin): \(failure.message)" : "the authenticator failed: \(failure.kind): \(failure.message)",
+                    ? "a login is asked to try again: plugin \(failure.plugin): \(failure.message)" : "the authenticator failed: \(failure.kind): \(failure.message)",
                 metadata: ["plugin": "\(failure.plugin)", "peer": "\(request.remoteAddress)"])
             return .refused(.refuse(status: 503, reason: "logins cannot be checked now; try again in 1 s", headers: ["Retry-After": "1"]))
         }
@@ -226,7 +226,7 @@ final class PeerAuthentication: Sendable {
     /// The log has the reason.
     private static var tokenRefused: UpgradeDecision {
         .refuse(
-            status: 401, reason: "the bearer token is not taken: it has ended, or is not for this service",
+            status: 401, reason: "the bearer token is not accepted: it has expired, or is not for this service",
             headers: ["WWW-Authenticate": "Bearer realm=\"Nightjar\", error=\"invalid_token\""])
     }
 

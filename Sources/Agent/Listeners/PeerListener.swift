@@ -140,7 +140,7 @@ package final class PeerListener: ListenerDelegate {
                 metadata: ["identity": "\(security.identity.label)", "sha256": "\(security.identity.current.leaf.sha256)"])
             if let warning = security.identity.warning { logger.warning("\(warning)") }
         } else {
-            logger.warning("listening on \(addresses) without TLS (disable_tls): everybody on the way can read and change everything")
+            logger.warning("listening on \(addresses) without TLS (disable_tls): anybody on the way can read and change everything")
         }
     }
 

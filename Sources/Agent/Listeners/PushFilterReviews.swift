@@ -13,7 +13,7 @@ final class PushFilterReviews: Sendable {
     init(listener: String, _ logger: Logger) {
         kept = KeptFromPeers(listener: listener) {
             logger.warning(
-                "document \($0.id) of \($0.collection) is left out of feeds, the push filter fails: \($0.failure.message)",
+                "document \($0.id) of \($0.collection) is left out of feeds, because the push filter fails: \($0.failure.message)",
                 metadata: ["cause": "push plugin", "plugin": "\($0.failure.plugin)"])
         }
     }

@@ -99,7 +99,7 @@ extension PeerListener {
         await end(connection, Self.anotherLogin, "log in again")
     }
 
-    private static var anotherLogin: String { "its login is not what it was" }
+    private static var anotherLogin: String { "its login has changed" }
 
     // MARK: - Tokens
 

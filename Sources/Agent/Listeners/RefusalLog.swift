@@ -23,10 +23,10 @@ enum RefusalLog {
             let document = "document \(each.first.id) of \(each.first.collection)\(each.more > 0 ? " and \(each.more) more" : "")"
             let what =
                 switch (cause.direction, cause.domain) {
-                case (.push, .plugin): "\(document) not given to a peer, the push filter fails"
+                case (.push, .plugin): "\(document) not sent to a peer, because the push filter fails"
                 case (.push, _): "\(document) refused by a peer that pulls"
-                case (.pull, .plugin): "\(document) not taken from a peer for the moment"
-                case (.pull, _): "\(document) refused, which a peer pushed"
+                case (.pull, .plugin): "\(document) not accepted from a peer for the moment"
+                case (.pull, _): "\(document) refused in a push from a peer"
                 }
             let metadata: Logger.Metadata = [
                 "cause": "\(cause.direction.rawValue) \(cause.domain.rawValue)/\(cause.code)", "database": "\(database)", "user": "\(user ?? "")",

@@ -94,7 +94,7 @@ extension PeerListener {
 
     /// The log message about a session that was replaced by another.
     static func outnumbered(_ limit: NamedLimit) -> String {
-        "the session that was not used for longest ends for a new one: \(limit.name) (\(limit.value)) is reached"
+        "the least recently used session ends to make room for a new one: \(limit.name) (\(limit.value)) is reached"
     }
 
     /// The session, if its user would still be let in as the same principal; otherwise it ends.

@@ -131,7 +131,7 @@ package struct UserLines {
         guard let index = index(of: name), let (_, _, option) = Self.parts(lines[index]) else { throw Self.nobody(name) }
         let text = option.map { String(decoding: $0, as: UTF8.self) } ?? ""
         guard text.isEmpty || text == Self.readOnly else {
-            throw AgentError(.invalid, "line \(index + 1), user \(name): unknown option \"\(text)\"; expected \(Self.readOnly): mend it first")
+            throw AgentError(.invalid, "line \(index + 1), user \(name): unknown option \"\(text)\"; expected \(Self.readOnly): fix it first")
         }
         let end = lines[index].suffix(while: { $0 == 0x0A || $0 == 0x0D })
         lines[index] = Array("\(name):\(hash)\(text.isEmpty ? "" : ":\(text)")".utf8) + end

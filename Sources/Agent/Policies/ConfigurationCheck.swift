@@ -109,7 +109,7 @@ package enum ConfigurationCheck {
                 let version = KeptVersions.last(
                     name, in: settings.pluginVersionsFolder, limits: PluginHostLimits(settings.pluginLimits), seal: settings.pluginSeal)
             else { return nil }
-            return "plugin \(name): run would serve version \(version), which was in force last and is kept in \(settings.pluginVersionsFolder), until the file is mended"
+            return "plugin \(name): run would serve version \(version), which was in force last and is kept in \(settings.pluginVersionsFolder), until the file is fixed"
         }
     }
 

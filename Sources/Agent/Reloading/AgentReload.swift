@@ -284,7 +284,7 @@ extension Agent {
         for database in closed.values { database.close() }
         for database in databases { database.blobs.maxBytes = UInt64(plan.old.limits.maxBlobBytes) }
         func attempt(_ what: String, _ work: () async throws -> Void) async {
-            do { try await work() } catch { log.error("\(what) of the old configuration cannot be had back: \(error)") }
+            do { try await work() } catch { log.error("\(what) of the old configuration cannot be restored: \(error)") }
         }
         for wanted in plan.old.databases where database(wanted.name.value) == nil {
             await attempt("database \(wanted.name.value)") { try open(wanted, plan.old) }

@@ -18,7 +18,7 @@ struct InterfaceFallback: TransportConnector {
         for way in ways {
             do {
                 let transport = try await way.connector.connect()
-                if !failures.isEmpty { logger.notice("connected over \(way.interface): the interfaces before it do not reach the other side") }
+                if !failures.isEmpty { logger.notice("connected over \(way.interface): the other side cannot be reached over the interfaces listed before it") }
                 return transport
             } catch let error as ReplicationError where error.domain == .network {
                 // An answer, even a refusal, means that the other side was reached.

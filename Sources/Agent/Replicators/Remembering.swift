@@ -35,18 +35,18 @@ extension Agent {
         tellOfAutoPurge(replicator, before: record.autoPurge)
         guard !record.isStopped else {
             logs.logger(.replicator).notice(
-                "stays stopped, as an operator wanted (stop --keep); nightjar replicator \(name) start ends that", metadata: ["replicator": "\(name)"])
-            return "stays stopped, as an operator wanted (stop --keep)"
+                "stays stopped, as an operator requested (stop --keep); nightjar replicator \(name) start ends that", metadata: ["replicator": "\(name)"])
+            return "stays stopped, as an operator requested (stop --keep)"
         }
         switch shared.withLock({ $0.replicatorHalts[name] }) {
-        case .stopped: return "stays stopped, as an operator wanted; nightjar replicator \(name) start ends that"
+        case .stopped: return "stays stopped, as an operator requested; nightjar replicator \(name) start ends that"
         case .suspended:
             await replicator.startSuspended()
-            return "stays suspended, as an operator wanted; nightjar replicator \(name) resume ends that"
+            return "stays suspended, as an operator requested; nightjar replicator \(name) resume ends that"
         case nil:
             guard mayConnect(settings) else {
                 await replicator.startSuspended()
-                logs.logger(.replicator).info("suspended: its schedule has it connect later", metadata: ["replicator": "\(name)"])
+                logs.logger(.replicator).info("suspended: its schedule lets it connect later", metadata: ["replicator": "\(name)"])
                 return "started, and suspended by its schedule"
             }
             await replicator.start()

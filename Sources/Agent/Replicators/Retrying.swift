@@ -16,7 +16,7 @@ extension Agent {
                 }
             }
         } catch {
-            logger.notice("changes of the network are not noticed, replicators and listeners only try again at their times: \(error)")
+            logger.notice("network changes are not noticed, so replicators and listeners only retry at their scheduled times: \(error)")
             return nil
         }
     }

@@ -58,7 +58,7 @@ final class ListenerSecurity: Sendable {
     func refresh(_ logger: Logger) -> Bool {
         if let next = identity.lookForNext() {
             logger.notice(
-                "another key is to follow: whoever pins this listener should pin that one too, before it is put in force",
+                "the key is going to change: peers that pin this listener should pin the next key too, before it is put in force",
                 metadata: ["identity": "\(identity.label)", "pin": "\(identity.current.leaf.pin)", "next_pin": "\(next.pin)"])
         }
         let hasIdentity = TLSFileReload.run("identity", logger) { () throws(TLSFileError) in try identity.reload() }

@@ -23,7 +23,7 @@ extension Agent {
         var reasons: [Expiry] = []
         if let own, !row.isDeleted {
             let (isDue, time) = (own <= environment.time.wallSeconds(), Timestamp.format(own))
-            let words = isDue ? "its _exp was due at \(time): it is about to be purged, pushed or not" : "its _exp has it purged at \(time), pushed or not"
+            let words = isDue ? "its _exp was due at \(time): it is about to be purged, pushed or not" : "because of its _exp it is purged at \(time), pushed or not"
             reasons.append(Expiry(key: "_exp", time: own, words: words))
         }
         if let (key, seconds) = rule(of: collection.name, in: database.name, isDeleted: row.isDeleted) {

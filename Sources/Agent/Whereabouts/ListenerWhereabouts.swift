@@ -22,7 +22,7 @@ struct ListenerWhereabouts: Sendable {
         case .stopped: return WhereaboutsStatement("stopped", "stopped by an operator", remedy: "nightjar listener \(name) start")
         case .waiting(let error, _, let next):
             return WhereaboutsStatement(
-                "waiting", "it does not listen: \(error.message); next attempt at \(Timestamp.format(next))", remedy: "free what it waits for")
+                "waiting", "it does not listen: \(error.message); next attempt at \(Timestamp.format(next))", remedy: "free what it is waiting for")
         }
     }
 
@@ -37,14 +37,14 @@ struct ListenerWhereabouts: Sendable {
         case .otherCollection:
             WhereaboutsStatement("other_collection", "the peer has not asked for \(collection)", remedy: "name the collection in the peer's configuration")
         case .doesNotPull:
-            WhereaboutsStatement("not_pulled", "the peer has not asked for documents: it only pushes, or has just come")
+            WhereaboutsStatement("not_pulled", "the peer has not asked for documents: it only pushes, or has only just connected")
         case .notChosen:
             WhereaboutsStatement("excluded", "it is none of the documents that the peer asked for", remedy: "add it to the peer's document ids")
         case .nothingHere: WhereaboutsStatement("nothing_here", "there is nothing here to pull")
         case .unrouted(let route?):
             WhereaboutsStatement(
                 "unrouted", "sync function \(route.plugin) could not put it into channels: \(route.error)",
-                remedy: "mend the plugin, and it is tried again by itself; what it rejected, change or remove (nightjar doc rm)"
+                remedy: "fix the plugin, and the document is retried by itself; if it was rejected, change or remove it (nightjar doc rm)"
             ).with(["plugin": .string(route.plugin), "version": .string(route.version), "error": .string(route.error)])
         case .unrouted(nil):
             WhereaboutsStatement("unrouted", "the sync function has not put its current revision into channels", remedy: "nightjar plugin retry asks it again")
@@ -54,40 +54,40 @@ struct ListenerWhereabouts: Sendable {
                 remedy: "have the sync function put it into a channel of this user, or give the user one of its channels"
             ).with(["document_channels": .array(document.map { .string($0) }), "peer_channels": .array(peer.map { .string($0) })])
         case .rejected(let plugin):
-            WhereaboutsStatement("rejected", "push_filter \(plugin) of the listener says no", remedy: "change the document or the filter")
+            WhereaboutsStatement("rejected", "push_filter \(plugin) of the listener rejects it", remedy: "change the document or the filter")
                 .with(["plugin": .string(plugin)])
         case .held(let failure):
             WhereaboutsStatement(
                 "held", "push_filter \(failure.plugin) of the listener fails on it: \(failure.message)",
-                remedy: "mend the plugin, and it is tried again by itself; what it rejected, change or remove (nightjar doc rm)"
+                remedy: "fix the plugin, and the document is retried by itself; if it was rejected, change or remove it (nightjar doc rm)"
             ).with(["plugin": .string(failure.plugin), "error": .string(failure.message)])
         case .deletionSkipped:
             WhereaboutsStatement("deletion_skipped", "it was deleted before the peer's first visit, and the peer wants no such deletions")
-        case .underWay: WhereaboutsStatement("under_way", "it was offered or sent, and the peer has not answered", remedy: "if it stays, look at the line and at the peer")
+        case .underWay: WhereaboutsStatement("under_way", "it was offered or sent, and the peer has not answered", remedy: "if it stays, check the line and the peer")
         case .taken: WhereaboutsStatement("sent", "the peer has its current revision")
         case .kept(let kept): Self.statement(kept)
         case .before:
             WhereaboutsStatement(
-                "told", "the peer began behind it when it came: it has it, keeps it back there, or did not ask for it, and what it said of it is not remembered",
-                remedy: "where it is not there: nightjar doc why, or the log, at the peer")
+                "told", "the peer started after it in the feed: it has it, holds it back there, or did not ask for it, and its reply is no longer known",
+                remedy: "if it is not there, find out why at the peer: nightjar doc why, or the log")
         case .declined:
             WhereaboutsStatement(
-                "told", "the peer was told of its current revision and did not ask for it: it has it, does not want it, or has no room for it now",
-                remedy: "where it is not there: nightjar doc why, or the log, at the peer")
+                "told", "the peer was told of its current revision and did not ask for it: it has it, does not want it, or has no room for it at the moment",
+                remedy: "if it is not there, find out why at the peer: nightjar doc why, or the log")
         case .refused(let error):
             WhereaboutsStatement(
-                "waiting", "the peer was sent its current revision and could not take it: \(error)",
-                remedy: error.isOfOwnBlob ? BlobMend.text(database: database) : "look at the peer: it comes for it again once it can"
+                "waiting", "the peer was sent its current revision and could not accept it: \(error)",
+                remedy: error.isOfOwnBlob ? BlobMend.text(database: database) : "check the peer: it asks for it again once it can"
             ).with(["error": Agent.report(error)])
         case .told:
             WhereaboutsStatement(
-                "told", "the peer was told of its current revision, and took it, had it, or did not take it: what it said is not remembered",
-                remedy: "where it is not there: nightjar doc why, or the log, at the peer")
+                "told", "the peer was told of its current revision, and took it, had it, or did not take it: its reply is no longer known",
+                remedy: "if it is not there, find out why at the peer: nightjar doc why, or the log")
         case .pending(let sequence):
             WhereaboutsStatement(
-                "pending", "the peer's feed is at sequence \(sequence) and has not come to it", remedy: "if it stays, look at what the feed stands still at: held"
+                "pending", "the peer's feed is at sequence \(sequence) and has not reached it", remedy: "if it stays, check what stops the feed: held"
             ).with(["feed_sequence": JSONOutput.number(sequence)])
-        case .askedBefore: WhereaboutsStatement("pending", "the peer asked once, before it came; it gets it with its next visit")
+        case .askedBefore: WhereaboutsStatement("pending", "the peer asked once, before the document arrived; it gets it on its next visit")
         }
     }
 
@@ -105,20 +105,20 @@ struct ListenerWhereabouts: Sendable {
     }
 
     private static func statement(_ kept: KeptThere) -> WhereaboutsStatement {
-        let took = "the peer took \(kept.revision.text) and keeps it back, by what it said then"
+        let took = "the peer took \(kept.revision.text) but holds it back, as it replied then"
         let statement =
             switch kept.reason {
             case .rejected:
-                WhereaboutsStatement("rejected_there", "\(took): its pull filter said no", remedy: "change the document, or the filter at the peer")
+                WhereaboutsStatement("rejected_there", "\(took): its pull filter rejected it", remedy: "change the document, or the filter at the peer")
             case .held:
-                WhereaboutsStatement("held_there", "\(took): its pull filter failed on it", remedy: "mend the plugin at the peer, which tries it again by itself")
+                WhereaboutsStatement("held_there", "\(took): its pull filter failed on it", remedy: "fix the plugin at the peer, which then retries it by itself")
             case .blob:
                 WhereaboutsStatement(
-                    "held_there", "\(took): a blob of it could not be had or taken",
-                    remedy: "nightjar doc why at the peer names the blob: have its bytes stored here (nightjar blob put), or its limit raised there")
+                    "held_there", "\(took): a blob of it could not be fetched or accepted",
+                    remedy: "nightjar doc why at the peer names the blob: have its bytes stored here (nightjar blob put), or the limit raised there")
             case .size:
                 WhereaboutsStatement(
-                    "held_there", "\(took): it is larger than the database there takes",
+                    "held_there", "\(took): it is larger than the database there accepts",
                     remedy: "have max_document_bytes of the database raised there, or make the document smaller")
             }
         return statement.with(["rev": .string(kept.revision.text)])
@@ -126,7 +126,7 @@ struct ListenerWhereabouts: Sendable {
 
     static func statement(_ refusal: RefusedByPeers.Refusal) -> WhereaboutsStatement {
         WhereaboutsStatement(
-            "refused", "the peer refused it: \(refusal.error)", remedy: "mend the reason there, or change the document; then let the peer connect anew"
+            "refused", "the peer refused it: \(refusal.error)", remedy: "fix the reason there, or change the document; then have the peer reconnect"
         ).with([
             "domain": .string(refusal.error.domain.rawValue), "code": JSONOutput.number(refusal.error.code), "reason": .string(refusal.error.message),
             "since": .string(Timestamp.format(refusal.since)),

@@ -25,7 +25,7 @@ struct ReplicatorWhereabouts: Sendable {
         switch status.activity {
         case .idle, .busy: return nil
         case .stopped:
-            let how = isKeptStopped ? "stopped by an operator, also for later starts of the agent" : "stopped\(last)"
+            let how = isKeptStopped ? "stopped by an operator, even after the agent restarts" : "stopped\(last)"
             if status.error == nil, !isKeptStopped, !config.isContinuous, status.lastSuccess != nil {
                 return WhereaboutsStatement("stopped", "it is not continuous, and its last run is over", remedy: "run it again: \(start)")
             }
@@ -33,7 +33,8 @@ struct ReplicatorWhereabouts: Sendable {
         case .offline where status.isSuspended:
             if let resumesAt {
                 return WhereaboutsStatement(
-                    "suspended", "suspended by its schedule until \(Timestamp.format(resumesAt))", remedy: "it goes on by itself; now with nightjar replicator \(name) resume")
+                    "suspended", "suspended by its schedule until \(Timestamp.format(resumesAt))", remedy: "it resumes by itself, or now with nightjar replicator "
+                        + "\(name) resume")
             }
             return WhereaboutsStatement("suspended", "suspended by an operator", remedy: "nightjar replicator \(name) resume")
         case .offline:
@@ -52,8 +53,8 @@ struct ReplicatorWhereabouts: Sendable {
     func unanswered(now: Int64) async -> WhereaboutsStatement? {
         guard let since = await replicator.unansweredSince(), now - since >= Self.patience else { return nil }
         return WhereaboutsStatement(
-            "unanswered", "connected, and the peer owes an answer and says nothing",
-            remedy: "look at \(config.shownTarget): it, or a proxy in front of it, hangs; nightjar replicator \(name) stop, then start, connects anew"
+            "unanswered", "connected, but the peer owes a reply and sends nothing",
+            remedy: "look at \(config.shownTarget): it, or a proxy in front of it, hangs; nightjar replicator \(name) stop, then start, reconnects"
         ).with(["since": .string(Timestamp.format(since))])
     }
 
@@ -68,14 +69,14 @@ struct ReplicatorWhereabouts: Sendable {
         case .there(let revision):
             WhereaboutsStatement("sent", "the remote has the current revision, \(revision.text)").with(["rev": .string(revision.text)])
         case .thereBefore(let revision, let time):
-            pending("the remote had the current revision, \(revision.text), before it went back (noticed at \(Timestamp.format(time))); it is compared anew")
+            pending("the remote had the current revision, \(revision.text), before it went back (noticed at \(Timestamp.format(time))); it is compared again")
         case .rejected(let noted):
             WhereaboutsStatement(
                 "rejected", "push filter \(noted.plugin) (version \(noted.version)) said no",
-                remedy: "change the document or the filter; both are looked at again by themselves"
+                remedy: "change the document or the filter; either change is noticed by itself"
             ).with(noted).with(["plugin": .string(noted.plugin), "version": .string(noted.version)])
         case .outdated(let noted):
-            pending("push filter \(noted.plugin) said no in version \(noted.version), which is not in force any more: it is looked at again")
+            pending("push filter \(noted.plugin) rejected it in version \(noted.version), which is no longer in force: it is checked again")
                 .with(["plugin": .string(noted.plugin), "version": .string(noted.version)])
         case .held(let noted): held(noted, "pushed")
         case .refused(let noted):
@@ -83,13 +84,13 @@ struct ReplicatorWhereabouts: Sendable {
                 "refused", "the peer refused it with \(noted.plugin)/\(noted.version): \(noted.error)",
                 remedy: isConflict(noted) && !config.type.pulls
                     ? "let the replicator pull too (type: push_and_pull): the peer's revision comes here, and the resolver decides"
-                    : "mend the reason there, or change the document; then nightjar replicator \(name) retry-refused"
+                    : "fix the reason there, or change the document; then nightjar replicator \(name) retry-refused"
             ).with(noted).with(["domain": .string(noted.plugin), "code": Int64(noted.version).map { .int($0) }, "reason": .string(noted.error)])
         case .waiting(let waiting): self.waiting(waiting, waiting.error.domain == .store ? "this database cannot give" : "the peer cannot take")
         case .blobUnderWay(let blob): underWay(blob, "to the peer")
         case .deletionSkipped:
             WhereaboutsStatement(
-                "deletion_skipped", "it is deleted, and the remote was never known to have it: skip_deletions leaves such deletions out",
+                "deletion_skipped", "it is deleted, and the remote was never known to have it: skip_deletions leaves out such deletions",
                 remedy: "set skip_deletions: false if the deletion should go there")
         case .inConflict(let conflict): self.conflict(conflict)
         case .blobsLost(let blobs):
@@ -97,25 +98,25 @@ struct ReplicatorWhereabouts: Sendable {
                 "waiting_for_blobs", blobs.text, remedy: "\(BlobMend.text(database: config.database.name)); else save the document without it"
             ).with(["blobs": .array(blobs.all.map { .string("\($0)") })])
         case .willBeRejected(let plugin):
-            WhereaboutsStatement("rejected", "push filter \(plugin), asked just now, says no", remedy: "change the document or the filter")
+            WhereaboutsStatement("rejected", "push filter \(plugin), asked just now, rejects it", remedy: "change the document or the filter")
                 .with(["plugin": .string(plugin)])
         case .willBeHeld(let failure):
             WhereaboutsStatement(
-                "held", "push filter \(failure.plugin), asked just now, fails: \(failure.message)", remedy: "mend the plugin; it is tried again by itself"
+                "held", "push filter \(failure.plugin), asked just now, fails: \(failure.message)", remedy: "fix the plugin; the document is retried by itself"
             ).with(["plugin": .string(failure.plugin), "error": .string(failure.message)])
         case .pending: pending("it waits to be pushed")
         case .lookedAt(let checkpoint):
-            pending("it was looked at (the checkpoint is at sequence \(checkpoint)), and the remote is not known to have its current revision")
+            pending("it was processed (the checkpoint is at sequence \(checkpoint)), and the remote is not known to have its current revision")
         }
     }
 
     private func pending(_ text: String) -> WhereaboutsStatement {
         if let refusal = replicator.status.refusals.push {
             return WhereaboutsStatement(
-                "pending", "\(text): the peer takes nothing of us: \(refusal.cause)", remedy: "let this login write there, or set type: pull")
+                "pending", "\(text): the peer accepts nothing from us: \(refusal.cause)", remedy: "let this login write there, or set type: pull")
         }
         if connection != nil { return WhereaboutsStatement("pending", "\(text), once the replicator is connected") }
-        return WhereaboutsStatement("pending", text, remedy: "if it stays: \(start) --reset looks at every document again")
+        return WhereaboutsStatement("pending", text, remedy: "if it stays: \(start) --reset checks every document again")
     }
 
     // MARK: - From the remote
@@ -128,12 +129,12 @@ struct ReplicatorWhereabouts: Sendable {
         case .rejected(let noted):
             return WhereaboutsStatement(
                 "rejected", "pull filter \(noted.plugin) (version \(noted.version)) said no\(revision(noted))",
-                remedy: "change the filter; what it kept back is looked at again by itself"
+                remedy: "change the filter; what it held back is checked again by itself"
             ).with(noted).with(["plugin": .string(noted.plugin), "version": .string(noted.version)])
         case .held(let noted): return held(noted, "pulled")
         case .orphaned(let noted):
             return WhereaboutsStatement(
-                "orphaned", "the remote took it away, and it stayed here: \(noted.error.isEmpty ? "enable_auto_purge is off" : noted.error)",
+                "orphaned", "the remote took it away, but it was kept here: \(noted.error.isEmpty ? "enable_auto_purge is off" : noted.error)",
                 remedy: "give this login access to it again there, or purge it here"
             ).with(noted)
         case .waiting(let waiting) where waiting.error.isNoRoom: return waitingForRoom(waiting.error, "it does not fit", since: waiting.since)
@@ -143,10 +144,10 @@ struct ReplicatorWhereabouts: Sendable {
             let isTheirs = [401, 403, 404].contains(refused.error.code)
             return WhereaboutsStatement(
                 isTheirs ? "not_given" : "refused_here",
-                isTheirs ? "the remote told of it, and does not give it: \(refused.error)" : "the remote gave it, and it was refused here: \(refused.error)",
+                isTheirs ? "the remote announced it, but does not send it: \(refused.error)" : "the remote sent it, and it was refused here: \(refused.error)",
                 remedy: refused.error.isOfSizeHere
-                    ? "raise the limit that is named: from the agent's next start on it is asked for again by itself"
-                    : "mend the reason there: what changes is given again; \(start) --reset asks for everything again"
+                    ? "raise the limit that is named: it is requested again by itself from the agent's next start on"
+                    : "fix the reason there: a document that changes is sent again; \(start) --reset asks for everything again"
             ).with(["since": .string(Timestamp.format(refused.since)), "error": Agent.report(refused.error)])
         case .blobUnderWay(let blob): return underWay(blob, "from the peer")
         case .inConflict(let conflict): return self.conflict(conflict)
@@ -179,11 +180,11 @@ struct ReplicatorWhereabouts: Sendable {
         if hasExpired { return WhereaboutsStatement("not_given", "\(text) since it expired here") }
         guard connection == nil else { return WhereaboutsStatement("not_given", "\(text) so far\(lost)") }
         if let error = replicator.status.refusals.room {
-            return waitingForRoom(error, "what may not fit is not asked for, and this is either among that or not there")
+            return waitingForRoom(error, "what may not fit is not requested, so either this is such a document, or it is not there")
         }
         return WhereaboutsStatement(
             "not_given", bounds.isEmpty ? text + lost : "\(text)\(lost), which asks for less than everything (\(bounds.joined(separator: "; ")))",
-            remedy: "look whether it is there, and whether this login may read it; \(start) --reset asks for everything again")
+            remedy: "check whether it is there, and whether this login may read it; \(start) --reset asks for everything again")
     }
 
     // MARK: - Either way
@@ -201,7 +202,7 @@ struct ReplicatorWhereabouts: Sendable {
         let tries = Plural.count(noted.tries, "try", "tries")
         if noted.cause == .size {
             return WhereaboutsStatement(
-                "held", "held after \(tries): it is larger than this database takes: \(noted.error)",
+                "held", "held after \(tries): it is larger than this database accepts: \(noted.error)",
                 remedy: "raise max_document_bytes of the database and nightjar reload, or make it smaller at the peer"
             ).with(noted).with(["error": .string(noted.error)])
         }
@@ -209,12 +210,12 @@ struct ReplicatorWhereabouts: Sendable {
             return WhereaboutsStatement(
                 "waiting_for_blobs", "held after \(tries): a blob of it cannot be \(way): \(noted.error)",
                 remedy: noted.direction == .push
-                    ? "\(BlobMend.text(database: config.database.name)); it goes by itself then"
-                    : "where a limit is named, raise it and nightjar reload; else have the blob stored anew where it comes from (nightjar blob put), then \(start)"
+                    ? "\(BlobMend.text(database: config.database.name)); it is then sent by itself"
+                    : "if a limit is named, raise it and nightjar reload; otherwise have the blob stored again where it comes from (nightjar blob put), then \(start)"
             ).with(noted).with(["error": .string(noted.error)])
         }
         return WhereaboutsStatement(
-            "held", "held after \(tries): the filter \(noted.plugin) fails on it: \(noted.error)", remedy: "mend the plugin; it is tried again by itself"
+            "held", "held after \(tries): the filter \(noted.plugin) fails on it: \(noted.error)", remedy: "fix the plugin; the document is retried by itself"
         ).with(noted).with(["plugin": .string(noted.plugin), "version": .string(noted.version), "error": .string(noted.error)])
     }
 
@@ -240,8 +241,8 @@ struct ReplicatorWhereabouts: Sendable {
     private func conflict(_ conflict: PendingConflict) -> WhereaboutsStatement {
         let why = conflict.error.isEmpty ? "" : " The resolver \(conflict.plugin) failed: \(conflict.error)"
         return WhereaboutsStatement(
-            "in_conflict", "\(conflict.local.text) here and \(conflict.remote.text) there are in conflict, which waits for its decision.\(why)",
-            remedy: "mend the resolver, or decide by hand: nightjar conflicts list, nightjar conflicts resolve"
+            "in_conflict", "\(conflict.local.text) here and \(conflict.remote.text) there are in conflict, and the decision is pending.\(why)",
+            remedy: "fix the resolver, or decide by hand: nightjar conflicts list, nightjar conflicts resolve"
         ).with(["tries": JSONOutput.number(conflict.tries), "since": .string(Timestamp.format(conflict.since)), "error": .string(conflict.error)])
     }
 
@@ -260,16 +261,16 @@ extension Replicator {
 
 extension ReplicationError? {
     func offlineRemedy(of target: String) -> String {
-        guard let error = self else { return "look whether \(target) can be reached from here" }
+        guard let error = self else { return "check whether \(target) can be reached from here" }
         if let own = error.ownRemedy { return own }
         switch (error.domain, error.code) {
         case (.websocket, 1012), (.websocket, 1013), (.websocket, 4001):
-            return "\(target) is reached and asks to come back later (\(error.code)): where it goes on doing so, look at its log and health"
+            return "\(target) is reached and asks to come back later (\(error.code)): if it keeps doing so, check its log and health"
         case (.http, _), (.websocket, 400..<600):
-            return "\(target) is reached and answers with \(error.code): look at its log and health, or at those of a proxy in front of it"
+            return "\(target) is reached and answers with \(error.code): check its log and health, or those of a proxy in front of it"
         case (.network, ReplicationError.NetworkCode.timeout.rawValue):
-            return "look whether \(target) can be reached from here, and whether it answers: its process may hang"
-        default: return "look whether \(target) can be reached from here"
+            return "check whether \(target) can be reached from here, and whether it answers: its process may hang"
+        default: return "check whether \(target) can be reached from here"
         }
     }
 }

@@ -38,7 +38,7 @@ extension Agent {
             isKnown = isKnown || ListenerWhereabouts.names(answer)
         }
         if document.state == "unknown", isKnown {
-            document = WhereaboutsStatement("not_here", "it is not in this database, and was heard of: what keeps it back is said below")
+            document = WhereaboutsStatement("not_here", "it is not in this database, but was announced: see below for what holds it back")
         }
         return JSONOutput.object([
             "database": .string(database), "collection": .string(name.description), "id": .string(id.text), "document": document.json,
@@ -51,13 +51,14 @@ extension Agent {
     private static func here(_ id: DocumentID, _ row: ChangeRow?, _ database: Database, _ collection: Collection) async throws -> WhereaboutsStatement {
         if let damage = database.damagedDocuments.first(where: { $0.id == id && $0.collection == collection.name }) {
             return WhereaboutsStatement(
-                "damaged", "what is stored of it cannot be read: \(damage.detail)", remedy: "save it anew on top of its current revision, delete it, or purge it")
+                "damaged", "its stored data cannot be read: \(damage.detail)", remedy: "save it again on top of its current revision, delete it, or purge it")
         }
         guard let row else {
             return WhereaboutsStatement(
-                "unknown", "there is no such document here: it never came, or it was purged, which leaves nothing behind, also where a remote took access to it away. The last "
+                "unknown", "there is no such document here: it never arrived, or it was purged, which leaves no trace, even if a remote took away access to it. The last "
                     + "\(Plural.count(StoreLimits.expiredDocuments, "document")) that expired are known (expired_documents)",
-                remedy: "ids are compared letter for letter: nightjar doc list shows them; nightjar audit shows purges by hand, and how many documents went for lost access (access_removed of a replicator counts them); the log names some")
+                remedy: "ids are compared letter for letter: nightjar doc list shows them; nightjar audit shows purges by hand, and how many documents were purged "
+                    + "for lost access (access_removed of a replicator counts them); the log names some")
         }
         var what = row.isDeleted ? WhereaboutsStatement("deleted", "it is deleted") : WhereaboutsStatement("here", "it is here")
         if row.hasBlobs, !row.isDeleted {
@@ -65,7 +66,7 @@ extension Agent {
             let lost = try await database.lostBlobs(of: body)
             if !lost.isEmpty {
                 what = WhereaboutsStatement(
-                    "damaged", "it is here, and no peer gets it: \(lost.text)", remedy: BlobMend.text(database: database.name)
+                    "damaged", "it is here, but no peer gets it: \(lost.text)", remedy: BlobMend.text(database: database.name)
                 ).with(["blobs": .array(lost.all.map { .string("\($0)") })])
             }
         }
@@ -169,7 +170,7 @@ extension Agent {
             // What a peer pushed of it that could not be stored.
             "not_taken": pushed.map { waiting in
                 WhereaboutsStatement(
-                    "waiting", "a peer pushes it, and it cannot be taken: \(waiting.error)", remedy: "mend the cause that is named; the peer offers it again"
+                    "waiting", "a peer pushes it, but it cannot be accepted: \(waiting.error)", remedy: "fix the cause that is named; the peer offers it again"
                 ).with(["tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since))]).json
             } ?? .null,
         ])

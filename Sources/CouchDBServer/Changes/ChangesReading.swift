@@ -106,7 +106,7 @@ struct ChangesReading: Sendable {
                 case .reject: isKept[index] = false
                 case .failed(let failure):
                     call.host.logger.warning(
-                        "a feed stands still: \(failure.kind): \(failure.message)",
+                        "a feed has stopped: \(failure.kind): \(failure.message)",
                         metadata: ["plugin": "\(failure.plugin)", "document": "\(page.rows[index].document.id)"])
                     (page.place, page.isEnd, page.isHeld) = (starts[index], false, true)
                     page.rows.removeSubrange(index...)

@@ -123,7 +123,7 @@ private final class BusHandler: ChannelDuplexHandler {
         }
         let line = String(decoding: received[..<end], as: UTF8.self)
         received.removeSubrange(...end)
-        guard line.hasPrefix("OK ") else { throw .refused(name: "AUTH EXTERNAL", message: "the bus lets this user not in") }
+        guard line.hasPrefix("OK ") else { throw .refused(name: "AUTH EXTERNAL", message: "the bus does not admit this user") }
         isLoggedIn = true
         send(Array("BEGIN\r\n".utf8), context)
         ready.succeed()

@@ -141,7 +141,7 @@ extension StoreError: CustomStringConvertible {
         case .notFound(let id):
             "document \(id) does not exist"
         case .documentDamaged(let id, let detail):
-            "what is stored of document \(id) is damaged (\(detail)): save it anew on top of its current revision, delete it, or purge it"
+            "the stored data of document \(id) is damaged (\(detail)): save it again on top of its current revision, delete it, or purge it"
         case .unknownCollection(let name):
             "collection \(name) does not exist in this database"
         case .tooManyCollections(let limit):

@@ -97,7 +97,7 @@ package final class HTTPListener: Sendable {
         func bodyMemory(of remoteAddress: String, giveWay: @escaping @Sendable () -> Void) -> BodyMemory {
             BodyMemory(table) { [logger] in
                 logger.warning(
-                    "a request that is not complete gives way: limits.memory is used up", metadata: ["remote": "\(remoteAddress)", "limit": "limits.memory"])
+                    "an incomplete request is dropped: limits.memory is used up", metadata: ["remote": "\(remoteAddress)", "limit": "limits.memory"])
                 giveWay()
             }
         }

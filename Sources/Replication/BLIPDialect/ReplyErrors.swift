@@ -20,7 +20,7 @@ extension ReplicationError {
     init(refusingAll why: String) {
         self.init(
             domain: .http, code: 403, message: "\(Profile.proposeChanges): \(why)",
-            remedy: "have this login let write there by whoever runs the peer, or set type: pull")
+            remedy: "have the peer's operator let this login write there, or set type: pull")
     }
 
     /// The document was refused because the time of one of its versions is ahead of the peer's clock.

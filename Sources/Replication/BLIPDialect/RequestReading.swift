@@ -40,7 +40,7 @@ extension ReceivedFields {
             throw MessageError(
                 code: 413,
                 message: "document \(id) has \(size) bytes, more than half of this agent's limits.memory (\(memory)); "
-                    + "set limits: { memory } here to \(2 * size) or more: from the agent's next start on it is asked for again by itself",
+                    + "set limits: { memory } here to \(2 * size) or more: it is requested again by itself from the agent's next start on",
                 isOfSizeHere: true)
         }
         guard !request.isTruncated, size <= limits.maximumDocumentBytes else {

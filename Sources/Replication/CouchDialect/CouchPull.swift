@@ -152,7 +152,7 @@ extension CouchDialect {
             domain: .http, code: 413,
             message: "document \(wanted.row.id) has \(length.map { "\($0) bytes, " } ?? "")more than the \(documentBytes) bytes that this agent's limits.memory (\(memory.limit)) "
                 + "leaves for one document; set limits: { memory } here to \(needed)\(length == nil ? ", which is enough for any," : "") or more: "
-                + "from the agent's next start on it is asked for again by itself")
+                + "it is requested again by itself from the agent's next start on")
         error.isOfSizeHere = true
         return error
     }

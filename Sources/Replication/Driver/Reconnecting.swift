@@ -47,7 +47,7 @@ final class Reconnecting {
     }
 
     private func renewForVersions() {
-        let message = "connecting anew: this database names revisions by versions from now on"
+        let message = "reconnecting: this database identifies revisions by versions from now on"
         guard case .active(let active) = session.role else { return session.finish(error: nil, closeCode: 4001, reason: message) }
         guard active.replicator.isContinuous else { return }
         session.logger.notice("\(message)")

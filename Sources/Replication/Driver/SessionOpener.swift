@@ -156,7 +156,7 @@ struct SessionOpener {
         let isOfAnother = start.own.map { CheckpointBody.isOfAnother($0, than: configuration.login) } ?? false
         if isOfAnother {
             session.logger.notice(
-                "the checkpoint of \(link.collection.name) was made with another login, which may see other documents: everything is compared anew")
+                "the checkpoint of \(link.collection.name) was made with another login, which may see other documents: everything is compared again")
         }
         // How far another login got says nothing about what this one has not seen, and a peer without such a checkpoint has lost nothing.
         let agreed = session.dialect.agree(own: isOfAnother ? nil : start.own, start.peer)

@@ -45,11 +45,11 @@ final class SessionReports {
     func report(_ loss: CheckpointBody.PeerLoss, of link: CollectionLink, after sequence: UInt64) {
         let what =
             switch loss {
-            case .missing: "the remote has lost its checkpoint of \(link.collection.name): everything is compared anew"
+            case .missing: "the remote has lost its checkpoint of \(link.collection.name): everything is compared again"
             case .wentBack:
-                "the remote's checkpoint of \(link.collection.name) went back: everything after sequence \(sequence) here is compared anew"
+                "the remote's checkpoint of \(link.collection.name) went back: everything after sequence \(sequence) here is compared again"
             }
-        let message = what + "; it was restored from a backup or made anew, or removed what it kept of a replicator that it had not seen for long"
+        let message = what + "; it was restored from a backup or recreated, or it removed what it kept for a replicator that it had not seen for a long time"
         session.logger.warning("\(message)")
         session.observer.remoteWentBack(message, link.collection.name)
     }

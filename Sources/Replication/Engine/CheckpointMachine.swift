@@ -144,7 +144,7 @@ struct CheckpointMachine {
         state = .broken
         actions.append(
             .fail(
-                .busy("the peer has not the checkpoint that was saved there last, it may have been restored: both sides are compared anew")))
+                .busy("the peer does not have the checkpoint that was last saved there, so it may have been restored: both sides are compared again")))
     }
 
     private mutating func saveHereOnly(_ body: CheckpointBody, _ actions: inout [Action]) {

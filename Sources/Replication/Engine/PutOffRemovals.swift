@@ -35,7 +35,7 @@ extension PushMachine {
                 ReplicationError(
                     network: .timeout,
                     message: "the remote took document \"\(stuck.id.text)\" away, \(what), and there was no answer for "
-                        + "removal_wait = \(settings.limits.removalWaitSeconds) seconds: what is to become of the edit cannot be told before; connecting anew")))
+                        + "removal_wait = \(settings.limits.removalWaitSeconds) seconds: until then it is not known what becomes of the edit; reconnecting")))
     }
 }
 

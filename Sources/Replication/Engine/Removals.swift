@@ -42,7 +42,7 @@ struct TakenAway: Sendable {
         case .rejected(let plugin):
             // Not refused by the peer, but by us.
             event.error = .forbidden("the removal was rejected by the pull filter \(plugin): the document stays, without access")
-            event.error?.ownRemedy = "nothing, where it is to stay; else let \(plugin) pass what has ctx.flags.access_removed, and remove this document: nightjar doc purge"
+            event.error?.ownRemedy = "nothing, if it is to stay; otherwise let \(plugin) pass what has ctx.flags.access_removed, and remove this document: nightjar doc purge"
         case .failed(let failure): event.error = ReplicationError(failure)
         }
         return event

@@ -118,8 +118,8 @@ extension Replicator {
                 guard !forgotten.isEmpty else { continue }
                 let error = ReplicationError(
                     domain: .http, code: 404,
-                    message: "the remote does not offer it any more: it was purged or has expired there, or this login may not read it; "
-                        + "what waited of it for a blob is no longer held here")
+                    message: "the remote does not offer it any more: it was purged or has expired there, or this login may not read it; its revision that waited for "
+                        + "a blob is no longer held here")
                 tell(forgotten.map { DocumentEvent(id: $0, collection: name, direction: .pull, error: error) }, correlation)
             } catch { logger.warning("what the remote does not offer any more stays held: \(error)") }
         }

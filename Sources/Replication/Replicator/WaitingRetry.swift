@@ -39,7 +39,7 @@ extension Replicator {
         if comesBack { pause.end() }
         for session in open {
             if comesBack {
-                await session.comeBack("connecting anew, to request documents that could not be fetched or stored: it was started again")
+                await session.comeBack("reconnecting, to request documents that could not be fetched or stored: the replicator was started again")
             } else {
                 await session.retryWaiting()
             }

@@ -28,7 +28,7 @@ enum HandshakeErrors {
         case SSL_R_WRONG_VERSION_NUMBER?, SSL_R_HTTP_REQUEST?, SSL_R_HTTPS_PROXY_REQUEST?, SSL_R_WRONG_SSL_VERSION?:
             return TLSError(.notTLS, "the peer does not speak TLS", reason: text)
         default:
-            return TLSError(.handshakeFailed, isHandshaking ? "the TLS handshake failed" : "what the peer sent is no sound TLS", reason: text)
+            return TLSError(.handshakeFailed, isHandshaking ? "the TLS handshake failed" : "what the peer sent is not valid TLS", reason: text)
         }
     }
 
@@ -54,7 +54,7 @@ enum HandshakeErrors {
                 .certificateRejected, "the client does not trust this listener's certificate", reason: text,
                 advice: "pin the certificate at the client, or use one whose root the client trusts")
         case 70:
-            return TLSError(.handshakeFailed, "the peer wants another version of TLS than is spoken here: 1.2 and 1.3, or 1.3 alone with min_tls_version", reason: text)
+            return TLSError(.handshakeFailed, "the peer wants a version of TLS that is not supported here: 1.2 and 1.3, or 1.3 alone with min_tls_version", reason: text)
         case 40, 71:
             return TLSError(
                 .handshakeFailed, "the peer found no common ground", reason: text,

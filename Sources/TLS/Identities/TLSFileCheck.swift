@@ -89,7 +89,7 @@ package enum TLSFileCheck {
                 problems.append(
                     TLSFileError(
                         .weak, path: place, reason: "the signature on the certificate \(name) is too weak (SHA-1 or MD5): peers refuse it",
-                        advice: "have it issued anew with SHA-256"))
+                        advice: "have it reissued with SHA-256"))
             }
             return problems
         } catch { return [error] }

@@ -102,14 +102,14 @@ extension ServerAuthentication {
                 TLSError(
                     .certificateUntrusted,
                     "the server showed the pinned certificate \(subject), but that has not signed the server's own, \(chain.subject)",
-                    certificate: chain.subject, advice: "somebody may stand between this machine and the server"))
+                    certificate: chain.subject, advice: "there may be a man in the middle between this machine and the server"))
         case .none:
             return .refused(
                 TLSError(
                     .certificateUntrusted, "the server's certificate \(chain.subject) is not the pinned one, and none that is pinned signed it",
                     certificate: chain.subject,
                     advice: "if the server has a new certificate, pin it too (\(chain.publicKeyPin)); "
-                        + "else somebody may stand between this machine and the server"))
+                        + "otherwise there may be a man in the middle between this machine and the server"))
         }
     }
 

@@ -38,7 +38,7 @@ public struct DatabaseClient: TransportConnector {
                 let body = try? JSONValue(parsing: bytes)
                 guard body?["db_name"] != nil || body?["update_seq"] != nil || body?["instance_start_time"] != nil else {
                     throw ReplicationError(
-                        domain: .http, code: 200, message: "\(configuration.url): what answers there is no database of CouchDB",
+                        domain: .http, code: 200, message: "\(configuration.url): what answers there is not a CouchDB database",
                         remedy: "check target: http: and https: are for CouchDB and what speaks its protocol; Sync Gateway and Couchbase Lite are reached with ws: or wss:")
                 }
                 return peer
@@ -69,7 +69,7 @@ public struct DatabaseClient: TransportConnector {
                 guard made.isGood || made.status == 412 else {
                     let refusal = peer.refusal(made)
                     guard [401, 403].contains(made.status) else { throw refusal }
-                    throw refusal.advising("create_target needs a login that may make databases there; or have the database made by whoever runs the server")
+                    throw refusal.advising("create_target needs a login that may create databases there; or have the server's operator create the database")
                 }
                 return peer
             case 404:

@@ -35,7 +35,7 @@ public final class SuppliedTokens: Sendable {
         case .failure(let failure):
             let (what, hook) = source.givesSessions ? ("session", "get_session") : ("token", "token")
             var error = ReplicationError(domain: .http, code: 503, message: "the plugin \(failure.plugin) gave no \(what): \(failure.kind): \(failure.message)")
-            error.ownRemedy = "mend the plugin: nightjar plugin run \(failure.plugin) \(hook) shows what it returns"
+            error.ownRemedy = "fix the plugin: nightjar plugin run \(failure.plugin) \(hook) shows what it returns"
             return .failure(error)
         }
     }

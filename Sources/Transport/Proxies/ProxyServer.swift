@@ -67,6 +67,6 @@ extension ProxyServer {
 
     /// The error for an address where there is no proxy.
     func isNone(_ message: String) -> ReplicationError {
-        ReplicationError(domain: .websocket, code: 1002, message: "\(self): \(message)", remedy: "check proxy.url: it is no such proxy")
+        ReplicationError(domain: .websocket, code: 1002, message: "\(self): \(message)", remedy: "check proxy.url: it is not a proxy of that kind")
     }
 }

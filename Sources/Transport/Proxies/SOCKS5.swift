@@ -55,7 +55,7 @@ struct SOCKS5: ProxyNegotiation {
                 return .send([1, UInt8(name.count)] + name + [UInt8(password.count)] + password)
             default:
                 throw proxy.wantsLogin(
-                    proxy.credentials == nil ? "it takes nobody without a login" : "it takes neither user name and password nor nobody's")
+                    proxy.credentials == nil ? "it accepts nobody without a login" : "it accepts neither a login with user name and password nor one without")
             }
         case .login:
             guard answer.count == 2 else { return nil }

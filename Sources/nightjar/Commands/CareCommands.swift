@@ -48,7 +48,7 @@ struct BackupCommand: AsyncParsableCommand {
             nightjar restore makes a database of it; --verify only reads one that is there.
 
             A blob that is damaged or gone is left out: each is named on standard error, and the exit status is 1. The backup is made all the same, with \
-            all else; nightjar restore takes it with --without-damaged-blobs.
+            all else; nightjar restore accepts it with --without-damaged-blobs.
             """)
 
     @OptionGroup var location: LocationOptions
@@ -67,7 +67,7 @@ struct BackupCommand: AsyncParsableCommand {
             if verify {
                 let report = DatabaseCare.report(try VerifiedBackup.facts(db))
                 show(report, DamagedBlobs(report).count == 0 ? "is whole" : "is whole but for blobs")
-                return try DamagedBlobs(report).check { "\($0) damaged or missing in \(db): nightjar restore takes it with --without-damaged-blobs" }
+                return try DamagedBlobs(report).check { "\($0) damaged or missing in \(db): nightjar restore accepts it with --without-damaged-blobs" }
             }
             let target = AbsoluteFolder.make(folder ?? "")
             let report = try await location.withDocuments(of: db) { place in
@@ -80,8 +80,8 @@ struct BackupCommand: AsyncParsableCommand {
             }
             show(report, "made and verified: \(target)")
             try DamagedBlobs(report).check {
-                "this backup is without \($0) that documents name: store each anew from a copy (nightjar blob put \(db) FILE), such as an earlier backup has in its folder blobs, "
-                    + "and make another backup; nightjar restore takes this one with --without-damaged-blobs"
+                "this backup is without \($0) that documents name: store each again from a copy (nightjar blob put \(db) FILE), for example from the folder blobs of "
+                    + "an earlier backup, and make another backup; nightjar restore accepts this one with --without-damaged-blobs"
             }
         }
     }
@@ -147,7 +147,8 @@ struct RestoreCommand: AsyncParsableCommand {
             }
             if damaged.count > 0 {
                 Output.line(
-                    "without \(Plural.count(damaged.count, "blob")) that documents name: store each anew with nightjar blob put \(name) FILE; until then peers do not get those documents")
+                    "without \(Plural.count(damaged.count, "blob")) that documents name: store each again with nightjar blob put \(name) FILE; until then peers do "
+                        + "not get those documents")
             }
             if let kept { Output.line("what was there before is \(kept): remove it when nothing is missed") }
         }
@@ -190,7 +191,7 @@ enum VerifiedBackup {
     static func facts(_ folder: String) throws -> BackupFacts {
         // This file is written last: without it the backup is incomplete.
         if access("\(folder)/backup.json", F_OK) != 0, [ENOENT, ENOTDIR].contains(errno) {
-            throw AgentError(.failed, "\(folder) is no backup, or one that was not finished: \(folder)/backup.json is not there. Name a folder that nightjar backup made")
+            throw AgentError(.failed, "\(folder) is not a backup, or one that was not finished: \(folder)/backup.json is not there. Name a folder that nightjar backup made")
         }
         do { return try BackupRestoring.verify(folder) } catch StoreError.corrupt(let path, let detail) {
             // The advice for a live database does not apply here.

@@ -71,7 +71,7 @@ struct ConflictsCommand: AsyncParsableCommand {
 
     struct Replay: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "replay", abstract: "Runs a resolver over the decided conflicts and shows where it would have decided otherwise.",
+            commandName: "replay", abstract: "Runs a resolver over the decided conflicts and shows where it would have decided differently.",
             discussion: """
                 The plugin runs in the real sandbox; no data is touched. Exit status 1 if it fails on a conflict; a difference is \
                 no failure.
@@ -80,7 +80,8 @@ struct ConflictsCommand: AsyncParsableCommand {
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION; all if absent.") var db: String?
         @Option(help: ArgumentHelp("The candidate: NAME.lua or NAME/init.lua.", valueName: "file")) var plugin: String
-        @Option(help: ArgumentHelp("The candidate's parameters (default: those of the configuration, where it uses a plugin of that name).", valueName: "json")) var params: String?
+        @Option(help: ArgumentHelp("The candidate's parameters (default: those in the configuration, if it uses a plugin of that "
+            + "name).", valueName: "json")) var params: String?
         @Option(help: ArgumentHelp("Only the last n conflicts of each database.", valueName: "n")) var last: Int?
         @Flag(help: "Print JSON.") var json = false
 

@@ -26,7 +26,7 @@ struct ConflictsResolveCommand: AsyncParsableCommand {
     @OptionGroup var location: LocationOptions
     @Argument(help: "The document's id.") var id: String
     @Option(help: "local: the document here stays. remote: the one from there is taken. delete: the document is deleted.") var take: Side?
-    @Option(help: ArgumentHelp("A JSON document that is to stand; - reads it from standard input.", valueName: "file")) var document: String?
+    @Option(help: ArgumentHelp("The JSON document to keep; - reads it from standard input.", valueName: "file")) var document: String?
     @Option(help: ArgumentHelp("The two revisions that the decision is based on.", valueName: "local,remote")) var seen: String?
     @Option(help: ArgumentHelp("DATABASE or DATABASE.SCOPE.COLLECTION, where the id has conflicts in several.", valueName: "db")) var db: String?
     @Flag(help: "Print JSON.") var json = false

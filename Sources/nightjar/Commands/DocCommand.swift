@@ -24,7 +24,7 @@ struct DocCommand: AsyncParsableCommand {
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
         @Argument(help: "The document's id.") var id: String
         @Flag(help: "Print JSON; it does in any case.") var json = false
-        @Flag(name: .customLong("cv"), help: "Print its version and version vector as well, _cv and _vv, where it has them.") var withVersion = false
+        @Flag(name: .customLong("cv"), help: "Print its version and version vector as well, _cv and _vv, if it has them.") var withVersion = false
 
         func run() async throws {
             try await Failure.reporting {
@@ -49,7 +49,7 @@ struct DocCommand: AsyncParsableCommand {
         @Argument(help: "The document's id.") var id: String
         @Argument(help: "The document; from standard input if absent or -.") var document: String?
         @Option(help: ArgumentHelp(
-            "Where the document is at another revision than _rev: resolve (the default), fail, overwrite (what is saved wins, whatever _rev says), or plugin:NAME.",
+            "If the document is at a revision other than _rev: resolve (the default), fail, overwrite (what is saved wins, whatever _rev says), or plugin:NAME.",
             valueName: "what"))
         var onConflict: String?
         @Flag(help: "Print JSON.") var json = false

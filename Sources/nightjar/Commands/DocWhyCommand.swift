@@ -5,7 +5,7 @@ import Encodings
 
 struct DocWhyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "why", abstract: "Says of a document why it did not arrive: where it stands with each replicator and each connected peer.",
+        commandName: "why", abstract: "Says why a document did not arrive: its state for each replicator and each connected peer.",
         discussion: """
             Asks the running agent. Each line is a word (sent, pending, held, rejected, refused, refused_here, waiting, waiting_for_room, excluded, ...) with \
             what is known and, behind an arrow, what to do. Also answers for documents that are not here. Exit status 1 if there is no agent, no \

@@ -7,7 +7,7 @@ import NIOPosix
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doctor", abstract: "Looks at everything that an agent needs, and says what is wrong and how to mend it.",
+        commandName: "doctor", abstract: "Looks at everything that an agent needs, and says what is wrong and how to fix it.",
         discussion: """
             Configuration, plugins, time, disk, quotas, certificates, listeners' ports, each peer (name, address, TLS, login), the agent's own health, and what \
             the databases store, read whole. It works with and without a running agent and changes nothing. Peers are connected once and left again; \

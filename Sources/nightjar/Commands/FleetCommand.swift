@@ -18,7 +18,7 @@ struct FleetCommand: AsyncParsableCommand {
     struct Keygen: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "keygen", abstract: "Makes a signing key, and prints its public key for fleet.keys of the gateways.",
-            discussion: "Whoever has the file can change what all gateways run. It belongs to one machine and a safe, not to the hub.")
+            discussion: "Anyone who has the file can change what all gateways run. Keep it on one machine and in a safe, not on the hub.")
 
         @Argument(help: "The file to be made, for its owner only.") var file: String
         @Flag(help: "Replace a file that is there.") var replace = false
@@ -41,7 +41,7 @@ struct FleetCommand: AsyncParsableCommand {
         @Option(help: "The database with the collection nightjar.fleet (default: fleet.database of the configuration, or main).") var db: String?
         @Option(
             name: .customLong("trust"),
-            help: ArgumentHelp("A public key whose signatures count, beside those of fleet.keys; several are possible.", valueName: "key"))
+            help: ArgumentHelp("A public key whose signatures count, in addition to those in fleet.keys; can be repeated.", valueName: "key"))
         var keys: [String] = []
 
         func withDocuments<T>(_ work: (DocumentPlace) async throws -> T) async throws -> T {

@@ -36,7 +36,7 @@ struct IdentityCommand: AsyncParsableCommand {
         var key: IdentityRequest.KeyKind?
         @Flag(help: "Replace an identity of this label; a self-signed one keeps its key, so that the pins of peers hold.") var replace = false
         @Flag(help: "Make a new key when replacing: the old one is not safe any more.") var newKey = false
-        @Flag(help: "Make the key that is to follow, beside the one in force: the agent announces its pin, and nightjar identity switch puts it in force.") var next = false
+        @Flag(help: "Make the next key, alongside the one in force: the agent announces its pin, and nightjar identity switch puts it in force.") var next = false
         @Flag(help: "Print JSON.") var json = false
 
         func validate() throws {

@@ -58,7 +58,7 @@ struct ImportCommand: AsyncParsableCommand {
             }
             for problem in counts.problems { Output.errorLine("nightjar: \(TextTable.printable(problem))") }
             if counts.moreProblems > 0 {
-                Output.errorLine("nightjar: and \(Plural.count(counts.moreProblems, "line")) more; import the file again once these are mended to see them")
+                Output.errorLine("nightjar: and \(Plural.count(counts.moreProblems, "line")) more; import the file again once these are fixed to see them")
             }
             if json {
                 guard case .object(var object) = counts.json else { return }

@@ -4,7 +4,7 @@ import Encodings
 
 struct ListenerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "listener", abstract: "Starts and stops a listener of a running agent, shows who is there, and disconnects them.",
+        commandName: "listener", abstract: "Starts and stops a listener of a running agent, shows who is connected, and disconnects them.",
         usage: """
             nightjar listener NAME start
             nightjar listener NAME stop

@@ -54,7 +54,7 @@ struct PluginRollbackCommand: AsyncParsableCommand {
 
 struct PluginRetryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "retry", abstract: "Tries again what is held or pending because a plugin failed, also where it is not called any more.")
+        commandName: "retry", abstract: "Retries what is held or pending because a plugin failed, even where the plugin is no longer called.")
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "One plugin; all if absent.") var name: String?

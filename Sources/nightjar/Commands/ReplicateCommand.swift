@@ -31,7 +31,7 @@ struct ReplicateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Only these documents, separated by commas; may be repeated.", valueName: "ids")) var docIds: [String] = []
     @Option(help: ArgumentHelp("Pull only from these channels, separated by commas.", valueName: "channels")) var channels: [String] = []
     @OptionGroup var choice: SourceChoiceOptions
-    @Option(help: ArgumentHelp("A name of the remote database that stays when its address changes, so that the next run goes on from here.", valueName: "name"))
+    @Option(help: ArgumentHelp("A name for the remote database that stays the same when its address changes, so that the next run resumes from here.", valueName: "name"))
     var remoteId: String?
     @Option(help: ArgumentHelp("These collections instead of the default one, separated by commas.", valueName: "scope.collection"))
     var collections: [String] = []
@@ -80,7 +80,7 @@ struct ReplicateCommand: AsyncParsableCommand {
                 Output.line(line)
             }
             if let problem = outcome.problem { throw AgentError(.failed, TextTable.printable(Self.withOptions(problem))) }
-            if outcome.wasInterrupted, !continuous { throw AgentError(.failed, "interrupted; the next run goes on from here") }
+            if outcome.wasInterrupted, !continuous { throw AgentError(.failed, "interrupted; the next run resumes from here") }
         }
     }
 

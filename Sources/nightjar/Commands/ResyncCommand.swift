@@ -13,7 +13,7 @@ struct ResyncCommand: AsyncParsableCommand {
             require_ functions pass, and old_doc is nil. What enters a user's channels is offered to it, what leaves them is taken away.
 
             What the function rejects (REFUSED) is in no channel afterwards: nightjar doc unrouted lists it. Where it fails (FAILED), documents keep the \
-            channels they have, and the exit status is 1: mend the plugin and resync again.
+            channels they have, and the exit status is 1: fix the plugin and resync again.
 
             The agent does the work, a few documents at a time, and goes on where this command is interrupted; nightjar status shows how far it has come. Where \
             the agent is restarted meanwhile, give the command again: health says so (channels_outdated).
@@ -47,11 +47,12 @@ struct ResyncCommand: AsyncParsableCommand {
             progress.clear()
             if json { Output.json(resync) } else { show(resync) }
             if resync["state"]?.asString != "done" {
-                throw AgentError(.failed, "the resync did not come to its end: \(resync["error"]?.asString ?? "the log says why")")
+                throw AgentError(.failed, "the resync did not finish: \(resync["error"]?.asString ?? "the log says why")")
             }
             let failed = resync["failed"]?.asInt64 ?? 0
             if failed > 0 {
-                throw AgentError(.failed, "sync failed on \(Plural.count(failed, "document")), which \(failed == 1 ? "keeps its" : "keep their") channels: mend the plugin and resync again")
+                throw AgentError(.failed, "sync failed on \(Plural.count(failed, "document")), which \(failed == 1 ? "keeps its" : "keep their") channels: fix the "
+                    + "plugin and resync again")
             }
         }
     }

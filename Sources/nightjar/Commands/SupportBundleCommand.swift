@@ -5,7 +5,7 @@ import Documents
 
 struct SupportBundleCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "support-bundle", abstract: "Writes a tar with what somebody needs who helps: no secrets, no documents.",
+        commandName: "support-bundle", abstract: "Writes a tar archive for the people who support you: no secrets, no documents.",
         discussion: """
             In it: version and machine, the configuration without secrets, parameters of plugins and comments, doctor's findings, and of a running agent \
             status, health, metrics and the recent log; plugins by name and version only; sizes of files in the data folder. Names of databases, users, \

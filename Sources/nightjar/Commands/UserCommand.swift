@@ -44,7 +44,7 @@ struct UserCommand: AsyncParsableCommand {
 
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "remove", abstract: "Takes a user out, who is disconnected by a running agent.", aliases: ["rm"])
+            commandName: "remove", abstract: "Removes a user, whom a running agent then disconnects.", aliases: ["rm"])
 
         @OptionGroup var users: UsersFileOptions
         @Argument(help: "The user's name.") var name: String

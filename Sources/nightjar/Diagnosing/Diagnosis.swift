@@ -68,9 +68,10 @@ struct Diagnosis: Sendable {
         return [
             Finding(
                 "store", .warning,
-                "database \(wanted.name.value) keeps \(Plural.count(count, "tombstone")) beside \(Plural.count(documents, "document")), and for ever: it has no tombstone_age",
-                mend: "tombstone_age: 7776000 there purges each 90 days after its deletion, once it is pushed; take longer than any peer stays away, for one that has not heard of a "
-                    + "deletion brings the document back")
+                "database \(wanted.name.value) keeps \(Plural.count(count, "tombstone")) beside \(Plural.count(documents, "document")), and keeps them for ever: it "
+                    + "has no tombstone_age",
+                mend: "tombstone_age: 7776000 purges each 90 days after its deletion, once it is pushed; choose a time longer than any peer stays away, since a peer "
+                    + "that has not heard of a deletion brings the document back")
         ]
     }
 
@@ -170,6 +171,6 @@ struct Diagnosis: Sendable {
             "store", .wrong, "\(read): \((file + damaged).joined(separator: "; "))\(more)",
             mend: file.isEmpty
                 ? "\(blobMend)nightjar explain documents_damaged; everything else goes on"
-                : "nightjar export saves what can be read; then restore a backup (nightjar restore), or replicate anew")
+                : "nightjar export saves what can be read; then restore a backup (nightjar restore), or replicate again")
     }
 }

@@ -30,7 +30,7 @@ struct Doctor: Sendable {
         _ settings: AgentSettings?, _ found: ConfigurationProblems?, _ environment: Environment
     ) async -> [Finding] {
         guard let settings else {
-            return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "mend it in the file, then nightjar check") }
+            return (found?.problems.map(\.description) ?? []).map { Finding("configuration", .wrong, $0, mend: "fix it in the file, then nightjar check") }
         }
         let report: ConfigurationCheck.Report
         // Files that only the agent's user can read look broken to others, and nightjar check reports no more when run as that user.
@@ -38,7 +38,7 @@ struct Doctor: Sendable {
         do { report = try await ConfigurationCheck.run(settings, environment, found: found) } catch {
             return [Finding("configuration", .wrong, "\(error)", mend: other ?? "nightjar check")]
         }
-        var findings = report.problems.map { Finding("configuration", .wrong, $0, mend: other ?? "mend it there, then nightjar check and nightjar reload") }
+        var findings = report.problems.map { Finding("configuration", .wrong, $0, mend: other ?? "fix it there, then nightjar check and nightjar reload") }
         findings += report.advice.map { Finding("configuration", .warning, $0, mend: "is that meant?") }
         if findings.isEmpty {
             let file = settings.file.map { "\($0): " } ?? "no file, the built-in default: "
@@ -176,7 +176,7 @@ struct Doctor: Sendable {
             let leaf = try IdentitySource(try IdentitySetting(reference), store: store).current.leaf
             return Self.judge(leaf, "\(name): \(leaf.subject)", environment.time.wallSeconds())
         } catch {
-            return Finding("certificate", .wrong, "\(name): \(error)", mend: "mend that file, or nightjar identity create")
+            return Finding("certificate", .wrong, "\(name): \(error)", mend: "fix that file, or nightjar identity create")
         }
     }
 

@@ -48,7 +48,7 @@ extension Doctor {
                 Finding("disk", .wrong, "\(lock): \(String(cString: strerror(errno)))", mend: "chown it to the agent's user; another user has run the agent there"))
         }
         if settings.admin?.makesToken == true, let problem = AdminTokenFile.problem(data: data, environment.random) {
-            findings.append(Finding("disk", .wrong, "\(problem)", mend: "mend that file, or set admin.token"))
+            findings.append(Finding("disk", .wrong, "\(problem)", mend: "fix that file, or set admin.token"))
         }
         return findings
     }

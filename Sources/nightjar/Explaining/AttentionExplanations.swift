@@ -140,7 +140,7 @@ extension Explanation {
                 + "replicator NAME stop, then start, reconnects."),
         Explanation(
             "remote_goes_back",
-            "The remote of a replicator has gone back to an earlier state three times or more, each less than a day after the one before: it acknowledges documents "
+            "The remote of a replicator has gone back to an earlier state three times or more, each less than a day after the previous one: it acknowledges documents "
                 + "and a checkpoint, but has lost them the next time. Everything is compared and pushed again each time.",
             "Ask the operator of the remote what happens to its database: its disk may not survive restarts, a backup may be restored again and again, or several "
                 + "servers behind one address may not share a database. Until then the replicator connects at growing intervals, up to max_attempt_wait_time. This "

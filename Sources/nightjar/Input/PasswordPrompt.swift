@@ -6,7 +6,7 @@ enum PasswordPrompt {
     /// - Throws: ``AgentError`` if there is no terminal, or on Control-C.
     static func ask(_ question: String) throws -> String {
         let terminal = open("/dev/tty", O_RDWR | O_CLOEXEC)
-        guard terminal >= 0 else { throw AgentError(.failed, "there is no terminal to ask for a password on") }
+        guard terminal >= 0 else { throw AgentError(.failed, "there is no terminal on which to ask for a password") }
         defer { close(terminal) }
         var before = termios()
         guard tcgetattr(terminal, &before) == 0 else { throw AgentError(.failed, "the terminal does not take settings") }

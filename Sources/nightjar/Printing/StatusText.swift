@@ -150,7 +150,7 @@ enum StatusText {
                     notes += "nightjar replicator \(string(replicator["name"])) start"
                 }
                 if replicator["activity"]?.asString == "stopped" {
-                    notes += "; once this is mended: nightjar replicator \(string(replicator["name"])) start"
+                    notes += "; once this is fixed: nightjar replicator \(string(replicator["name"])) start"
                 }
                 notes += "\n"
             }
@@ -174,7 +174,7 @@ enum StatusText {
                 notes += "\(string(replicator["name"])): stopped by an operator, also for the next start of the agent (stop --keep)\n"
             }
             if replicator["tls"]?["unsafe"]?.asBool == true {
-                notes += "\(string(replicator["name"])): WARNING: takes any server certificate (unsafe_skip_server_certificate_verification)\n"
+                notes += "\(string(replicator["name"])): WARNING: accepts any server certificate (unsafe_skip_server_certificate_verification)\n"
             }
             notes += warning(replicator["tls"]?["identity"], of: replicator)
             if let back = replicator["remote_went_back"], !back.isNull {

@@ -236,7 +236,7 @@ struct DirectReplication: Sendable {
     private func plugins(_ database: Database, _ logger: Logger) async throws -> PluginHost? {
         guard let first = policies.names.first else { return nil }
         guard let folder = policies.folder else {
-            throw AgentError(.notFound, "plugin \"\(first)\" is wanted, but there is no folder ./plugins: name the plugins folder with --plugins")
+            throw AgentError(.notFound, "plugin \"\(first)\" is needed, but there is no folder ./plugins: name the plugins folder with --plugins")
         }
         let host = try PluginHost(
             folder: folder, services: DatabaseServices { $0.utf8.elementsEqual(database.name.utf8) ? database : nil },

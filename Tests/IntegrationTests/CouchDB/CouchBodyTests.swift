@@ -156,7 +156,7 @@ struct CouchBodyTests {
         let text = try #require(try await told())
         #expect(text.contains("4 documents refused as too large, such as bulk of main from 127.0.0.1: ") && text.contains("max_blob_bytes"), "\(text)")
         #expect(try await agent.admin.get("/health").status == 200)
-        _ = try await agent.process.line(containing: "document whole of _default._default refused, which a peer pushed", in: .errors)
+        _ = try await agent.process.line(containing: "document whole of _default._default refused in a push from a peer", in: .errors)
         for id in ["whole", "inside", "posted"] { try await couch.ok("PUT", "/main/\(id)", "{}", status: 201) }
         #expect(try await told()?.contains("1 document refused") == true)
         try await couch.ok("POST", "/main/_bulk_docs", "{\"docs\":[{\"_id\":\"bulk\"}]}", status: 201)

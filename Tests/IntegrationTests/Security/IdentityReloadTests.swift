@@ -94,7 +94,7 @@ struct IdentityReloadTests {
             #expect(reload.status == 78 && reload.errors.contains(words), "\(reload)")
             let status = try await hub.listener("files")["tls"]
             #expect(status?["sha256"]?.asString == second)
-            #expect(status?["warning"]?.asString?.contains("the identity from before is in use") == true, "\(status?.text ?? "")")
+            #expect(status?["warning"]?.asString?.contains("the previous identity is in use") == true, "\(status?.text ?? "")")
             #expect(try await shown(hub, "files") == second)
             let said = hub.process.errors.split(separator: "\n").contains {
                 $0.contains("TLS goes on as before") && $0.contains(words) && $0.contains("listener=files")

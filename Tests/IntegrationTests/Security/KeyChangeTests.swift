@@ -28,7 +28,7 @@ import Testing
         try await eventually("the next pin is announced") { try await hub.listener("edge")["tls"]?["next_pin"]?.asString == new }
         #expect(try await hub.pin("edge") == old)
         #expect(try await hub.command("status").output.contains("its next key, which peers should pin too: \(new)"))
-        let line = try await hub.process.line(containing: "another key is to follow", in: .errors)
+        let line = try await hub.process.line(containing: "the key is going to change", in: .errors)
         #expect(line.contains("next_pin=") && line.contains(new), "\(line)")
 
         let edge = try await AgentProcess.start(Configuration.secureEdge([

@@ -45,7 +45,7 @@ struct WebTokenTests {
         #expect(nobody.status == 401 && nobody.header("WWW-Authenticate") == "Bearer realm=\"Nightjar\"", "\(nobody)")
         #expect(try await http.send("GET", "/main", nil, [("Authorization", "Basic YWRhOng=")]).status == 401)
         for (wrong, why) in [
-            (try token(signer, for: -61), "it has ended"), (try token(signer, audience: "elsewhere"), "its audience (aud) is"),
+            (try token(signer, for: -61), "it expired at"), (try token(signer, audience: "elsewhere"), "its audience (aud) is"),
             (try token(TokenSigner(.p256)), "its signature is wrong"), (try token(TokenSigner(.ed25519)), "there is no key for EdDSA"), ("nonsense", "it has 1 part"),
         ] {
             let answer = try await http.send("GET", "/main", nil, bearer(wrong))
@@ -102,7 +102,7 @@ struct WebTokenTests {
         #expect(try await status(agent, first) == 200)
         #expect(try await status(agent, second) == 401)
         try agent.folder.write("issuer.json", "{\"keys\":[\(try old.webKey()),\(try new.webKey())]}")
-        _ = try await agent.process.line(containing: "tokens are judged by the keys as they are now", in: .errors)
+        _ = try await agent.process.line(containing: "tokens are now checked with the new keys", in: .errors)
         #expect(try await status(agent, second) == 200)
         try await ada.push("with both")
         try agent.folder.write("issuer.json", "{\"keys\":[")

@@ -25,7 +25,7 @@ struct TokenRules: Sendable {
         try checkAudience(claims)
         for claim in settings.requiredClaims where value(claim.value, claims) == nil { throw Self.problem("it has no claim \(claim.value)") }
         guard let name = value(settings.userClaim.value, claims)?.asString, !name.isEmpty, name.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
-            throw Self.problem("its claim \(settings.userClaim.value) is no name of a user: a text that is not empty, without control characters")
+            throw Self.problem("its claim \(settings.userClaim.value) is not a user name: expected a string that is not empty, without control characters")
         }
         let isReadOnly = value(settings.readOnlyClaim.value, claims)
         if let isReadOnly, isReadOnly.asBool == nil { throw Self.problem("its claim \(settings.readOnlyClaim.value) is neither true nor false") }
@@ -78,7 +78,7 @@ struct TokenRules: Sendable {
             if names.count == elements.count, !names.contains("") { return names }
         default: break
         }
-        throw Self.problem("its claim \(claim.value) is neither a list of texts nor a text with blanks between them")
+        throw Self.problem("its claim \(claim.value) is neither a list of strings nor a string with spaces between them")
     }
 
     private static func problem(_ reason: String) -> TokenProblem { TokenProblem(reason, isSigned: true) }
