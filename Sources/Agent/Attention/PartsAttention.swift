@@ -129,7 +129,7 @@ extension Agent {
         guard let error = status.error else { return interruptions(of: replicator, now: now) }
         let name = replicator.configuration.name
         let subject = "replicator \(name)"
-        let remedy = error.remedy.map { "\($0); then" } ?? "once this is mended:"
+        let remedy = error.remedy.map { "\($0); then" } ?? "once this is fixed:"
         let start = "nightjar replicator \(name) start"
         if status.activity == .stopped {
             return [Attention(.replicatorStopped, subject, since: status.since, "stopped: \(error.cause)", remedy: "\(remedy) \(start)")]
@@ -188,7 +188,7 @@ extension Agent {
 
     /// How to let a listener have its port.
     private static func listenerRemedy(_ error: ReplicationError) -> String {
-        guard error.domain == .network else { return "mend what is named" }
+        guard error.domain == .network else { return "fix what is named" }
         switch ReplicationError.NetworkCode(rawValue: error.code) {
         case .addressNotAvailable:
             // The error has one code for both cases. The message says whether another process has the port.
@@ -197,7 +197,7 @@ extension Agent {
         case .unknownInterface: return "plug the interface in, or correct the listener's interface"
         case .dnsFailure: return "the listener's interface is a host name, which this machine has to be able to resolve: check its name server, or give the address"
         case .networkDown: return "bring the interface up"
-        default: return "mend what is named"
+        default: return "fix what is named"
         }
     }
 

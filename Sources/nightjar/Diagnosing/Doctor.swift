@@ -190,7 +190,7 @@ struct Doctor: Sendable {
         }
         let days = (end - now) / 86_400
         let text = "\(what), until \(Timestamp.format(end))"
-        if end < now { return Finding("certificate", .wrong, "\(text): it has ended", mend: "nightjar explain certificate_expired") }
+        if end < now { return Finding("certificate", .wrong, "\(text): it has expired", mend: "nightjar explain certificate_expired") }
         if days < Identity.warningDays { return Finding("certificate", .warning, "\(text): \(Plural.count(Int(days), "day")) left", mend: "nightjar explain certificate_ending") }
         return Finding("certificate", .ok, text)
     }

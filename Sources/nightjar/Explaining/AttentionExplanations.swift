@@ -150,14 +150,14 @@ extension Explanation {
             "nightjar doctor tries each step from here: name, address, TLS, login. The replicator goes on trying by itself."),
         Explanation(
             "breaker_open", "A plugin failed so often in a row that it is called only now and then; the documents it should decide on are held.",
-            "Mend the plugin and save it, or nightjar plugin rollback NAME; nightjar plugin retry NAME calls it again at once."),
+            "Fix the plugin and save it, or nightjar plugin rollback NAME; nightjar plugin retry NAME calls it again at once."),
         Explanation(
             "nobody_can_log_in", "The users file of a listener's password-file has no user, or none of its lines is valid, as after a faulty edit: every login is refused.",
             "nightjar user add NAME adds a user, nightjar user list says what is wrong with each line; if there were users before, restore the file. It is read "
                 + "again by itself."),
         Explanation(
             "authenticator_failing", "An authenticator failed on a login: the client got 503 and may try again.",
-            "The text has file and line. Mend the plugin and save it."),
+            "The text has file and line. Fix the plugin and save it."),
         Explanation(
             "plugin_unavailable", "A plugin that the configuration uses has no version that loads, or none with the signature that fleet.require_signed asks for.",
             "nightjar plugin check says why. Mend its file, or have it signed (nightjar plugin sign); or name another plugin and nightjar reload."),
@@ -169,7 +169,7 @@ extension Explanation {
         Explanation(
             "plugin_refused", "A changed plugin is refused: it does not compile, its tests fail, or its signature, which fleet.require_signed demands, is missing or "
                 + "wrong. The previous version stays in use, even after a restart.",
-            "nightjar plugin test NAME shows the tests. Mend the file and save it."),
+            "nightjar plugin test NAME shows the tests. Fix the file and save it."),
         Explanation(
             "configuration_refused", "A changed configuration was refused. The previous one is in force, but the next start will read the changed one.",
             "nightjar check names each mistake with line and column. Fix them, then nightjar reload; or restore the file, and this ends by itself."),

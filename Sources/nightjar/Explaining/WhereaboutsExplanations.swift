@@ -51,7 +51,7 @@ extension Explanation {
             "Change the document or the filter. What a replicator's filter held back is checked again by itself."),
         Explanation(
             "held", "A filter failed on the document, so that nobody knows whether it may pass; or it is larger than max_document_bytes of the database.",
-            "The text has the plugin's error, or the limit. Mend the plugin, or raise the limit and nightjar reload; the document is tried again by itself."),
+            "The text has the plugin's error, or the limit. Fix the plugin, or raise the limit and nightjar reload; the document is tried again by itself."),
         Explanation(
             "rejected_there", "The peer of a listener received the document, and its pull filter rejected it: it is not in the peer's database.",
             "Change the document, or the filter there. What the filter held back is checked again there by itself; this side does not learn of that."),
