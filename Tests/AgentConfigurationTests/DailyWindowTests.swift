@@ -16,7 +16,7 @@ import Testing
     @Test("are refused otherwise", arguments: ["", "22:00", "22:00-", "22-06", "25:00-01:00", "22:60-23:00", "24:00-01:00", "10:00-10:00", "1:00-2:00", "a0:00-11:00", "00:00-24:01"])
     func refused(_ text: String) { #expect(DailyWindow(text) == nil) }
 
-    @Test("stand in a list of a replicator that is continuous")
+    @Test("are listed for a continuous replicator")
     func setting() throws {
         func text(_ schedule: String, continuous: Bool = true) -> String {
             "databases: { main: {} }\nreplicators:\n  - { name: hub, database: main, target: \"wss://hub/main\", continuous: \(continuous), schedule: \(schedule) }\n"

@@ -183,7 +183,7 @@ struct SampleTests {
         #expect(folder?.description == "/tmp: cannot be read: Is a directory")
     }
 
-    @Test("a named pipe that nobody writes holds nobody up for good; one that is written, and one of a shell, are read", .timeLimit(.minutes(1)))
+    @Test("a named pipe that nobody writes to does not block for ever; one that is written to, and one from a shell, are read", .timeLimit(.minutes(1)))
     func pipes() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/nightjar.yaml"

@@ -57,7 +57,7 @@ import Testing
         #expect(sessions.all.map(\.session.principal.name) == ["eve"])
     }
 
-    @Test("a user's further session ends the one that nobody has used for longest, not one in use, and that is told")
+    @Test("a user's further session ends the least recently used one, not one in use, and that is reported")
     func room() throws {
         let told = Mutex<[String]>([])
         let sessions = PeerSessions(Environment(time: clock, random: SystemRandom())) { session, limit in

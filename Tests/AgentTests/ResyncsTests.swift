@@ -29,7 +29,7 @@ import Testing
         func versionChanges() -> AsyncStream<String> { AsyncStream { $0.finish() } }
     }
 
-    @Test("one runs for a database at a time; a reload has it begin anew, or ends it where nobody serves the database any more")
+    @Test("only one runs for a database at a time; a reload makes it start over, or ends it if no listener serves the database any more")
     func reload() async throws {
         let folder = try TemporaryFolder()
         let database = try Database.open(folder: folder.path("main.nightjar"), name: "main", options: DatabaseOptions(), environment: .system)

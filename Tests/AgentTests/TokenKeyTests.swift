@@ -65,7 +65,7 @@ struct TokenKeyTests {
         #expect(throws: TLSFileError.self) { try TokenKey.read(folder.path("none")) }
     }
 
-    @Test("keys of which none is for an algorithm that is taken are refused, by the agent and by a check")
+    @Test("keys that fit none of the accepted algorithms are refused, by the agent and by a check")
     func algorithms() throws {
         let signer = try TokenSigner(.p256)
         var settings = TokenSettings()
@@ -99,7 +99,7 @@ struct TokenKeyTests {
         #expect(try failure(signer.webKeys(), mode: 0o644) == nil)
     }
 
-    @Test("a file that changes is taken in; one that is broken changes nothing, and is told")
+    @Test("a changed file is read; a broken one changes nothing, and is reported")
     func reload() throws {
         let (old, new) = (try TokenSigner(.p256, id: "old"), try TokenSigner(.ed25519, id: "new"))
         var settings = TokenSettings()

@@ -101,7 +101,7 @@ struct TokenTests {
         #expect(try refused(narrow.judge(signer.token(Self.claims)))?.reason.contains("none of \"algorithms\"") == true)
     }
 
-    @Test("what was changed on the way, or is no token, is refused")
+    @Test("what was changed on the way, or is not a token, is refused")
     func tampered() throws {
         let signer = try TokenSigner(.p256)
         let authenticator = try authenticator(signer.webKeys())
@@ -173,7 +173,7 @@ struct TokenTests {
         #expect(found.isSigned && found.reason.contains(problem), "\(found)")
     }
 
-    @Test("a token for others is not taken where nobody said who we are; where it names nobody, the issuer alone counts")
+    @Test("a token for others is not accepted if no audience is configured; if it names no audience, only the issuer counts")
     func audience() throws {
         let signer = try TokenSigner(.ed25519)
         let authenticator = try authenticator(signer.webKeys()) { ($0.audience, $0.issuer) = ([], nil) }

@@ -13,7 +13,7 @@ import Testing
         try numbers.map { try DocumentEvent(id: DocumentID("doc-\($0)"), collection: .default, direction: direction, error: error) }
     }
 
-    @Test("a document is told until it was taken, or a day after it was pushed last; other refusals are not")
+    @Test("a document is reported until it is accepted, or for a day after it was last pushed; other refusals are not")
     func told() throws {
         var pushes = TooLargePushes()
         pushes.note(try events(0..<3, refusal), peer: "ada", database: "main", now: 1_000)

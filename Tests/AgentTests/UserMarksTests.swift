@@ -11,7 +11,7 @@ struct UserMarksTests {
         names.filter { marks(after).differ(from: marks(before), on: $0) }
     }
 
-    @Test("those whose line is gone, new or another are concerned; those whose line moved, or ends otherwise, are not")
+    @Test("users whose line is gone, new or changed are affected; those whose line moved, or has another line ending, are not")
     func changes() {
         let before = "# all\nada:h1\nbob:h2\ncara:h3:read_only\neve:h4\n"
         let after = "ada:h1\r\neve:h5\nnew:h6\n\nbob:h2:read_only\n"

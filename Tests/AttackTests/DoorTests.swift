@@ -100,7 +100,7 @@ struct DoorTests {
         for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("beside a document no generation is taken that no decision can follow, and who pulls has what the hub has")
+    @Test("in a conflict no generation is accepted that no decision could follow, and a peer that pulls has what the hub has")
     func undecidable() async throws {
         let folder = try TemporaryFolder()
         try folder.copy("\(NightjarExecutable.package())/plugins/local-wins.lua", to: "plugins/local-wins.lua")
@@ -137,7 +137,7 @@ struct DoorTests {
         for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("the digest of a blob gives nothing to one who has not sent or proved it")
+    @Test("the digest of a blob gives nothing to a peer that has neither sent nor proved it")
     func digests() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/open.lua", "return { push_filter = function(doc) return not doc.secret end }")

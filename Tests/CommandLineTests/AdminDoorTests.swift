@@ -156,7 +156,7 @@ struct AdminDoorTests {
         }
     }
 
-    @Test("who did what is recorded: actions with the token's name, wrong logins, plugins, purges; and nothing of secrets and documents")
+    @Test("who did what is recorded: actions with the token's name, failed logins, plugins, purges; but no secrets and no documents")
     func audit() async throws {
         let agent = try await Self.start()
         _ = try await Self.ask(agent, "POST", "/api/reload", "start-and-stop", "")

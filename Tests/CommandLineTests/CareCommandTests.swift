@@ -58,7 +58,7 @@ struct CareCommandTests {
         }
     }
 
-    @Test("a restore that was cut short is told, nothing is made in the database's place, and the same command mends it", arguments: [true, false])
+    @Test("an interrupted restore is reported, no new database is made in its place, and the same command completes it", arguments: [true, false])
     func cutShort(_ wasMovedAway: Bool) async throws {
         let documents = try await Documents.at(.folder)
         let folder = documents.folder
@@ -172,7 +172,7 @@ struct CareCommandTests {
         #expect(try await other("blob", "get", "second", digests[0].text).output == "altered")
     }
 
-    @Test("a backup into a folder that the agent may not make says whose right is missing", .enabled(if: geteuid() == 0, "root lets another user run the agent"))
+    @Test("a backup into a folder that the agent may not make says which user lacks the permission", .enabled(if: geteuid() == 0, "root lets another user run the agent"))
     func forbiddenBackup() async throws {
         let folder = try TemporaryFolder()
         chmod(folder.path, 0o755)

@@ -140,7 +140,7 @@ import Testing
         #expect(outcome.errors.contains("broken.lua:2:"), "\(outcome)")
     }
 
-    @Test("mistakes of the file, of plugins, of files it names and of uses are told in one run, each once")
+    @Test("mistakes in the file, in plugins, in files that it names and in uses are reported in one run, each once")
     func allAtOnce() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/broken.lua", "return {\n  push_filter = function(doc) return doc. end\n}\n")

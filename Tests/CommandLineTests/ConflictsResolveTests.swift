@@ -17,7 +17,7 @@ struct ConflictsResolveTests {
         return (hub, edge)
     }
 
-    @Test("the document here, the one from there, none, or another one stands, at both sides; the history says that it was by hand", arguments: Choice.allCases, Place.allCases)
+    @Test("the local document, the remote one, none, or another one wins, on both sides; the history says that it was decided by hand", arguments: Choice.allCases, Place.allCases)
     func decided(_ choice: Choice, _ place: Place) async throws {
         let (hub, edge) = try await Self.waiting()
         let yaml = try edge.folder.write("again.yaml", String(decoding: try TemporaryFolder.bytes(of: edge.configuration), as: UTF8.self))
@@ -74,7 +74,7 @@ struct ConflictsResolveTests {
         #expect(over.status == 1 && over.errors.contains("no conflict of document \"x\" waits"), "\(over)")
     }
 
-    @Test("an edit after the look is not lost: the decision is refused, and holds once it was looked at again; the event is told")
+    @Test("an edit made after looking is not lost: the decision is refused, and accepted after another look; the event is reported")
     func moved() async throws {
         let (hub, edge) = try await Self.waiting()
         let events = try await EventProbe(edge)

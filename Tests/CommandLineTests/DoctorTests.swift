@@ -29,7 +29,7 @@ struct DoctorTests {
         #expect(text.lines.contains { $0.hasPrefix("ok       store: database main") }, "\(text)")
     }
 
-    @Test("it names what is wrong with peers, certificates, plugins and the configuration, each with a mend, and ends with 1")
+    @Test("it names what is wrong with peers, certificates, plugins and the configuration, each with a remedy, and ends with 1")
     func wrong() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/broken.lua", "return {\n")
@@ -109,7 +109,7 @@ struct DoctorTests {
         openssl ca -batch -selfsign -config ca.cnf -in early.csr -keyfile early.key -startdate 20490101000000Z -enddate 20591231235959Z -notext -out early.pem
         """
 
-    @Test("a certificate whose time has not come is wrong, with its date, wherever it is used")
+    @Test("a certificate that is not valid yet is wrong, with its date, wherever it is used")
     func notYetValid() async throws {
         let folder = try TemporaryFolder()
         try folder.write("make", Self.early)
@@ -223,7 +223,7 @@ struct DoctorTests {
         withExtendedLifetime(taken) {}
     }
 
-    @Test("a port is free where the listener has it, whoever has it elsewhere")
+    @Test("a port counts as free on the listener's address, even if another program has it elsewhere")
     func ports() async throws {
         let folder = try TemporaryFolder()
         let taken = try TakenPort()
@@ -237,7 +237,7 @@ struct DoctorTests {
         withExtendedLifetime(taken) {}
     }
 
-    @Test("how much of its quota a database holds is told", arguments: Place.allCases)
+    @Test("how much of its quota a database uses is reported", arguments: Place.allCases)
     func quotas(_ place: Place) async throws {
         let folder = try TemporaryFolder()
         let configuration = Configuration.plain.replacing("main: { collections", with: "main: { quota: 1MiB, collections")
@@ -265,7 +265,7 @@ struct DoctorTests {
         return names
     }
 
-    @Test("many tombstones that nothing purges are told, unless tombstone_age says when they go", arguments: Place.allCases)
+    @Test("many tombstones that nothing purges are reported, unless tombstone_age is set", arguments: Place.allCases)
     func tombstones(_ place: Place) async throws {
         for age in ["", "tombstone_age: 31536000, "] {
             let folder = try TemporaryFolder()

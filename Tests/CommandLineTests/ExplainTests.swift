@@ -27,7 +27,7 @@ struct ExplainTests {
         ("documents held exit 1", ["documents_held", "exit/1"], 0), ("tls/8 tls/8", ["tls/8"], 0), ("tls/8 qqq", ["tls/8"], 1), ("certificate away", [], 1),
     ]
 
-    @Test("several codes are explained one after the other, also where some are written apart; one that is not known is 1 beside the others", arguments: lists)
+    @Test("several codes are explained one after the other, even if some are written as two words; an unknown one makes the status 1", arguments: lists)
     func several(_ text: String, _ codes: [String], _ status: Int32) async throws {
         let words = text.split(separator: " ").map(String.init)
         let outcome = try await Subprocess.run(try NightjarExecutable.path(), ["explain"] + words)
@@ -37,7 +37,7 @@ struct ExplainTests {
         if codes.count > 1 { #expect(try json.json.asArray?.map { $0["code"]?.asString } == codes, "\(json)") }
     }
 
-    @Test("what is no code is 1 with those that look like it; without a code all are listed")
+    @Test("an unknown code is 1 with similar ones; without a code all are listed")
     func others() async throws {
         let wrong = try await NightjarExecutable.run("explain", "certificate_gone")
         #expect(wrong.status == 1 && wrong.errors.contains("certificate_expired") && wrong.output.isEmpty, "\(wrong)")
@@ -48,7 +48,7 @@ struct ExplainTests {
         #expect(json["code"] == "tls/8" && json["mend"]?.asString?.isEmpty == false)
     }
 
-    @Test("every code in the source has an entry, and every entry says a cause and a mend")
+    @Test("every code in the source has an entry, and every entry has a cause and a remedy")
     func complete() async throws {
         let entries = try await NightjarExecutable.run("explain", "--json").json.asArray ?? []
         let codes = entries.compactMap { $0["code"]?.asString }

@@ -28,7 +28,7 @@ import Testing
         #expect(again.status == 0 && again.output.hasPrefix("100 saved, 500 unchanged"), "\(again)")
     }
 
-    @Test("lines that are no document are refused in the words of the format", arguments: [
+    @Test("lines that are not documents are refused in the terms of the format", arguments: [
         ("not json", "this is not a JSON object, and a document is one: { … }"), ("[1]", "this is not a JSON object, and a document is one: { … }"),
         ("{\"_id\":5}", "_id must be a string"), ("{\"_id\":\"a\",\"_rev\":\"x-1\"}", "a generation from 1 to 9007199254740991 (2^53 - 1)"),
         ("{\"_id\":\"a\",\"_rev\":\"1-\(String(repeating: "a", count: 130))\"}", "2 to 128 (revision_digest_digits)"),

@@ -11,7 +11,7 @@ import Testing
         return documents
     }
 
-    @Test("an import of a pipe that nobody writes is refused in words, and so are folders and endless devices")
+    @Test("an import from a pipe that nobody writes to is refused with a message, and so are folders and endless devices")
     func importedFile() async throws {
         let documents = try await documents("lines")
         let pipe = try await documents.run("import", "main", "lines")
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test("a pipe among the blobs of an import is told with its path, and the document comes in all the same")
+    @Test("a pipe among the blobs of an import is reported with its path, and the document is imported all the same")
     func blobs() async throws {
         let documents = try await Documents.at(.folder)
         let digest = try #require(try await documents.run("blob", "put", "main", input: .text("nightly")).lines.first)
@@ -56,7 +56,7 @@ import Testing
         #expect(outcome.output.hasPrefix("1 saved"), "\(outcome)")
     }
 
-    @Test("an export into a pipe that nobody reads is refused in words; one with a reader is written")
+    @Test("an export into a pipe that nobody reads is refused with a message; one with a reader is written")
     func exportedFile() async throws {
         let documents = try await documents("out")
         #expect(try await documents.run("import", "main", input: .text("{\"_id\":\"a\"}\n")).status == 0)

@@ -25,7 +25,7 @@ struct SilentTroubleTests {
         try await Subprocess.run(try NightjarExecutable.path(), arguments + ["--config", "nightjar.yaml"], folder: folder.path)
     }
 
-    @Test("check and doctor name a file of users that lets nobody in, and each line that keeps one out")
+    @Test("check and doctor name a users file that lets nobody in, and each invalid line")
     func users() async throws {
         let missing = try await nightjar("check")
         #expect(missing.status == 78 && missing.errors.contains("looked in") && missing.errors.contains("nightjar user add NAME makes it"), "\(missing)")

@@ -105,7 +105,7 @@ struct SupportBundleTests {
         }
     }
 
-    @Test("a configuration that is no YAML, and unknown keys, are told without what stands there")
+    @Test("a configuration that is not YAML, and unknown keys, are reported without their content")
     func unreadable() async throws {
         let folder = try Self.folder()
         try folder.write("nightjar.yaml", "data: data\ndatabases: { main: {} }\nunknown: { password: nested-0x7D }\npasswort: query-0x6C\n")

@@ -83,7 +83,7 @@ import Testing
         #expect(try await Subprocess.run("/bin/ls", ["-A", folder.path]).output == "nightjar.yaml\nplugins\nusers.txt\n")
     }
 
-    @Test("of two lines with one name the first counts, and neither is left when it is removed; a list names each line that lets nobody in")
+    @Test("of two lines with one name the first counts, and neither is left when it is removed; a list names each line that is not a valid user")
     func wrongLines() async throws {
         #expect(try await user("add", "ada", password: "secret-1").status == 0)
         let hash = String(try lines()[0].dropFirst(4))
@@ -194,7 +194,7 @@ import Testing
         } catch let refused as WebSocketProbe.Refused { return refused.answer.status }
     }
 
-    @Test("a running agent lets in who was added, puts off who got another password or was removed, and keeps who is read-only from writing")
+    @Test("a running agent admits added users, disconnects those who got another password or were removed, and keeps read-only users from writing")
     func running() async throws {
         #expect(try await user("add", "ada", password: "first-secret").status == 0)
         let agent = try await AgentProcess.start(try folder.text("nightjar.yaml"), in: folder)

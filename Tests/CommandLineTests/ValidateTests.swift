@@ -87,7 +87,7 @@ struct ValidateTests {
         #expect(try await nightjar(folder, "doc", "get", "main", "one").output.contains("\"value\":6"))
     }
 
-    @Test("an import that is repeated asks nobody about what is stored already")
+    @Test("a repeated import does not call the plugin for what is stored already")
     func repeatedImport() async throws {
         let folder = try folder()
         let lines = "{\"_id\":\"one\",\"value\":1,\"once\":true}\n{\"_id\":\"two\",\"value\":2}\n"

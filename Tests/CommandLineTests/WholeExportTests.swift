@@ -70,7 +70,7 @@ import Testing
         #expect(mixed.output.hasPrefix(place == .agent ? "1 saved" : "2 saved"), "\(mixed)")
     }
 
-    @Test("a blob whose bytes are not those of its name, and one that is not there, are told; the rest is stored", arguments: Place.allCases)
+    @Test("a blob whose bytes do not match its name, and one that is missing, are reported; the rest is stored", arguments: Place.allCases)
     func damaged(_ place: Place) async throws {
         let (source, digests) = try await Self.filled(.folder)
         let (file, blobs) = (source.folder.path("all.jsonl"), source.folder.path("out"))
@@ -87,7 +87,7 @@ import Testing
         #expect(try await target.run("import", "main", file, "--blobs", source.folder.path("absent")).errors.contains("absent: "))
     }
 
-    @Test("without --blobs a line fails whose blob is nowhere, with what to do, and the others are stored", arguments: Place.allCases)
+    @Test("without --blobs a line whose blob is missing fails, with a remedy, and the others are stored", arguments: Place.allCases)
     func withoutBlobs(_ place: Place) async throws {
         let (source, digests) = try await Self.filled(.folder)
         let (file, blobs) = (source.folder.path("all.jsonl"), source.folder.path("out"))

@@ -13,7 +13,7 @@ struct AdmissionTests {
         func add() { number.withLock { $0 += 1 } }
     }
 
-    @Test("one in doubt waits until it was judged by the last change, and no answer is told more before that")
+    @Test("a caller in doubt waits until it is checked against the last change, and no response continues before that")
     func doubt() async throws {
         let (admission, told) = (Admission(generation: 3), Counter())
         _ = admission.onChange { told.add() }
@@ -30,7 +30,7 @@ struct AdmissionTests {
         #expect(admission.standing == .admitted && told.count == 2)
     }
 
-    @Test("the end reaches whoever waits, once; nothing makes it undone")
+    @Test("the end reaches every waiting caller, once, and is final")
     func end() async throws {
         let (admission, told) = (Admission(), Counter())
         let number = admission.onChange { told.add() }
@@ -60,7 +60,7 @@ struct AdmissionTests {
         }
     }
 
-    @Test("who is not answered any more is forgotten")
+    @Test("a caller that is no longer being answered is forgotten")
     func gone() {
         let gone = Counter()
         var admission: Admission? = Admission { gone.add() }

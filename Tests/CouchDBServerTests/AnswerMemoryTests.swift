@@ -73,7 +73,7 @@ import Testing
         withExtendedLifetime((first, second)) {}
     }
 
-    @Test("requests with large questions do not cut each other: one for which there is no room comes back later")
+    @Test("large requests do not cut each other off: one for which there is no room comes back later")
     func questions() async throws {
         let time = QuickTime()
         let (memory, cuts) = (AnswerMemory(MemoryBudget(limit: Self.limit, time: time), time: time), Cuts())

@@ -39,7 +39,7 @@ struct AttachmentSieveTests {
         #expect(found.attachments == [Array("hello".utf8)])
     }
 
-    @Test("what is no base64 has no number", arguments: ["a", "aGk=aGk=", "%%%%", #"aG\nk="#, #"aG\u00e9="#])
+    @Test("what is not base64 has no number", arguments: ["a", "aGk=aGk=", "%%%%", #"aG\nk="#, #"aG\u00e9="#])
     func wrong(_ data: String) {
         let found = sieve(#"{"docs":[{"_attachments":{"p":{"data":"\#(data)"},"q":{"data":"aGk="}}}]}"#, by: 5)
         #expect(found.text == #"{"docs":[{"_attachments":{"p":{"data":null},"q":{"data":0}}}]}"#)

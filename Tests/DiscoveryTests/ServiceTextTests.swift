@@ -25,7 +25,7 @@ struct ServiceTextTests {
         #expect(read == Array(text.databases.prefix(read.count)))
     }
 
-    @Test("keys are the same in any case, the first of two counts, and what is no text is passed over")
+    @Test("keys are case-insensitive, the first of two counts, and what is not text is skipped")
     func strange() {
         let strings = ["DB=one", "db=two", "alone", "other=x"].map { Array($0.utf8) } + [[0xFF, 0x3D], []]
         #expect(ServiceText(strings: strings).databases == ["one"])

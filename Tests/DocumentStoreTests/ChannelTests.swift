@@ -74,7 +74,7 @@ struct ChannelTests {
         #expect(try await feed(store, ChannelPeer(user: nil, listener: "edge")).rows == ["4 d visible"])
     }
 
-    @Test("a document that leaves is told of once, whatever comes after")
+    @Test("a document that leaves is reported once, whatever comes after")
     func removal() async throws {
         let store = try Store()
         try await allow(store, anna, ["red", "green"])
@@ -101,7 +101,7 @@ struct ChannelTests {
         #expect(try await feed(store, ChannelPeer(user: "ben", listener: "edge")).rows == [])
     }
 
-    @Test("what came of a document after it left, or before the peer had its channels, is told apart")
+    @Test("what became of a document after it left is distinguished from what became of it before the peer had its channels")
     func departures() async throws {
         let store = try Store()
         let c = try store.c

@@ -131,7 +131,7 @@ import Testing
         #expect(try await store.statistics().documents == 0)
     }
 
-    @Test("What the remote gave up while the conflict waits is no branch any more; what another remote has is")
+    @Test("What the remote gave up while the conflict waits is no longer a branch; what another remote has is")
     func remoteLeavesItsBranch() async throws {
         for isAnothers in [false, true] {
             let store = try Store()

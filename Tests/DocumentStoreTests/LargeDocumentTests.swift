@@ -65,7 +65,7 @@ import Testing
         #expect(store.database.largeDocuments.entries.map(\.id.text) == ["large"])
     }
 
-    @Test("a higher limit forgets what is not above it, and of very many the largest are remembered")
+    @Test("a higher limit forgets documents that are not above it, and if there are very many, the largest are remembered")
     func limits() async throws {
         var options = DatabaseOptions()
         options.largeDocuments = LargeDocuments(above: 100)

@@ -90,7 +90,7 @@ struct LostDocumentTests {
         #expect(ids(rows) == ["new"] && rows.first?.news == .removed)
     }
 
-    @Test("a removal stays what it was, also where the document is deleted later, and a tombstone in none of the peer's channels is empty")
+    @Test("a removal stays a removal, even if the document is deleted later, and a tombstone in none of the peer's channels is empty")
     func tombstones() async throws {
         let store = try Store()
         let c = try store.c

@@ -135,7 +135,7 @@ import Testing
         #expect(try await database.read { try $0.exclusions(c, limit: 100) } == Array(rows[1...]))
     }
 
-    @Test("an exclusion that is written again counts tries and keeps its first time; another kind, or another revision that a peer refuses, begins anew")
+    @Test("an exclusion that is written again counts tries and keeps its first time; another kind, or another revision that a peer refuses, starts afresh")
     func tries() async throws {
         let store = try Store()
         let c = try store.c

@@ -34,7 +34,7 @@ struct ReroutingTests {
         }
     }
 
-    @Test("a document that goes into other channels comes to those who have them and leaves the others, with the same revision")
+    @Test("a document that moves to other channels reaches the users who have them and leaves the others, with the same revision")
     func channels() async throws {
         let store = try Store()
         let c = try store.c

@@ -140,7 +140,7 @@ import Testing
         #expect(try await isTaken(early.edit("d"), now: early.now))
     }
 
-    @Test("a write that is undone takes the new name with it, and the next one begins anew")
+    @Test("a write that is rolled back takes the new author id with it, and the next one starts afresh")
     func undone() async throws {
         let (gateway, ahead) = try await setRight()
         await #expect(throws: (any Error).self) { try await gateway.edit("c", fails: true) }
@@ -153,7 +153,7 @@ import Testing
         #expect(next.source == last.source && next.time > last.time && next.time <= gateway.now + 3 * Self.second)
     }
 
-    @Test("a clock that is set back by less than two minutes changes nothing but that versions stand close together")
+    @Test("a clock that is set back by less than two minutes changes nothing except that versions are close together")
     func little() async throws {
         let gateway = try Gateway()
         let first = try await gateway.edit("a").current
@@ -226,7 +226,7 @@ import Testing
         #expect(try gateway.database().versionsAhead?.since == nil && gateway.database().versionsAhead != nil)
     }
 
-    @Test("versions of this database that a peer brings back are not taken for those of a peer whose clock is fast")
+    @Test("versions of this database that a peer brings back are not mistaken for those of a peer whose clock is fast")
     func broughtBack() async throws {
         let (gateway, ahead) = try await setRight()
         try await gateway.edit("c")

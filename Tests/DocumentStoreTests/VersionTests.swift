@@ -60,7 +60,7 @@ import Testing
         #expect(try await vector(again, "a")?.current.description == "5@\(Self.ann)")
     }
 
-    @Test("an edit goes on top of what it knows, an old one is passed over, and one beside it is refused or kept as a branch")
+    @Test("an edit goes on top of what it knows, an old one is skipped, and a concurrent one is refused or kept as a branch")
     func order() async throws {
         let store = try Store()
         _ = try await insert(store, "a", "5@\(Self.ann)")
@@ -121,7 +121,7 @@ import Testing
         #expect(conflict.local.version?.description == "7@\(Self.bob)" && !conflict.hasTimes)
     }
 
-    @Test("a decision for one side stands for both, also where they had no vectors")
+    @Test("a decision for one side covers both, even if they had no vectors")
     func decisions() async throws {
         let store = try Store()
         let remote = try await store.remote()
@@ -144,7 +144,7 @@ import Testing
         #expect(try await self.vector(store, "c") == nil)
     }
 
-    @Test("what is made elsewhere on top of a decision stands for both sides as well, although the other side never heard of the loser")
+    @Test("an edit made elsewhere on top of a decision covers both sides as well, although the other side never knew the loser")
     func editsOfDecisions() async throws {
         let store = try Store()
         let remote = try await store.remote()
@@ -266,7 +266,7 @@ import Testing
         #expect(copied.current.source != before.source && copied.knows(after))
     }
 
-    @Test("somebody with our name makes us take another, and a clock a year ahead is told and not followed")
+    @Test("a copy with our author id makes us take another one, and a clock a year ahead is reported and not followed")
     func strangeClocks() async throws {
         let store = try Store()
         _ = try await insert(store, "a", "5@\(Self.ann)")
@@ -328,7 +328,7 @@ import Testing
         #expect(try await store.database.read { try $0.deltaBase(c, doc("a"), stranger) } == nil)
     }
 
-    @Test("a version under our own name that was never made says nothing of our edits, which are in conflict with it then")
+    @Test("a version with our own author id that was never made says nothing about our edits, which are then in conflict with it")
     func invented() async throws {
         let store = try Store()
         _ = try await insert(store, "a", "5@\(Self.ann)")

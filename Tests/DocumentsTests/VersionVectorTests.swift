@@ -29,7 +29,7 @@ import TestRandomness
         #expect(try VectorVersion(text).description == text)
     }
 
-    @Test("texts that are no versions", arguments: [
+    @Test("strings that are not versions", arguments: [
         "", "@", "1@", "@AAAAAAAAAAAAAAAAAAAAAA", "0@AAAAAAAAAAAAAAAAAAAAAA", "01@AAAAAAAAAAAAAAAAAAAAAA", "1@AAAAAAAAAAAAAAAAAAAAA", "1@AAAAAAAAAAAAAAAAAAAAAAA",
         "1@AAAAAAAAAAAAAAAAAAAAAB", "1@*", "1@AAAAAAAAAAAAAAAAAAAAA*", "g@AAAAAAAAAAAAAAAAAAAAAA", "A@AAAAAAAAAAAAAAAAAAAAAA", "0x1@AAAAAAAAAAAAAAAAAAAAAA",
         "11111111111111111@AAAAAAAAAAAAAAAAAAAAAA", "ffffffffffffffff@AAAAAAAAAAAAAAAAAAAAAA", "-1@AAAAAAAAAAAAAAAAAAAAAA", "1-aa",
@@ -91,7 +91,7 @@ import TestRandomness
         #expect(right.edited(try version(40, 3)).relation(to: stronger) == .conflicting)
     }
 
-    @Test("to a peer that allows each author once goes the latest version of each, wherever it stands")
+    @Test("a peer that allows each author once gets the latest version of each, wherever it is listed")
     func authorsOnce() throws {
         let (ann, bob) = (Self.ann, Self.bob)
         // A side of a merge, and what went into the other side.

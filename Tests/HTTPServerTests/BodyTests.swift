@@ -178,7 +178,7 @@ struct BodyTests {
         }
     }
 
-    @Test("a small body that nobody wants is thrown away and the connection stays; a large one ends it")
+    @Test("a small body that nobody wants is discarded and the connection stays; a large one ends it")
     func unwanted() async throws {
         var limits = HTTPLimits.patient
         limits.discardedBodyBytes = 100
@@ -194,7 +194,7 @@ struct BodyTests {
         }
     }
 
-    @Test("when the agent's memory for its peers is used up, the incomplete body that holds most gives way, and small requests go on")
+    @Test("when the agent's memory for its peers is used up, the incomplete body that holds most is dropped, and small requests are served")
     func budget() async throws {
         let routes: [Route] = [.put("x") { .json("\(try await $0.body.collect().readableBytes)") }]
         try await withRoutes(routes, memory: MemoryBudget(limit: 100_000)) { listener, port in
@@ -225,7 +225,7 @@ struct BodyTests {
         }
     }
 
-    @Test("what a departed client's body held is given back, and its route is told")
+    @Test("the memory of a departed client's body is released, and its route is told")
     func departed() async throws {
         let told = Gate()
         let routes: [Route] = [
@@ -310,7 +310,7 @@ struct BodyTests {
         }
     }
 
-    @Test("where others leave no room, a small body does not wait, and a larger one is told to come back")
+    @Test("if others leave no room, a small body does not wait, and a larger one is asked to come back")
     func noRoom() async throws {
         let memory = MemoryBudget(limit: 100_000)
         let others = memory.share { _ in }

@@ -48,7 +48,7 @@ import Testing
         #expect(table.socketCount == 8)
     }
 
-    @Test("of an address that has most, the one that is silent longest gives way")
+    @Test("the address with the most connections loses the one that has been silent longest")
     func oldest() throws {
         let loop = EmbeddedEventLoop()
         let table = table(handshakes: 4)

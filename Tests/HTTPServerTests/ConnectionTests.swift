@@ -79,7 +79,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("where none of an address's connections waits, the next few are told so with 503, the rest are closed, and no place is lost")
+    @Test("if none of an address's connections is idle, the next few get 503, the rest are closed, and no place is lost")
     func refusedWithWords() async throws {
         var limits = HTTPLimits.patient
         limits.maxConnectionsPerAddress = 1
@@ -118,7 +118,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("an address that opens very many pays itself: the one that has most of the unfinished gives way")
+    @Test("an address that opens very many pays for it: a connection of the address with the most unfinished ones is closed")
     func fairShare() async throws {
         var limits = HTTPLimits.patient
         limits.maxHandshakes = 4

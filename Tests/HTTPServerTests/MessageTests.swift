@@ -105,7 +105,7 @@ struct MessageTests {
         }
     }
 
-    @Test("a response that is not as long as it said is cut, so that nobody takes it for the whole", arguments: [3, 20])
+    @Test("a response shorter than announced is cut off, so that nobody takes it for the whole", arguments: [3, 20])
     func wrongLength(_ length: Int) async throws {
         let routes: [Route] = [.get("x") { _ in .stream(length: length) { try await $0.write(ByteBuffer(string: "hello hello")) } }]
         try await withRoutes(routes) { _, port in

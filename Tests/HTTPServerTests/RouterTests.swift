@@ -46,7 +46,7 @@ struct RouterTests {
         #expect(try await text("HEAD", uri) == answer)
     }
 
-    @Test("what is not there is 404, what is malformed 400", arguments: [("//", 404), ("/s//x/", 404), ("/s/%", 400), ("/s/%zz", 400), ("/s/%ff", 400), ("/%00%", 400)])
+    @Test("what does not exist is 404, what is malformed 400", arguments: [("//", 404), ("/s//x/", 404), ("/s/%", 400), ("/s/%zz", 400), ("/s/%ff", 400), ("/%00%", 400)])
     func refused(uri: String, status: Int) async {
         let error = await #expect(throws: HTTPError.self) { try await text("GET", uri) }
         #expect(error?.status == status, "\(uri): \(String(describing: error))")

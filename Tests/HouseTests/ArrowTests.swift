@@ -101,7 +101,7 @@ struct ArrowTests {
         }
     }
 
-    @Test("Only what the user fixed stands at the top level")
+    @Test("Only what was agreed is at the top level")
     func topLevel() {
         let allowed: Set<String> = ["Package.swift", "Sources", "Tests", "plugins", "examples", "README.md", "LICENSE"]
         // Not of the project: made by the build, by tools or by running the agent here.

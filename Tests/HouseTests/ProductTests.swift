@@ -81,7 +81,7 @@ struct ProductTests {
         #expect(ran.status == 0 && ran.output.contains("has Database, Replicator, MessageEndpointListener"), "\(ran)")
     }
 
-    @Test("Who builds a release for use has the optimiser look across targets", arguments: [
+    @Test("Every release build optimises across targets", arguments: [
         "README.md", "examples/deploy/build-release", "examples/quickstart/run", "Tests/run",
     ])
     func releases(_ file: String) {

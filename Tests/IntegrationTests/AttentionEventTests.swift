@@ -12,7 +12,7 @@ import Testing
         }
     }
 
-    @Test("say what has come and what is over, each once and with its time, and those of another replicator only to who follows that")
+    @Test("say what has begun and what is over, each once and with its time, and those of another replicator only to its readers")
     func comesAndGoes() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/gate.lua", "return { push_filter = function() return true end }")

@@ -9,7 +9,7 @@ struct AttentionTests {
 
     private func entry(_ kind: String, _ list: JSONValue?) -> JSONValue? { list?.asArray?.first { $0["kind"]?.asString == kind } }
 
-    @Test("held documents and a refused configuration make it unhealthy, a refused plugin does not; each is in all four, with its remedy, and goes when mended")
+    @Test("held documents and a refused configuration make it unhealthy, a refused plugin does not; each is in all four, with its remedy, and ends when fixed")
     func oneList() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let folder = try TemporaryFolder()

@@ -4,7 +4,7 @@ import Testing
 /// A setting whose change says nothing about what happened before.
 @Suite("A change of enable_auto_purge")
 struct AutoPurgeSettingTests {
-    @Test("it is told at the next start and at a reload, once each time, and not where nothing changed")
+    @Test("it is reported at the next start and at a reload, once each time, and not if nothing changed")
     func told() async throws {
         let folder = try TemporaryFolder()
         func configuration(_ isOn: Bool) -> String { Configuration.edge(to: 1, replicator: "enable_auto_purge: \(isOn)") }

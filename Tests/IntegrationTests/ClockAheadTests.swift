@@ -5,7 +5,7 @@ import Testing
 /// The clock of a machine was ahead while documents were edited, and was set right before the agent's next start.
 @Suite("A clock that was ahead", .serialized)
 struct ClockAheadTests {
-    @Test("is told in health, status, metrics and by doctor until the time has come, and edits have the right time")
+    @Test("is reported by health, status, metrics and doctor until the time has come, and edits have the right time")
     func isTold() async throws {
         let folder = try TemporaryFolder()
         let configuration = Configuration.hub(database: "{ version_vectors: true }")

@@ -10,7 +10,7 @@ struct CopiedDatabaseTests {
         return try VectorVersion(try #require(try JSONValue(parsing: outcome.outputBytes)["_cv"]?.asString, "\(outcome)"))
     }
 
-    @Test("is told in health with who brought its version, and the database here goes on under a new name")
+    @Test("is reported by health with the peer that brought its version, and the database here continues under a new author id")
     func isTold() async throws {
         let agent = try await AgentProcess.start(Configuration.hub(database: "{ version_vectors: true }"))
         try await agent.save("mine", "{}")

@@ -82,7 +82,7 @@ struct CrashTests {
 
     @Test("of the receiving side") func receivingSide() async throws { try await run(killsHub: true) }
 
-    @Test("a revision whose reply came is there after it")
+    @Test("a revision that was acknowledged is there after it")
     func acknowledgedRevisions() async throws {
         let seed = UInt64.random(in: 0 ... .max)
         var random = SeededGenerator(seed: seed)

@@ -55,7 +55,7 @@ struct DamagedDocumentTests {
     }
 
     /// A body that is no JSON any more would spoil what is said of all others.
-    @Test("whose body is no JSON any more is told of alone to clients of CouchDB, named, and can be deleted there")
+    @Test("whose body is no longer JSON is reported by itself to CouchDB clients, named, and can be deleted there")
     func garbledBody() async throws {
         let folder = try TemporaryFolder()
         let configuration = Configuration.hub(listener: "couchdb: true")

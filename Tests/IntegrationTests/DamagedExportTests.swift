@@ -49,7 +49,7 @@ struct DamagedExportTests {
         #expect(export.errors.contains("main is damaged: 2 parts of it cannot be read; the other documents, \(found.count), are exported"), "\(export.errors)")
     }
 
-    @Test("gives all that can be read, from a folder and from a running agent, to a file, to standard output and by HTTP")
+    @Test("writes all that can be read, from a folder and from a running agent, to a file, to standard output and over HTTP")
     func export() async throws {
         let folder = try await damaged()
         let configuration = folder.path("nightjar.yaml")
@@ -80,7 +80,7 @@ struct DamagedExportTests {
         _ = try await agent.stop()
     }
 
-    @Test("of a database that is whole ends well, and says nothing")
+    @Test("of an intact database succeeds, and prints nothing")
     func whole() async throws {
         let agent = try await AgentProcess.start(Configuration.hub())
         try await agent.load("doc", 700)

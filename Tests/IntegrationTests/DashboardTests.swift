@@ -265,7 +265,7 @@ struct DashboardTests {
 /// The page needs no token, and nothing else is had without it.
 @Suite("The dashboard of a port with a token", .serialized, .agent("data: data\nadmin: { port: 0, token: secret }\nlisteners: []\ndatabases: { main: {} }\n"))
 struct DashboardLoginTests {
-    @Test("the page is served to who has no token yet, and tells nothing of the agent")
+    @Test("the page is served to clients without a token, and reveals nothing about the agent")
     func login() async throws {
         let probe = HTTPProbe.tcp(port: try sharedAgent().port("admin"))
         for path in ["/", "/dashboard/main.js", "/dashboard/style.css"] { #expect(try await probe.get(path).status == 200) }

@@ -31,7 +31,7 @@ struct DescriptorTests {
     }
 
     /// A final answer would cost the peer its edit. The limit is set so low that no file or socket can be opened any more; the database's are open.
-    @Test("a document whose blob finds no descriptor, or no folder, is 503 and stored when it comes again; others are stored meanwhile")
+    @Test("a document for whose blob there is no descriptor, or no folder, gets 503 and is stored when it is sent again; others are stored in the meantime")
     func noneLeft() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let peer = try await Peer.connect(hub)

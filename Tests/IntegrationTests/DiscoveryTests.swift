@@ -36,7 +36,7 @@ struct DiscoveryTests {
         try await eventually("a listener is announced") { try await Self.found(machine).first }
     }
 
-    @Test("a listener is found with its pin, a replicator reaches it by its name, and its end is heard at once, also of SIGKILL")
+    @Test("a listener is found with its pin, a replicator reaches it by its name, and its end is noticed at once, even by SIGKILL")
     func finding() async throws {
         let (one, other) = try await LinkedMachine.pair("hub", "edge")
         let avahi = try await (one.startAvahi(), other.startAvahi())
@@ -104,7 +104,7 @@ struct DiscoveryTests {
         withExtendedLifetime(avahi) {}
     }
 
-    @Test("without Avahi the agent works and says what is missing; it is announced once Avahi comes, and again after Avahi was started anew")
+    @Test("without Avahi the agent works and says what is missing; it is announced once Avahi starts, and again after Avahi was restarted")
     func absence() async throws {
         let (one, other) = try await LinkedMachine.pair("hub", "edge")
         let theirs = try await other.startAvahi()

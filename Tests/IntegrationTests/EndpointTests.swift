@@ -158,7 +158,7 @@ import Testing
         #expect(try JSONValue(parsing: outcome.output)["pulled"] == 100)
     }
 
-    @Test("A plugin is told a command as status shows it: its program, without arguments that may be secrets")
+    @Test("A plugin sees a command as status shows it: its program, without arguments that may be secrets")
     func execForPlugins() async throws {
         let (there, folder) = (try TemporaryFolder(), try TemporaryFolder())
         let path = there.path("hub.sock")
@@ -237,7 +237,7 @@ import Testing
         #expect(try await agent.replicator("hub")["delta"]?["sent"]?.asInt64 == 0)
     }
 
-    @Test("A conflict that is decided in another database of the same agent is told like any other")
+    @Test("A conflict that is decided in another database of the same agent is reported like any other")
     func localConflict() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/judge.lua", "return { resolve = function(c) return c.remote_doc end }\n")

@@ -2,7 +2,7 @@ import Documents
 import TestSupport
 import Testing
 
-@Suite("The event stream for those who come back") struct EventResumeTests {
+@Suite("The event stream for readers that reconnect") struct EventResumeTests {
     /// The lines of each event; keep-alive comments are none, and before each event stands the size of its chunk.
     private static func events(_ text: String) -> [[String: String]] {
         var events: [[String: String]] = []
@@ -30,7 +30,7 @@ import Testing
         return (events, try #require(events.last { $0["event"] == "documents" }?["id"]))
     }
 
-    @Test("every event has an id, and whoever shows the last one hears what came since, and of what is not known any more that it is missing")
+    @Test("every event has an id, and a reader that sends its last one gets what came since, and is told how much of it is lost")
     func resumes() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let port = try hub.port("edge")

@@ -65,7 +65,7 @@ struct ExpiryTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("doc why says when a document goes and by what, and of one that is gone that it expired")
+    @Test("doc why says when a document expires and why, and that a document which is gone has expired")
     func why() async throws {
         let agent = try await AgentProcess.start(Self.agent.replacing("main: {}", with: "main: { collections: [ plant.readings ], ttl: { plant.readings: 2 }, tombstone_age: 86400 }"))
         @Sendable func why(_ id: String, in place: String = "main") async throws -> JSONValue {
@@ -115,7 +115,7 @@ struct ExpiryTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("the _exp that a peer pushes is taken, and outlives a restart; one that is no time is refused")
+    @Test("the _exp that a peer pushes is accepted, and survives a restart; one that is not a time is refused")
     func pushing() async throws {
         let folder = try TemporaryFolder()
         let agent = try await AgentProcess.start(Self.agent, in: folder)

@@ -51,7 +51,7 @@ struct FleetChangeTests {
         try await fleet.sends(gateway, 1, "not-the-others")
     }
 
-    @Test("the fleet goes on when a reload opens its database anew")
+    @Test("the fleet continues when a reload reopens its database")
     func reopened() async throws {
         let fleet = try await TestFleet.make()
         let gateway = try await fleet.gateway("north")
@@ -96,7 +96,7 @@ struct FleetChangeTests {
         #expect(metrics.contains("\nnightjar_fleet_refused 0\n") && metrics.contains("nightjar_fleet_version{kind=\"plugin\",name=\"gate\"} 1"), "\(metrics)")
     }
 
-    @Test("a withdrawn plugin gives way to the file of its name, and no older version comes back")
+    @Test("a withdrawn plugin is replaced by the file of the same name, and no older version comes back")
     func withdrawal() async throws {
         let fleet = try await TestFleet.make()
         let gateway = try await fleet.gateway("north")

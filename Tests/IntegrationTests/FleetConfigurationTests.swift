@@ -75,7 +75,7 @@ struct FleetConfigurationTests {
         try await fleet.sends(gateway, 3, "mended")
     }
 
-    @Test("secrets of a machine, aliases, what is no YAML and what every gateway would refuse are not published")
+    @Test("secrets of a machine, aliases, invalid YAML and what every gateway would refuse are not published")
     func publishing() async throws {
         let fleet = try await TestFleet.make()
         for (text, reason) in [

@@ -154,7 +154,7 @@ struct FleetTests {
         #expect(own.output == "plugin:gate:4 is published\n" && own.errors.contains("version 3 is taken by what does not count here, signed by ed25519/"), "\(own)")
     }
 
-    @Test("what nobody vouches for is not counted as published, and takes no version from the publisher")
+    @Test("what no trusted key has signed does not count as published, and uses up no version number")
     func unsignedVersions() async throws {
         let fleet = try await TestFleet.make()
         let place = TestFleet.place

@@ -34,7 +34,7 @@ struct FullDiskSavingTests {
         return Set(try export.output.split(separator: "\n").compactMap { try JSONValue(parsing: Array($0.utf8))["_id"]?.asString })
     }
 
-    @Test("saving, importing and attaching: 507 in words, nothing that was acknowledged is lost, and there is no more to do than to make room")
+    @Test("saving, importing and attaching: 507 with a message, nothing that was acknowledged is lost, and making room is all there is to do")
     func saving() async throws {
         let (agent, disk) = try await SmallDisk.start(Self.configuration, database: "main")
         var acknowledged = try await fill(agent, disk)

@@ -52,7 +52,7 @@ struct HandshakeTests {
         #expect(try await sharedAgent().isWell())
     }
 
-    @Test("a peer of another generation is no riddle for the operator")
+    @Test("a peer with an incompatible protocol is explained to the operator")
     func anotherGeneration() async throws {
         let answer = try await refusal("edge", "/main/_blipsync", protocols: "BLIP_3+CBMobile_5")
         #expect(answer.status == 400)
@@ -74,7 +74,7 @@ struct HandshakeTests {
         #expect(socket.answer.header("sec-websocket-protocol") == chosen)
     }
 
-    @Test("an unknown database is 404 where nobody has to log in", arguments: [
+    @Test("an unknown database is 404 if no login is required", arguments: [
         "/nothing/_blipsync", "/main._default._default/_blipsync", "/main.a.b/_blipsync", "/MAIN/_blipsync", "/main%00/_blipsync",
         "/ma%69n%2f/_blipsync",
     ])
@@ -181,7 +181,7 @@ struct HandshakeTests {
         }
     }
 
-    @Test("requests that are no HTTP", arguments: [
+    @Test("requests that are not HTTP", arguments: [
         "GET\r\n\r\n", "\u{16}\u{3}\u{1}\u{0}\u{5}hello\r\n\r\n", "GET /main/_blipsync HTTP/1.1\r\nHost: a\r\n bad: fold\r\n\u{0}x\r\n\r\n",
         "GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
     ])

@@ -3,7 +3,7 @@ import Testing
 
 /// Where the log goes: standard error, or files of its own.
 @Suite("The place of the log") struct LogPlaceTests {
-    @Test("is the file of the configuration, and standard error again once a reload takes it out")
+    @Test("is the configured file, and standard error again once a reload removes it")
     func file() async throws {
         let folder = try TemporaryFolder()
         folder.makeFolder("logs")

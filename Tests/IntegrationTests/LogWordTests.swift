@@ -3,7 +3,7 @@ import Testing
 
 /// Words of the log that come from elsewhere, and the domain of queries.
 @Suite("Words of the log") struct LogWordTests {
-    @Test("queries are told at debug, with their index and how many documents they looked at, and not what they ask")
+    @Test("queries are logged at debug, with their index and how many documents they looked at, but not with their selector")
     func query() async throws {
         let hub = try await AgentProcess.start(
             Configuration.hub(listener: "couchdb: true", more: "log: { level: info, domains: { query: verbose } }\n"))

@@ -66,7 +66,7 @@ struct LostDatabaseTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a blob whose file was altered is given to nobody, and named until a peer has sent it again")
+    @Test("a blob whose file was altered is sent to nobody, and named until a peer has sent it again")
     func alteredBlob() async throws {
         let agent = try await AgentProcess.start(Configuration.hub())
         let photo = String(repeating: "a photo of many bytes ", count: 1_000)
@@ -93,7 +93,7 @@ struct LostDatabaseTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a blob whose file is gone is named once a peer wants it, or the doctor has looked, until it is stored anew", arguments: ["peer", "doctor"])
+    @Test("a blob whose file is gone is named once a peer wants it, or the doctor has looked, until it is stored again", arguments: ["peer", "doctor"])
     func goneBlob(_ finder: String) async throws {
         let agent = try await AgentProcess.start(Configuration.hub())
         let photo = String(repeating: "a photo of many bytes ", count: 1_000)

@@ -39,7 +39,7 @@ struct NetworkUpTests {
     }
 
     /// DHCP gives another address, the address goes for a while, and the interface is taken out and put in again.
-    @Test("a listener that is bound by an interface's name follows its addresses, and is told of as waiting while there are none")
+    @Test("a listener that is bound by an interface's name follows its addresses, and is reported as waiting while there are none")
     func listenerFollows() async throws {
         let hub = try await AgentProcess.start(
             Configuration.hub(listener: "authenticator: none").replacing("interface: 127.0.0.1", with: "interface: test0"),

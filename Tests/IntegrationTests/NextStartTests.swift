@@ -68,7 +68,7 @@ struct NextStartTests {
         _ = try await again.stop()
     }
 
-    @Test("a token of the admin port that is damaged is told while the agent runs, and a start fails for it", arguments: ["", "short"])
+    @Test("a damaged token of the admin port is reported while the agent runs, and makes a start fail", arguments: ["", "short"])
     func token(_ text: String) async throws {
         let folder = try TemporaryFolder()
         let agent = try await AgentProcess.start("data: data\nadmin: { port: 0 }\ndatabases: { main: {} }\n", in: folder)
@@ -87,7 +87,7 @@ struct NextStartTests {
         _ = try await again.stop()
     }
 
-    @Test("a plugin whose file is gone: what explain says of it is so: a restart serves the kept version, check names that, and a reload is refused")
+    @Test("a plugin whose file is gone: what explain says is true: a restart uses the kept version, check says so, and a reload is refused")
     func pluginGone() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/gate.lua", "return { authenticate_password = function(u) return u == 'ada' end }\n")
@@ -128,7 +128,7 @@ struct NextStartTests {
         _ = try await again.stop()
     }
 
-    @Test("a reload that a broken plugin refuses leaves nothing that a mended file does not end, and a changed configuration that was refused ends when it is put back")
+    @Test("after a reload that fails because of a broken plugin, fixing the file ends the attention, and a refused configuration ends it when the file is restored")
     func refusalEnds() async throws {
         let sound = "return { authenticate_password = function(u) return u == 'ada' end }\n"
         let folder = try TemporaryFolder()

@@ -10,7 +10,7 @@ struct ObserverTests {
         return try await AgentProcess.start(Configuration.edge(to: try hub.port("edge"), replicator: "observer: watch", plugins: true, more: more), in: folder)
     }
 
-    @Test("a plugin hears how its replicator is, what went and came, and what was refused; a new version of it is told from then on")
+    @Test("a plugin receives the status of its replicator, what was sent and received, and what was refused; a new version of it receives what comes from then on")
     func hears() async throws {
         let hubFolder = try TemporaryFolder()
         try hubFolder.write("plugins/gate.lua", "return { pull_filter = function(doc) return not doc.secret end }")
@@ -42,7 +42,7 @@ struct ObserverTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("a plugin that is slow keeps nobody waiting: what it is not told of is counted, and said once")
+    @Test("a slow plugin keeps nobody waiting: what it misses is counted, and logged once")
     func slow() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         // A hundred documents a second.

@@ -33,7 +33,7 @@ import Testing
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("a plugin is told what is spoken", arguments: [("{}", "CBMobile_3"), ("{ version_vectors: true }", "CBMobile_4")])
+    @Test("a plugin is told which protocol is used", arguments: [("{}", "CBMobile_3"), ("{ version_vectors: true }", "CBMobile_4")])
     func toldToPlugins(_ database: String, _ short: String) async throws {
         let folder = try TemporaryFolder()
         folder.makeFolder("plugins")

@@ -56,7 +56,7 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a peer that does not answer CLOSE keeps nobody from a listener whose databases change")
+    @Test("a peer that does not answer CLOSE keeps nobody from using a listener whose databases change")
     func silentPeer() async throws {
         let port = try freePort()
         let agent = try await AgentProcess.start(Configuration.hub(port: port))
@@ -75,7 +75,7 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("whoever follows the events hears of replicators that a reload adds, and of one that it changes")
+    @Test("a reader of the events is told of replicators that a reload adds, and of one that it changes")
     func eventsAfterAReload() async throws {
         let hub = try await AgentProcess.start(Configuration.hub(databases: ["main", "other"]))
         let port = try hub.port("edge")

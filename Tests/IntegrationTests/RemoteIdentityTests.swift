@@ -119,7 +119,7 @@ struct RemoteIdentityTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("another user name at the same remote starts anew, and is no sign that the remote went back")
+    @Test("another user name at the same remote starts afresh, and is not a sign that the remote went back")
     func anotherUser() async throws {
         let folder = try TemporaryFolder()
         try folder.write(
@@ -151,7 +151,7 @@ struct RemoteIdentityTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("replicators with one remote_id keep apart what they replicate, and are refused where it stands for two remotes")
+    @Test("replicators with one remote_id keep apart what they replicate, and are refused if it means two remotes")
     func two() async throws {
         let database = "{ collections: [ plant.readings ] }"
         let hub = try await AgentProcess.start(Configuration.hub(database: database))

@@ -253,7 +253,7 @@ struct RestartTests {
         try await stopInTime(hub)
     }
 
-    @Test("a wrong password is tried slowly, and its remedy is named; nobody there is tried soon")
+    @Test("a wrong password is retried slowly, and its remedy is named; an unreachable peer is retried soon")
     func permanentAndTransient() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/ada.lua", "return { authenticate_password = function(u, p) return u == 'ada' and p == 'secret' end }")

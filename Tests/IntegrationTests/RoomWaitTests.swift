@@ -98,7 +98,7 @@ struct RoomWaitTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("a peer's blob, and an upload, of which it is known that they cannot fit are not taken, and the peer's comes later")
+    @Test("a peer's blob, or an upload, that is known not to fit is not accepted, and the peer's arrives later")
     func incoming() async throws {
         let folder = try TemporaryFolder()
         let port = try freePort()

@@ -13,7 +13,7 @@ import Testing
         return "\(hour < 10 ? "0" : "")\(hour):00"
     }
 
-    @Test("make no connection at other times, say until when, are no matter for health, and go on when an operator or a reload wants it")
+    @Test("make no connection at other times, say until when, do not affect health, and resume when an operator or a reload asks for it")
     func outside() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let port = try hub.port("edge")

@@ -9,7 +9,7 @@ struct SecretFileTests {
         return { authenticate_password = function(name, password) return name == "ada" and password == "second-hunter" end }
         """
 
-    @Test("a file of a password that changes is read anew, at once and without a reload; an unreadable one changes nothing",
+    @Test("a changed password file is read again, at once and without a reload; an unreadable one changes nothing",
         arguments: ["ws", "http"])
     func changes(_ scheme: String) async throws {
         let hubFolder = try TemporaryFolder()

@@ -97,7 +97,7 @@ struct SettingEffectTests {
 
     enum Place: CaseIterable { case nowhere, replicator, listener, database }
 
-    @Test("delta_sync: false ends deltas wherever it stands", arguments: Place.allCases)
+    @Test("delta_sync: false turns off deltas wherever it is set", arguments: Place.allCases)
     func deltas(_ place: Place) async throws {
         let off = "delta_sync: false"
         let hub = try await AgentProcess.start(
@@ -164,7 +164,7 @@ struct CompressionTests {
         return relay.bytes
     }
 
-    @Test("compression is what each side spends on fewer bytes of what it sends, and off sends what there is", arguments: ["push", "pull"])
+    @Test("compression is each side's effort to send fewer bytes, and off sends everything uncompressed", arguments: ["push", "pull"])
     func levels(_ type: String) async throws {
         let plain = Self.lines.utf8.count
         func with(_ key: String) async throws -> (sender: Int, receiver: Int) {

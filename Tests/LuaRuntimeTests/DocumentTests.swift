@@ -89,7 +89,7 @@ struct DocumentTests {
         }
     }
 
-    @Test("bytes that are no JSON give an error and nothing is read out of bounds")
+    @Test("bytes that are not JSON give an error and nothing is read out of bounds")
     func badBytes() throws {
         try onPluginThread {
             let state = try makeState("""

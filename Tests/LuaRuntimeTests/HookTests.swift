@@ -116,7 +116,7 @@ struct HookTests {
         #expect(throws: LuaFailure.self) { try Self.resolve("return conflict.local_doc", Self.conflict(local: nil)) }
     }
 
-    @Test("resolve: what is no document is a result error", arguments: [
+    @Test("resolve: what is not a document is a result error", arguments: [
         ("", "no value"), ("return nil", "returned nil"), ("return true", "a boolean"), ("return 'x'", "a string"), ("return {1, 2}", "array"),
         ("return nightjar.null", "null"), ("return conflict.remote_doc.z", "array"), ("return { x = function() end }", "at x: a function"),
         ("return { x = { y = { 0/0 } } }", "at x.y[1]: NaN"), ("return { [1] = 1, x = 2 }", "both numbers and strings"),
@@ -183,7 +183,7 @@ struct HookTests {
         }
     }
 
-    @Test("observers hear plain values, what is absent is nil, and what they return is nobody's business")
+    @Test("observers receive plain values, what is absent is nil, and what they return is ignored")
     func observers() throws {
         func tell(_ hook: LuaHook, _ news: String, _ body: String) throws {
             try onPluginThread {

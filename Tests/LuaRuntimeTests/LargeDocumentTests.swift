@@ -105,7 +105,7 @@ struct LargeDocumentTests {
         }
     }
 
-    @Test("bytes that are no JSON give an error and nothing is read out of bounds")
+    @Test("bytes that are not JSON give an error and nothing is read out of bounds")
     func badBytes() throws {
         let seed = UInt64.random(in: .min ... .max)
         print("seed \(seed)")

@@ -67,7 +67,7 @@ import Transport
         for _ in 0..<3 { for loop in loops.makeIterator() { try await loop.submit {}.get() } }
     }
 
-    @Test("Messages that never end count for the budget of all peers; who owes most goes, and an honest peer gets on")
+    @Test("Endless messages count towards the budget of all peers; the peer that holds the most is closed, and an honest peer continues")
     func unfinished() async throws {
         let memory = MemoryBudget(limit: 4 << 20)
         var limits = MessageEndpointLimits()
@@ -109,7 +109,7 @@ import Transport
         #expect(memory.used == 0)
     }
 
-    @Test("Of connections that are not let in yet the oldest makes room")
+    @Test("Of the connections that are not logged in yet, the oldest is closed to make room")
     func handshakes() async throws {
         var limits = MessageEndpointLimits()
         limits.handshakes = 4

@@ -126,7 +126,7 @@ private func noisy(_ random: SeededRandom, oneIn rate: Int) -> ([UInt8]) -> [UIn
         #expect(line.active.damage.resent + line.passive.damage.resent > 0)
     }
 
-    @Test("A stream in which there is no frame is given up at unsynchronised_bytes")
+    @Test("A stream without any frame is given up after unsynchronised_bytes")
     func garbage() {
         var line = Line()
         let random = SeededRandom(seed: 7)
@@ -167,7 +167,7 @@ private func noisy(_ random: SeededRandom, oneIn rate: Int) -> ([UInt8]) -> [UIn
         #expect(found.contains(16_384) && found.allSatisfy { $0 == 16_384 })
     }
 
-    @Test("Who writes documents cannot place frames in the stream")
+    @Test("The author of a document cannot inject frames into the stream")
     func scrambling() {
         var inner = ByteBuffer()
         LinkFrame(kind: .open, session: 99, payload: EndpointOffer(database: "other").payload(segmentBytes: 512)).write(to: &inner)
@@ -203,7 +203,7 @@ private func noisy(_ random: SeededRandom, oneIn rate: Int) -> ([UInt8]) -> [UIn
         #expect(line.heard.passive.allSatisfy { $0 == message })
     }
 
-    @Test("A peer that has gone is missed, one that closes is heard, a message that is too long is refused")
+    @Test("A peer that disappears is noticed, so is one that closes, and a message that is too long is refused")
     func ends() {
         var gone = Line()
         let done4 = gone.connect()

@@ -21,7 +21,7 @@ private let both: [ProtocolType] = [.messageStream, .byteStream]
         #expect(active.closes == 1 && passive.closes == 1, "closed \(active.closes) and \(passive.closes) times")
     }
 
-    @Test("The active peer's application disconnects; the passive one hears of it and closes", arguments: both)
+    @Test("The active peer's application disconnects; the passive one notices and closes", arguments: both)
     func byTheActiveApplication(type: ProtocolType) async throws {
         let (field, active, passive) = try await connected(type)
         active.replicator?.close(error: nil)
@@ -30,7 +30,7 @@ private let both: [ProtocolType] = [.messageStream, .byteStream]
         try await bothAreClosed(field, active, passive)
     }
 
-    @Test("The replicator is stopped; the passive peer hears of it and closes", arguments: both)
+    @Test("The replicator is stopped; the passive peer notices and closes", arguments: both)
     func byTheReplicator(type: ProtocolType) async throws {
         let (field, active, passive) = try await connected(type)
         await field.replicator.stop()
@@ -38,7 +38,7 @@ private let both: [ProtocolType] = [.messageStream, .byteStream]
         try await bothAreClosed(field, active, passive)
     }
 
-    @Test("The listener closes all; the active peer hears of it and closes", arguments: both)
+    @Test("The listener closes all; the active peer notices and closes", arguments: both)
     func byTheListener(type: ProtocolType) async throws {
         let (field, active, passive) = try await connected(type)
         await field.listener.closeAll()

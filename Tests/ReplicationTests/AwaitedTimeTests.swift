@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 /// A gateway's clock was an hour ahead, and was set right. Couchbase Lite 4 refuses what was edited meanwhile until the time has come.
-@Suite("Documents whose versions are of a time to come", .timeLimit(.minutes(5)))
+@Suite("Documents whose versions are in the future", .timeLimit(.minutes(5)))
 struct AwaitedTimeTests {
     /// 15 November 2026.
     private static let start: Int64 = 1_794_700_800
@@ -107,7 +107,7 @@ struct AwaitedTimeTests {
         await replicator.stop()
     }
 
-    @Test("a peer whose own clock is behind is offered them now and then, until it is set right")
+    @Test("a peer whose own clock is behind is offered them now and then, until its clock is corrected")
     func slowPeer() async throws {
         let clock = HandClock()
         let (database, peer) = (try gateway(clock), StrictPeer(clock))
@@ -123,7 +123,7 @@ struct AwaitedTimeTests {
         await replicator.stop()
     }
 
-    @Test("a peer that pulls and stays is told of them again")
+    @Test("a peer that pulls and stays connected is told of them again")
     func pulled() async throws {
         let clock = HandClock()
         let (database, strict) = (try gateway(clock), StrictPeer(clock))

@@ -51,7 +51,7 @@ struct BranchExpiryTests {
         #expect(try await database.database.purgeExpired(now: Self.time + 1) == [.default: 1])
     }
 
-    @Test("one that waits for its decision when it is due goes once it has won, and not before; one that loses takes nobody with it", arguments: [true, false])
+    @Test("a branch that waits for a decision when it expires is purged once it has won, not before; a branch that loses takes no other with it", arguments: [true, false])
     func decidedLater(_ wins: Bool) async throws {
         let database = try await pushed(.failed(Self.failure)) { database in
             let collection = try database.collection()

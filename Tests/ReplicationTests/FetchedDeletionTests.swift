@@ -60,7 +60,7 @@ struct FetchedDeletionTests {
         #expect(try await database.get("x")?.revision == tombstone)
     }
 
-    @Test("A peer that has no use for the deletion makes the document anew")
+    @Test("A peer that has no use for the deletion recreates the document")
     func unwanted() async throws {
         let peer = try await subscribed(wants: false)
         #expect(await propose(peer)?.contains(tombstone.text) == false)

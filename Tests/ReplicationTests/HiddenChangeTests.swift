@@ -7,7 +7,7 @@ import Replication
 import Testing
 
 /// What a peer hears of documents that are in none of its channels, or in none any more.
-@Suite("What peers hear of hidden changes", .timeLimit(.minutes(5)))
+@Suite("What peers learn of hidden changes", .timeLimit(.minutes(5)))
 struct HiddenChangeTests {
     /// What the protocol calls revisions.
     enum Names: CaseIterable, Sendable { case ids, versions }
@@ -114,7 +114,7 @@ struct HiddenChangeTests {
         }
     }
 
-    @Test("who lost a channel is told so once, and nothing of what is written there later", arguments: Names.allCases)
+    @Test("a peer that lost a channel is told so once, and nothing of what is written there later", arguments: Names.allCases)
     func afterAccessEnded(names: Names) async throws {
         let routed = try await ChannelTests.RoutedHub()
         let anna = hub(routed, names)

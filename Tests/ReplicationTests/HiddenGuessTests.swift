@@ -41,7 +41,7 @@ struct HiddenGuessTests {
 
     private func wrong(_ number: Int) -> String { "1-" + String(repeating: "0", count: 32 - "\(number)".utf8.count) + "\(number)" }
 
-    @Test("after a hundred wrong ones a right one is answered as they are, for an hour, and only to that login", arguments: Bound.allCases)
+    @Test("after a hundred wrong guesses a right one gets the same answer, for an hour, and only for that login", arguments: Bound.allCases)
     func bounded(bound: Bound) async throws {
         let database = try TestDatabase("hub")
         try await database.put("secret", Self.secret)

@@ -34,7 +34,7 @@ struct PeerWritingTests {
         #expect(try await database.get("b") == nil)
     }
 
-    @Test("who is not let in any more when the request has come in full writes nothing")
+    @Test("a client that has lost access by the time its request is complete writes nothing")
     func endedLogin() async throws {
         let database = try TestDatabase("hub")
         let writing = try writing(database) { false }

@@ -27,7 +27,7 @@ struct RemoteWentBackTests {
     }
 
     /// It takes everything and keeps the checkpoint, and has nothing the next time.
-    @Test("a remote that goes back at each connection is connected to ever more seldom, and its times are counted")
+    @Test("a remote that goes back on each connection is connected to at growing intervals, and the number of times is counted")
     func again() async throws {
         let (edge, hub, time) = (try TestDatabase("edge"), ForgetfulHub(), JumpingTime())
         try await edge.fill(0..<20)
@@ -55,7 +55,7 @@ struct RemoteWentBackTests {
     }
 
     /// On the connection that finds it lost, or on a later one.
-    @Test("what a filter kept back of a remote that lost it since is pushed there when it is let in", arguments: [false, true])
+    @Test("what a filter held back, and the remote has lost since, is pushed there when the filter lets it pass", arguments: [false, true])
     func heldMeanwhile(_ isLater: Bool) async throws {
         let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
         let filter = TestFilter { document, _ in
@@ -100,7 +100,7 @@ struct RemoteWentBackTests {
         #expect(await replicate(edge, Hub(other), reset: true).wentBack == nil)
     }
 
-    @Test("a remote whose checkpoint went back is noticed, with the sequence from which all is compared")
+    @Test("a remote whose checkpoint went back is noticed, with the sequence from which everything is compared")
     func wentBack() async throws {
         let (edge, hub) = (try TestDatabase("edge"), try TestDatabase("hub"))
         try await edge.fill(0..<5)

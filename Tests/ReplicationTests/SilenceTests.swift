@@ -48,7 +48,7 @@ struct SilenceTests {
         await replicator.stop()
     }
 
-    @Test("who misses nothing stays connected: neither what came from here nor what a filter keeps back is missing")
+    @Test("a replicator that misses nothing stays connected: neither what came from here nor what a filter holds back counts as missing")
     func healthyPeer() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<20, prefix: "a-")

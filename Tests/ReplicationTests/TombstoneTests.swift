@@ -25,7 +25,7 @@ struct TombstoneTests {
         return try await hub.database.write { try $0.insert(incoming, into: collection, conflicts: .refuse) }
     }
 
-    @Test("Whoever has the document hears that it is deleted", arguments: [Subprotocol.generation3, .generation4])
+    @Test("Peers that have the document are told that it is deleted", arguments: [Subprotocol.generation3, .generation4])
     func everybodyHears(_ generation: Subprotocol) async throws {
         let a = try TestDatabase("a")
         let target = Hub(PassiveConfiguration(listener: "hub", database: hub.database, subprotocol: generation), owner: hub)

@@ -64,7 +64,7 @@ struct VersionClaimTests {
         #expect(await send(ann, "18e9000000000007@\(Self.ann)", "", #"{"in":["blue"],"n":4}"#) == "409")
     }
 
-    @Test("a document without versions is not known by the forty bits that stand for its id", arguments: Bound.allCases)
+    @Test("a document without versions is not recognised by the forty bits that stand for its id", arguments: Bound.allCases)
     func standIn(bound: Bound) async throws {
         let database = try TestDatabase("hub")
         let ann = try await Peer(hub(database, bound, "ann"))
@@ -80,7 +80,7 @@ struct VersionClaimTests {
         #expect(await bob.ask("rev", properties + [("history", "1-aabbccddeeff")], #"{"in":["blue"]}"#)?.error == nil)
     }
 
-    @Test("who may write a document and not see it goes on with it on the same connection", arguments: Bound.allCases)
+    @Test("a peer that may write a document but not see it can go on editing it on the same connection", arguments: Bound.allCases)
     func writer(bound: Bound) async throws {
         let database = try TestDatabase("hub")
         let bob = try await Peer(hub(database, bound, "bob"))
@@ -97,7 +97,7 @@ struct VersionClaimTests {
         #expect(try await database.body("secret")?.contains("2") == true)
     }
 
-    @Test("a hidden document is no side of a conflict: not for a resolver, and not for the sync function's words", arguments: Bound.allCases, [false, true])
+    @Test("a hidden document is not a side of a conflict: not for a resolver, and not in the sync function's messages", arguments: Bound.allCases, [false, true])
     func resolver(bound: Bound, byVersions: Bool) async throws {
         let database = try TestDatabase("hub")
         var configuration = PassiveConfiguration(listener: "hub", database: database.database, subprotocol: byVersions ? .generation4 : .generation3)
@@ -120,7 +120,7 @@ struct VersionClaimTests {
         #expect(try await database.body("secret") == #"{"in":["red"],"pin":4711}"#)
     }
 
-    @Test("a hidden document that was deleted can be made anew, by who knows nothing of it", arguments: Bound.allCases)
+    @Test("a hidden document that was deleted can be recreated by a peer that knows nothing of it", arguments: Bound.allCases)
     func anew(bound: Bound) async throws {
         let database = try TestDatabase("hub")
         let (ann, bob) = (try await Peer(hub(database, bound, "ann")), try await Peer(hub(database, bound, "bob")))

@@ -54,7 +54,7 @@ struct VersionRenewalTests {
         await replicator.stop()
     }
 
-    @Test("Whoever came by ids goes on by versions from where it was, and by ids again")
+    @Test("A peer that used ids continues with versions where it was, and then with ids again")
     func goesOn() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await a.fill(0..<5, prefix: "up-")

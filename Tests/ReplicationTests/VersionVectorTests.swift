@@ -36,7 +36,7 @@ struct VersionVectorTests {
         return reply.map { String(buffer: $0.body) }
     }
 
-    @Test("a peer pushes a document, its edits and its deletion, and what it knows already is told so")
+    @Test("a peer pushes a document, its edits and its deletion, and is told of revisions that are known already")
     func pushes() async throws {
         let database = try TestDatabase("v")
         let peer = try await Peer(hub(database))
@@ -54,7 +54,7 @@ struct VersionVectorTests {
         #expect(try await database.get("a")?.isDeleted == true)
     }
 
-    @Test("whoever gives a version of a time that is still to come is named, and not who gives it on")
+    @Test("the peer that makes a version in the future is named, not the one that passes it on")
     func fastClocks() async throws {
         let database = try TestDatabase("v")
         for user in ["ann", "carl"] {
@@ -66,7 +66,7 @@ struct VersionVectorTests {
         #expect(sender.hasPrefix("user ann at ") && sender.hasSuffix(" by listener hub"), "\(sender)")
     }
 
-    @Test("a peer pulls documents of every kind by the names that it understands")
+    @Test("a peer pulls documents of every kind under the identifiers that it understands")
     func pulls() async throws {
         let database = try TestDatabase("v")
         let legacy = try await database.put("plain", #"{"n":0}"#)
@@ -98,7 +98,7 @@ struct VersionVectorTests {
         #expect(ours.source.description != Self.ann && seen["a"]?.history == "18e9000000000005@\(Self.ann),18e9000000000003@\(Self.bob)")
     }
 
-    @Test("a peer of another kind hears versions only: of what has none, the one that stands for it, and ids of ancestors where the peer has one")
+    @Test("a peer of the other kind gets versions only: for a revision without one, the version that stands for its id, and ids of ancestors if the peer has one")
     func versionsOnly() async throws {
         let database = try TestDatabase("v")
         let first = try await database.put("plain", #"{"n":0}"#)
@@ -135,7 +135,7 @@ struct VersionVectorTests {
         #expect(await next() == ["18e9000000000009@\(Self.bob)", "\(standing),\(second),\(first)"])
     }
 
-    @Test("a document that is made anew beside its tombstone is newer than that for whoever has it, made by versions or by ids")
+    @Test("a document that is recreated alongside its tombstone is newer than the tombstone for every peer that has it, whether by versions or by ids")
     func madeAnew() async throws {
         let database = try TestDatabase("v")
         let (peer, stranger, trees) = (try await Peer(hub(database, isOurs: false)), try await Peer(hub(database, isOurs: false)), try await Peer(treeHub(database)))
@@ -227,7 +227,7 @@ struct VersionVectorTests {
         #expect(await peer.isAlive())
     }
 
-    @Test("only a peer of our own kind is asked where its revision stands in the tree")
+    @Test("only a peer of our own kind is asked for the position of its revision in the tree")
     func foreignPlaces() async throws {
         let database = try TestDatabase("v")
         let peer = try await Peer(hub(database, isOurs: false))
@@ -289,7 +289,7 @@ struct VersionVectorTests {
         }
     }
 
-    @Test("on other connections versions are refused, and the message says of which protocol they are")
+    @Test("on other connections versions are refused, and the message says which protocol they belong to")
     func otherConnections() async throws {
         let database = try TestDatabase("v")
         let peer = try await Peer(Hub(database))

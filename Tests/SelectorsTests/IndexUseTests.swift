@@ -30,7 +30,7 @@ struct IndexUseTests {
         #expect(throws: obstacle) { try use(fields, selector, sort: sort).get() }
     }
 
-    @Test("that is partial serves only who names it")
+    @Test("that is partial serves only queries that name it")
     func partial() throws {
         #expect(throws: IndexUse.Obstacle.isPartial) { try use("[\"a\"]", "{\"a\":1}", partial: "{\"b\":2}").get() }
         #expect(try use("[\"a\"]", "{\"a\":1}", partial: "{\"b\":2}", isNamed: true).get().weight == 2)

@@ -30,7 +30,7 @@ struct PatternTests {
         #expect(error.reason.contains(word) && error.reason.contains("$regex"), "\(pattern): \(error)")
     }
 
-    @Test("takes time linear to the text, also where backtracking would take for ever")
+    @Test("takes time linear in the text, even where backtracking would take for ever")
     func linear() throws {
         let text = String(repeating: "a", count: 10_000) + "!"
         #expect(try !Pattern("^(a+)+$").matches(text))

@@ -58,7 +58,7 @@ struct DatabasePeerTests {
         }
     }
 
-    @Test("who is stopped while a session is opened, or a token is asked for, does not wait for it")
+    @Test("stopping while a session is opened, or a token requested, does not wait for it")
     func stopped() async throws {
         let basic = WebSocketClient.Credentials.basic(BasicCredentials(username: "ada", password: "enchantress"))
         try await mute { port, asked in

@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("a server that ended the connection meanwhile gets the request over a new one, with its body made anew")
+    @Test("a server that has closed the connection gets the request over a new one, with its body built again")
     func ended() async throws {
         let requests = Mutex<[String]>([])
         let server = try await RawServer.start { socket in
@@ -117,7 +117,7 @@ import Testing
         await server.stop()
     }
 
-    @Test("patience is for requests: it ends one that hears nothing, and not a connection that waits")
+    @Test("patience is for requests: it ends one that gets no response, and not an idle connection")
     func patience() async throws {
         let heads = Mutex<[String]>([])
         let server = try await RawServer.start { socket in
@@ -198,7 +198,7 @@ import Testing
         await server.stop()
     }
 
-    @Test("time in which nobody takes what comes is not the peer's")
+    @Test("time in which nobody reads what arrives is not charged to the peer")
     func untaken() async throws {
         let size = 32 << 20
         let server = try await RawServer.start { socket in

@@ -133,7 +133,7 @@ struct ProxyTests {
         return try #require(failed)
     }
 
-    @Test("a proxy that says nothing, half of something, or no end of it costs its bounds", arguments: [ProxyServer.Kind.http, .socks5])
+    @Test("a proxy that sends nothing, half a response, or an endless one costs no more than the limits allow", arguments: [ProxyServer.Kind.http, .socks5])
     func hostile(_ kind: ProxyServer.Kind) async throws {
         let silent = try await error(kind, { $0.limits.connectTime = .milliseconds(200) }) { _ = try await $0.readToEnd() }
         #expect(silent.isTransient && silent.message.contains("connect_time") && silent.message.contains("through \(kind.rawValue)://127.0.0.1"), "\(silent)")
@@ -160,7 +160,7 @@ struct ProxyTests {
         #expect(!"\(grudge)".contains("hunter") && !"\(grudge)".contains("Z2F0ZXdheTpwcm94eS1odW50ZXI="))
     }
 
-    @Test("nobody at the proxy's address is the proxy's failure, not the remote's")
+    @Test("if nothing listens at the proxy's address, the proxy has failed, not the remote")
     func absent() async throws {
         let failed = try #require(await connectionError(try client(9) { $0.proxy = ProxyServer(.http, host: "127.0.0.1", port: 1) }))
         #expect(failed.isTransient && failed.message.hasPrefix("http://127.0.0.1:1: "), "\(failed)")

@@ -73,7 +73,7 @@ struct SeveralAddressesTests {
         }
     }
 
-    @Test("a proxy has several addresses as well, and its refusal is told")
+    @Test("a proxy may have several addresses as well, and its refusal is reported")
     func proxy() async throws {
         let silent = try SilentPort()
         for refuses in [false, true] {
@@ -107,7 +107,7 @@ struct SeveralAddressesTests {
         #expect(error?.message == "hub.example:80: no complete answer to GET / within 300 ms")
     }
 
-    @Test("who is cancelled while a connection is made, a proxy is asked, or TLS begins, is told so at once")
+    @Test("a task that is cancelled while a connection is made, a proxy is asked, or TLS begins, ends at once")
     func cancelled() async throws {
         let silent = try SilentPort()
         let reached = AsyncStream<Void>.makeStream()

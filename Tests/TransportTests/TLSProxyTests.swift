@@ -62,7 +62,7 @@ import Testing
         return WebSocketClient(configuration, group: testGroup, environment: .system)
     }
 
-    @Test("the target's TLS goes through the proxy's, and the certificate that is told of is the target's", arguments: [true, false])
+    @Test("the target's TLS runs inside the proxy's, and the certificate that is reported is the target's", arguments: [true, false])
     func both(_ tls: Bool) async throws {
         try await withProxy(tls: tls) { listener, delegate, port, asked in
             let transport = try await client(listener.port, tls: tls, through: port, trusting: trusting(proxy)).connect()
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test("a proxy whose certificate nobody vouches for hears nothing, not even the login; the error names it and not the target")
+    @Test("a proxy with an untrusted certificate is sent nothing, not even the login; the error names the proxy and not the target")
     func stranger() async throws {
         try await withProxy(tls: true) { listener, _, port, asked in
             let error = try #require(await connectionError(client(listener.port, tls: true, through: port, trusting: trusting(hub))))

@@ -32,7 +32,7 @@ import Testing
         #expect(reader.unfinishedBytes == 0)
     }
 
-    @Test("the CLOSE behind messages that nobody takes is found when nothing else is waited for")
+    @Test("a CLOSE that follows unread messages is found when nothing else is awaited")
     func close() {
         var reader = reader()
         let isReading = reader.take(ByteBuffer(bytes: frames(0..<600) + [0x88, 2, 3, 0xE8]))

@@ -46,7 +46,7 @@ import Testing
         #expect(!folder.exists("nightjar.log.1"))
     }
 
-    @Test("is made anew where somebody moved it away")
+    @Test("is created again if somebody moved it away")
     func moved() throws {
         var log = file(maxBytes: 1 << 20)
         defer { log.shut() }

@@ -55,7 +55,7 @@ extension ReplayTests {
         }
     }
 
-    @Test("what is no JSON is refused, by all readers")
+    @Test("what is not JSON is refused by all readers")
     func refuseJSON() async throws {
         for fault in JSONCorpus.faults.map({ Array($0.utf8) }) + JSONCorpus.badBytes.map({ [0x22] + $0 + [0x22] }) {
             let body = Array("{\"x\":".utf8) + fault + [0x7D]

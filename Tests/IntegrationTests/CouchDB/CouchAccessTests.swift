@@ -101,7 +101,7 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("who may not see a document is answered as if it were not here, whatever it writes")
+    @Test("a user who may not see a document is answered as if it did not exist, whatever the user writes")
     func hiddenDocuments() async throws {
         let hub = try await hub()
         let (anna, ben) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben))
@@ -135,7 +135,7 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("what a push filter hides is not told of, whichever way is asked, and is no side of a conflict")
+    @Test("what a push filter hides is not revealed, whatever the request, and is not a side of a conflict")
     func filtered() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/own.lua", "return { push_filter = function(doc, ctx) return doc.owner == ctx.user end }")
@@ -171,7 +171,7 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("a deletion that the feed tells can be fetched, by whom the document was taken from and by nobody else")
+    @Test("a deletion in the feed can be fetched by the user who lost the document, and by nobody else")
     func deletions() async throws {
         let hub = try await hub()
         let (anna, ben) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben))
@@ -259,7 +259,7 @@ struct CouchAccessTests {
         #expect(answer.asArray?.isEmpty == true, "\(answer.text)")
     }
 
-    @Test("a client that is bound to channels hears when others end a branch that it has, and nothing of what stands there")
+    @Test("a client that is limited to channels learns when others end a branch that it has, and nothing of that revision's content")
     func endedBranches() async throws {
         let hub = try await hub()
         let (anna, ben, cara) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben), try CouchHTTP(hub, login: cara))
@@ -305,7 +305,7 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("who is not let in gets nothing; a cookie stands for a login until it is given back")
+    @Test("a user who is not admitted gets nothing; a cookie counts as a login until it is given back")
     func sessions() async throws {
         let hub = try await hub()
         let nobody = try CouchHTTP(hub)

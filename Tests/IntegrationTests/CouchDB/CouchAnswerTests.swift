@@ -71,7 +71,7 @@ struct CouchAnswerTests {
         }
     }
 
-    @Test("what changes beside the revision has no tag: a browser that holds a document with its conflicts hears of their end")
+    @Test("what can change without a new revision has no tag: a browser that holds a document with its conflicts learns of their end")
     func conflictsInCaches() async throws {
         let couch = try CouchHTTP(sharedAgent())
         try await couch.ok("PUT", "/main/twofold", "{}", status: 201)

@@ -139,7 +139,7 @@ struct CouchBodyTests {
         #expect(try await couch.send("PUT", "/main/wide", "{\"ids\":[\(ids)]}").status == 201)
     }
 
-    @Test("whoever runs the agent is told of attachments that are too large, until their documents are stored")
+    @Test("the operator is told of attachments that are too large, until their documents are stored")
     func tooLarge() async throws {
         let agent = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true", more: "limits: { max_blob_bytes: 1000 }\n"))
         let couch = try CouchHTTP(agent)

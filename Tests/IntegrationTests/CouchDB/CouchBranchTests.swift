@@ -28,7 +28,7 @@ struct CouchBranchTests {
         try await couch.ok("GET", "/main/\(id)?open_revs=all").asArray?.compactMap { $0["ok"] }.filter { $0["_deleted"]?.asBool != true } ?? []
     }
 
-    @Test("without a resolver branches stay as CouchDB keeps them, also over a restart, and nobody is asked to decide")
+    @Test("without a resolver branches stay as CouchDB keeps them, even over a restart, and nobody is asked to decide")
     func kept() async throws {
         let configuration = Configuration.hub(listener: "couchdb: true")
         let before = try await AgentProcess.start(configuration)

@@ -4,7 +4,7 @@ import Testing
 
 /// What is told of documents that left a user's channels, and to users who may read everything.
 extension CouchAccessTests {
-    @Test("of a document that left its channels a client hears what ended with that, without what stands beside it, and nothing of what came later")
+    @Test("when a document has left its channels, a client learns what ended with that, without the other content, and nothing of what came later")
     func departures() async throws {
         let hub = try await hub()
         let (anna, ben, cara) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben), try CouchHTTP(hub, login: cara))
@@ -52,7 +52,7 @@ extension CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("who has the channel * gets every branch, with all that stands in it")
+    @Test("a user with the channel * gets every branch, with all its content")
     func everything() async throws {
         let hub = try await hub()
         let (anna, boss) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: boss))

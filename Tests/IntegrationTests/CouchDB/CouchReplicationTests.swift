@@ -94,7 +94,7 @@ struct CouchReplicationTests {
         #expect(try await couch.problem("GET", "/main/jug400") == "404 not_found")
     }
 
-    @Test("what a replication brings and cannot be stored here is forbidden, which it leaves out and goes on: other errors have it begin anew for ever")
+    @Test("what arrives by replication and cannot be stored here is answered forbidden, so that the replication skips it: other errors make it start over for ever")
     func impossible() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let long = String(repeating: "n", count: 241)

@@ -101,7 +101,7 @@ struct FeedEndTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("who logs out has ended the feeds of that session, and no others")
+    @Test("a logout ends the feeds of that session, and no others")
     func logout() async throws {
         let agent = try await agent("ada=writer")
         let (first, second) = (try await cookie(agent, "ada"), try await cookie(agent, "ada"))

@@ -33,7 +33,7 @@ struct FindAccessTests {
         return ((answer["docs"]?.asArray ?? []).compactMap { $0["_id"]?.asString }, answer)
     }
 
-    @Test("channels bound queries; only who may read everything makes indexes")
+    @Test("channels limit queries; only a user who may read everything can make indexes")
     func channels() async throws {
         let hub = try await hub("authenticator: users\n    sync: route")
         let (anna, ben, boss) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben), try CouchHTTP(hub, login: boss))

@@ -113,7 +113,7 @@ struct FindTests {
         #expect(try await couch.ok("GET", "/other/_index")["total_rows"]?.asInt64 == 1)
     }
 
-    @Test("an index is a design document to who reads it, and two of different names are two")
+    @Test("an index can be read as a design document, and two with different names are two")
     func designs() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let first = "{\"index\":{\"fields\":[\"n\",\"kind\"],\"partial_filter_selector\":{\"kind\":\"k3\"}},\"ddoc\":\"by\",\"name\":\"one\"}"
@@ -169,7 +169,7 @@ struct FindTests {
         }
     }
 
-    @Test("what is no query is refused in words, nesting and sizes are bounded", arguments: [
+    @Test("an invalid query is refused with a message, and nesting and sizes are limited", arguments: [
         ("{}", "400 missing_required_key"), ("[]", "400 bad_request"), ("{\"selector\":1}", "400 invalid_selector_json"),
         ("{\"selector\":{},\"limit\":-1}", "400 invalid_non_neg_integer"), ("{\"selector\":{},\"limit\":\"5\"}", "400 invalid_non_neg_integer"),
         ("{\"selector\":{},\"sort\":\"a\"}", "400 invalid_sort_json"), ("{\"selector\":{},\"sort\":[{\"a\":\"asc\"},{\"b\":\"desc\"}]}", "400 unsupported_mixed_sort"),

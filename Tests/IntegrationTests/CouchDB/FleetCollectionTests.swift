@@ -5,7 +5,7 @@ import Testing
 /// The collection of a fleet is guarded, and the others of its database are what they would be without it.
 @Suite("A fleet's collection beside others")
 struct FleetCollectionTests {
-    @Test("in other collections nobody is bound by the guard; what it keeps from peers is not told again at each start")
+    @Test("in other collections the guard does not apply; what it keeps from peers is not logged again at each start")
     func others() async throws {
         let folder = try TemporaryFolder()
         let configuration = TestFleet.hubConfiguration("couchdb: true")

@@ -49,7 +49,7 @@ struct HiddenBranchTests {
         return answer?["missing"]?.asArray?.compactMap(\.asString) ?? []
     }
 
-    @Test("who brought a branch that lost goes on with it, also where a filter stands beside the channels")
+    @Test("a peer that brought a losing branch can continue it, even if there is a filter as well as channels")
     func ownBranches() async throws {
         let folder = try TemporaryFolder()
         try folder.write(
@@ -65,7 +65,7 @@ struct HiddenBranchTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("their ids are told nowhere", arguments: Bound.allCases)
+    @Test("their ids are revealed nowhere", arguments: Bound.allCases)
     func ids(_ bound: Bound) async throws {
         let hub = try await hub(bound)
         let (_, ben, winner) = try await share(hub)
@@ -100,7 +100,7 @@ struct HiddenBranchTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("who may not see them cannot end or edit them, and is answered as if they were not here", arguments: Bound.allCases)
+    @Test("a user who may not see them cannot end or edit them, and is answered as if they did not exist", arguments: Bound.allCases)
     func power(_ bound: Bound) async throws {
         let hub = try await hub(bound)
         let (anna, ben, winner) = try await share(hub)
@@ -130,7 +130,7 @@ struct HiddenBranchTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("who guesses at a hidden document is named, and then a right guess is answered as a wrong one", arguments: Bound.allCases)
+    @Test("a login that guesses at a hidden document is named, and then a right guess is answered like a wrong one", arguments: Bound.allCases)
     func guessing(_ bound: Bound) async throws {
         let hub = try await hub(bound)
         let (anna, ben) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben))

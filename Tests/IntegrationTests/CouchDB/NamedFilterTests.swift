@@ -84,7 +84,7 @@ struct NamedFilterTests {
         #expect(answer.status == 503 || answer.status == 200 && json["last_seq"]?.text == next && json["pending"]?.asInt64 == 1, "\(answer)")
     }
 
-    @Test("a replicator whose source_filter fails there is offline with the reason, and goes on by itself when the filter is mended")
+    @Test("a replicator whose source_filter fails there is offline with the reason, and continues by itself when the filter is fixed")
     func continuous() async throws {
         let hub = try await hub(["a", "b", "c"])
         let edge = try await AgentProcess.start(

@@ -61,7 +61,7 @@ struct RestoredTargetTests {
 
 @Suite("Targets of http replicators that go away", .serialized)
 struct LostTargetTests {
-    @Test("it is told in one line, which is a warning")
+    @Test("it is reported in one line, which is a warning")
     func told() async throws {
         let port = try freePort()
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true", port: port))

@@ -162,7 +162,7 @@ struct CredentialTests {
         return requests
     }
 
-    @Test("a plugin that gives no token or session is told as the reason, and asked again", arguments: ["token", "session"])
+    @Test("a plugin that returns no token or session is reported as the reason, and asked again", arguments: ["token", "session"])
     func pluginFails(_ what: String) async throws {
         let folder = try TemporaryFolder()
         let server = try ServerSocket()

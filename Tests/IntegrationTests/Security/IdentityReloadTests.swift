@@ -112,7 +112,7 @@ struct IdentityReloadTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("replaced authorities hold for the next connection, and there are no sessions to resume")
+    @Test("replaced authorities apply from the next connection on, and there are no sessions to resume")
     func authorities() async throws {
         let certificates = try await Certificates()
         let folder = try TemporaryFolder()

@@ -20,7 +20,7 @@ struct ListenerLimitTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("one address holds no more than max_connections_per_address sockets; what is beyond is told so, and so is the operator")
+    @Test("one address holds no more than max_connections_per_address sockets; further ones are told so, and so is the operator")
     func perAddress() async throws {
         let hub = try await AgentProcess.start(Configuration.secureHub([("edge", "max_connections_per_address: 2")]))
         let address = "127.0.0.1:\(try hub.port("edge"))"

@@ -32,7 +32,7 @@ struct LoginTests {
 
     private func checks(_ agent: AgentProcess) async throws -> Int64 { try await agent.plugin("password-file")["calls"]?.asInt64 ?? -1 }
 
-    @Test("hundreds of guesses at once keep nobody waiting who is known, and are refused without being looked at")
+    @Test("hundreds of simultaneous guesses delay no known user, and are refused without being checked")
     func flood() async throws {
         let agent = try await agent { "ada:\($0)\nbob:\($0)\nvictim:\($0)\n" }
         #expect(try await login(agent, "ada:secret").status == 101)
@@ -73,7 +73,7 @@ struct LoginTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a file of users that lets nobody in makes the agent unhealthy, with what mends it", arguments: ["", "# people\n\n", "ada:nonsense\n"])
+    @Test("a users file that lets nobody in makes the agent unhealthy, with a remedy", arguments: ["", "# people\n\n", "ada:nonsense\n"])
     func nobody(_ emptied: String) async throws {
         let agent = try await agent { "ada:\($0)\n" }
         #expect(try await agent.admin.get("/health").status == 200)

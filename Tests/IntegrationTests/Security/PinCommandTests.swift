@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite("nightjar pin") struct PinCommandTests {
-    @Test("shows what a server presents and how to pin it, with a warning, also where a client certificate is wanted; and no clear text")
+    @Test("shows what a server presents and how to pin it, with a warning, even if a client certificate is required; and refuses clear text")
     func pin() async throws {
         let certificates = try await Certificates()
         let hub = try await AgentProcess.start(

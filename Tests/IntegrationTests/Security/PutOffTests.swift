@@ -29,7 +29,7 @@ struct PutOffTests {
         try await Peer.connect(agent, login: logins[user])
     }
 
-    @Test("a user who is taken out of the file, or may do less, is put off; the others are not")
+    @Test("a user who is removed from the file, or loses rights, is disconnected; the others are not")
     func fileChanges() async throws {
         let agent = try await agent("ada=writer bob=writer eve=writer")
         let (ada, bob, eve) = (try await peer(agent, "ada"), try await peer(agent, "bob"), try await peer(agent, "eve"))
@@ -44,7 +44,7 @@ struct PutOffTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("another version of the plugin judges those who are connected, too")
+    @Test("a new version of the plugin also checks users who are already connected")
     func versionChanges() async throws {
         let agent = try await agent("ada=writer bob=writer")
         let (ada, bob) = (try await peer(agent, "ada"), try await peer(agent, "bob"))
@@ -72,7 +72,7 @@ struct PutOffTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("whose line of users.txt has changed is judged first: the others may be many")
+    @Test("users whose line in users.txt has changed are checked first: the others may be many")
     func first() async throws {
         let folder = try TemporaryFolder()
         // In the place of the one whose file is known, and it says whom it is asked about.

@@ -25,7 +25,7 @@ struct RevocationTests {
         return certificates.path("list.pem")
     }
 
-    @Test("a listener lets nobody in who is on the list, and puts off who gets there; a broken list changes nothing")
+    @Test("a listener admits nobody who is on the list, and disconnects peers that are added to it; a broken list changes nothing")
     func clients() async throws {
         let certificates = try await Certificates()
         let folder = try TemporaryFolder()
@@ -89,7 +89,7 @@ struct RevocationTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("a replicator refuses a server whose authority is on the list; those without a list are not asked")
+    @Test("a replicator refuses a server whose authority is on the list; authorities without a list are not checked")
     func servers() async throws {
         let certificates = try await Certificates()
         let folder = try TemporaryFolder()
@@ -181,7 +181,7 @@ struct RevocationTests {
         #expect(outcome.errors.contains("\"crl\" has no effect without \"roots\""), "\(outcome)")
     }
 
-    @Test("a list of an authority that is none of the roots is told by check, which finds nothing wrong otherwise")
+    @Test("a list of an authority that is not among the roots is reported by check, which finds nothing else wrong")
     func others() async throws {
         let certificates = try await Certificates()
         let folder = try TemporaryFolder()

@@ -14,7 +14,7 @@ struct ServerTrustTests {
         var refusal: (code: Int64, words: [String])?
     }
 
-    @Test("each rule accepts and refuses what it says, for good, and says what to do")
+    @Test("each rule accepts and refuses what it should, every time, and says what to do")
     func rules() async throws {
         let certificates = try await Certificates()
         let hub = try await AgentProcess.start(Configuration.secureHub([

@@ -119,7 +119,7 @@ struct SessionTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("a cookie stands for a login until it is given back; nothing else does")
+    @Test("a cookie counts as a login until it is given back; nothing else does")
     func cookie() async throws {
         let agent = try await agent("ada=writer bob=writer")
         for body in ["{\"name\":\"ada\",\"password\":\"y\"}", "{\"name\":\"eve\",\"password\":\"x\"}", ""] {
@@ -208,7 +208,7 @@ struct SessionTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("who logs in again is known, until the users change; one for whom the authenticator fails does not matter to others")
+    @Test("a repeated login is remembered until the users change; a user for whom the authenticator fails does not affect others")
     func remembered() async throws {
         let agent = try await agent("ada=writer")
         func calls() async throws -> Int64 { try await agent.plugin("users")["calls"]?.asInt64 ?? -1 }

@@ -15,7 +15,7 @@ struct SharedAddressTests {
         return try await probe.get("/main", headers: [("Authorization", "Basic \(Base64.encode(Array(login.utf8)))")]).status
     }
 
-    @Test("1,000 wrong logins at once of one user put off neither who comes in the middle of them, for the first time, nor who comes behind them")
+    @Test("1,000 simultaneous wrong logins of one user delay neither a user who arrives for the first time in the middle of them, nor one who arrives after them")
     func guessesAtOne() async throws {
         let statuses = try await withThrowingTaskGroup(of: [Int].self) { tasks in
             // As many at once as leave room in max_connections_per_address (256).

@@ -93,7 +93,7 @@ struct WebTokenTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a file of keys that changes is taken in: whose key has gone is put off, and a broken file changes nothing")
+    @Test("a changed key file is read: users whose key has gone are disconnected, and a broken file changes nothing")
     func reload() async throws {
         let (old, new) = (try TokenSigner(.p256, id: "old"), try TokenSigner(.p384, id: "new"))
         let agent = try await agent(old)
@@ -155,7 +155,7 @@ struct WebTokenTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a plugin beside it judges who comes with a password")
+    @Test("a plugin beside it checks logins with a password")
     func beside() async throws {
         let folder = try TemporaryFolder()
         try folder.copy(Self.shipped, to: "plugins/password-file.lua")

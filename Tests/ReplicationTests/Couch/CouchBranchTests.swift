@@ -98,7 +98,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("A row whose tombstones stand before its winner deletes nothing", arguments: [true, false])
+    @Test("A row that lists tombstones before its winner deletes nothing", arguments: [true, false])
     func tombstonesFirst(isPouchDB: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await CouchServer.with { server, target in
@@ -111,7 +111,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("A branch that others end while the conflict waits is no deletion of the document", arguments: [0, 1, 2])
+    @Test("A branch that others end while the conflict waits is not a deletion of the document", arguments: [0, 1, 2])
     func endedMeanwhile(_ which: Int) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

@@ -86,7 +86,7 @@ struct CouchDownloadAnswerTests {
         return try #require(outcome)
     }
 
-    @Test("a peer that has no time for the rest is asked again when it says, whatever stands before it", arguments: [429, 502, 503, 504])
+    @Test("a peer that has no time for the rest is asked again when it says so, whatever the response contains before that", arguments: [429, 502, 503, 504])
     func putOff(status: Int) async throws {
         let bytes = bytes
         let outcome = try await pull { number, request in

@@ -125,7 +125,7 @@ struct CouchHeldTests {
         return asked
     }
 
-    @Test("a filter sees a document before its attachments are asked for, once, and nothing is asked for of what it does not let pass", arguments: [true, false])
+    @Test("a filter sees a document once, before its attachments are requested, and no attachment of a rejected document is requested", arguments: [true, false])
     func filtered(hasBulkGet: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

@@ -61,7 +61,7 @@ struct CouchLargeDocumentTests {
         }
     }
 
-    @Test("what was too large is asked for until it is here, also where the peer cannot give it the first time")
+    @Test("what was too large is requested until it is here, even if the peer cannot send it the first time")
     func notYet() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

@@ -104,7 +104,7 @@ struct CouchLoginTests {
         return try DatabaseClient(target) { $0.credentials = .iam(tokens) }
     }
 
-    @Test("An API key is exchanged for tokens, anew when they end or are refused, and not more often")
+    @Test("An API key is exchanged for tokens, again when they expire or are refused, and not more often")
     func tokens() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<500)
@@ -131,7 +131,7 @@ struct CouchLoginTests {
         }
     }
 
-    @Test("A key that the service does not take is an error that somebody has to mend, and is not shown")
+    @Test("A key that the service does not accept is an error that somebody has to fix, and is not shown")
     func wrongKey() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

@@ -48,7 +48,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("a document that readers would understand in different ways is refused alone, and the others of its answer come", arguments: [true, false])
+    @Test("a document that readers would understand differently is refused by itself, and the others in the response are stored", arguments: [true, false])
     func ambiguous(hasBulkGet: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -196,7 +196,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("a document whose values would take more memory than all may is refused, and the others come")
+    @Test("a document whose values would take more memory than there is for all is refused, and the others are stored")
     func manyValues() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
