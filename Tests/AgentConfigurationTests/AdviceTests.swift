@@ -19,7 +19,7 @@ struct AdviceTests {
         #expect(try advice(", type: push_and_pull\(collections)").isEmpty)
     }
 
-    @Test("what is of documents that are pulled, where the replicator only pushes", arguments: [
+    @Test("settings for pulled documents, if the replicator only pushes", arguments: [
         ("channels", "collections: { _default: { channels: [ a, b ] } }"), ("enable_auto_purge", "enable_auto_purge: false"),
         ("conflict_resolver", "collections: { _default: { conflict_resolver: { plugin: merge } } }"),
     ])

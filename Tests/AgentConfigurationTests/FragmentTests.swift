@@ -27,7 +27,7 @@ struct FragmentTests {
             with: fragments.enumerated().map { ConfigurationFragment(name: "f\($0.offset)", version: 1, text: Array($0.element.utf8)) })
     }
 
-    @Test("come together key by key; a plugin with its params takes the place of the one before; what the file says stays")
+    @Test("are merged key by key; a plugin with its params replaces the earlier one; what the file says stays")
     func merging() throws {
         let settings = try overlaid(
             "log: { level: debug, domains: { http: trace } }\nplugin_limits: { gate: { cpu_ms: 7 } }\n",
@@ -42,7 +42,7 @@ struct FragmentTests {
         #expect(password.revealed == "hidden")
     }
 
-    @Test("of two the later name counts, and one that is wrong takes nothing of the others away")
+    @Test("of two the later name counts, and an invalid one does not affect the others")
     func order() throws {
         let settings = try overlaid("log: { level: debug }\n", "log: { level: loud }\n", "log: { level: warning }\n")
         #expect(settings.log.level == .warning && settings.fragments.map(\.name) == ["f0", "f2"])

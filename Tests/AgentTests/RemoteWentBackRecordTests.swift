@@ -6,7 +6,7 @@ import Testing
 
 /// What is remembered of a remote that went back.
 @Suite struct RemoteWentBackRecordTests {
-    @Test("how often it went back outlives a restart; a record of before says once")
+    @Test("how often it went back survives a restart; an older record counts as once")
     func times() throws {
         var record = ReplicatorRecord()
         record.wentBack = RemoteWentBack(time: 1_800_000_000, message: "lost", isComparing: true, times: 4)

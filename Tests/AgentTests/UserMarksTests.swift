@@ -25,7 +25,7 @@ struct UserMarksTests {
         #expect(changed("ada:h1\nada:h2\n", "ada:h2\n", ["ada"]) == ["ada"])
     }
 
-    @Test("where no file was read before all of its users are concerned")
+    @Test("if no file was read before, all of its users are affected")
     func unknown() {
         let marks = marks("ada:h1\n")
         #expect(marks.differ(from: nil, on: "ada") && !marks.differ(from: nil, on: "bob"))

@@ -107,7 +107,7 @@ struct AdminDoorTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("each role may do what it is for, and is told what it lacks")
+    @Test("each role may do what it is meant for, and is told what it may not do")
     func roles() async throws {
         let agent = try await Self.start()
         let requests: [(method: String, path: String, body: String?, from: Int)] = [

@@ -82,7 +82,7 @@ struct CareCommandTests {
         #expect(try await documents.run("doc", "list", "main").output.contains("a\t1-"))
     }
 
-    @Test("a backup that is not whole is refused, with what is wrong, and nothing is made", arguments: ["db.sqlite3", "blob", "missing", "backup.json"])
+    @Test("an incomplete backup is refused, with the reason, and nothing is created", arguments: ["db.sqlite3", "blob", "missing", "backup.json"])
     func damagedBackup(_ what: String) async throws {
         let documents = try await Documents.at(.folder)
         let folder = documents.folder

@@ -60,7 +60,7 @@ struct DoctorTests {
         #expect(try Self.findings(offline).allSatisfy { !["dns", "peer", "store"].contains($0["area"]?.asString ?? "") }, "\(offline)")
     }
 
-    @Test("a peer that lets us in is ok, and one that wants another password is wrong with its remedy")
+    @Test("a peer that admits us is ok, and one that requires another password is wrong, with a remedy")
     func login() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/users.lua", "return { authenticate_password = function(n, p) return p == 'right' and { name = n } end }\n")
@@ -183,7 +183,7 @@ struct DoctorTests {
         case noDatabase = "not a database", badToken = "holds no token"
     }
 
-    @Test("what run refuses is wrong for doctor --quick too, and what it takes is not", arguments: Trouble.allCases)
+    @Test("what run refuses is wrong for doctor --quick too, and what it accepts is not", arguments: Trouble.allCases)
     func quick(_ trouble: Trouble) async throws {
         let folder = try TemporaryFolder()
         let taken = try TakenPort()

@@ -129,7 +129,7 @@ import Testing
         #expect(first.status == 0 && first.errors.isEmpty, "\(first)")
     }
 
-    @Test("that the agent makes its own identity is said where it has not been made yet")
+    @Test("if the agent's own identity has not been made yet, it is said that the agent makes it")
     func anonymousIsMadeByTheAgent() async throws {
         let outcome = try await nightjar("show", "anonymous")
         #expect(outcome.status == 1 && outcome.errors.contains("the agent makes it when it starts"), "\(outcome)")

@@ -8,7 +8,7 @@ import Testing
         (0..<count).map { "{\"_id\":\"doc-\($0)\",\"n\":\($0),\"text\":\"line \\n \($0)\"}\n" }.joined()
     }
 
-    @Test("an agent that is killed under an import: what to do then is said, and repeating the file brings each line once")
+    @Test("if the agent is killed during an import, the command says what to do, and repeating the file stores each line once")
     func killed() async throws {
         let agent = try await AgentProcess.start(Configuration.plain)
         let process = try Subprocess(

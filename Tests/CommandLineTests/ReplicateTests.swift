@@ -142,7 +142,7 @@ private struct Desk: Sendable {
         #expect(!desk.folder.exists("d"))
     }
 
-    @Test("a database of CouchDB is asked for what matches a selector, or what a filter of its own passes, and each choice has progress of its own")
+    @Test("a CouchDB database is asked for what matches a selector, or what one of its filters passes, and each selection has its own checkpoint")
     func sourceChoices() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/site.lua", "return { params = { site = { type = \"string\", required = true } }, push_filter = function(doc, ctx) return doc.site == ctx.params.site end }\n")
@@ -184,7 +184,7 @@ private struct Desk: Sendable {
         }
     }
 
-    @Test("with a remote id the next run goes on at another address from where the last one was")
+    @Test("with a remote id the next run resumes at another address where the last one ended")
     func remoteID() async throws {
         let hub = try await AgentProcess.start(Configuration.plain)
         let port = try hub.port("edge")

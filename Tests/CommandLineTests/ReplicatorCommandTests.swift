@@ -167,7 +167,7 @@ import Testing
         #expect(try await edge.command("status").output.contains("the peer refuses") == false)
     }
 
-    @Test("start tries at once what waits, and says how many")
+    @Test("start retries waiting documents at once, and says how many")
     func startTriesWhatWaits() async throws {
         let hubFolder = try TemporaryFolder()
         let strict = "return {\n  pull_filter = function(doc) return not doc.bad end\n}\n"

@@ -35,7 +35,7 @@ import Testing
         _ = peer
     }
 
-    @Test("a replicator that has given up, or waits, says what helps and how it is started again")
+    @Test("a replicator that has given up, or is waiting, says what to do and how to start it again")
     func stoppedReplicator() async throws {
         let hub = try await AgentProcess.start(Configuration.plain)
         let agent = try await AgentProcess.start(

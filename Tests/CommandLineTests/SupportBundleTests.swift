@@ -58,7 +58,7 @@ struct SupportBundleTests {
         return (list.lines.map { String($0.split(separator: "/").last ?? "") }, all.output + all.errors, configuration ?? "")
     }
 
-    @Test("of a running agent and of none: what helps is in it, and none of a configuration full of secrets", arguments: Place.allCases)
+    @Test("with and without a running agent: it contains what helps, and nothing of a configuration full of secrets", arguments: Place.allCases)
     func noSecrets(_ place: Place) async throws {
         let folder = try Self.folder()
         let text = Self.configuration(folder)

@@ -76,7 +76,7 @@ struct ValidateTests {
         _ = try await agent?.stop()
     }
 
-    @Test("of several lines of one document each is judged by what the line before it left")
+    @Test("if several lines are for one document, each is validated against the result of the line before it")
     func repeatedIDs() async throws {
         let folder = try folder()
         var lines = ""

@@ -22,7 +22,7 @@ import Testing
         return (documents, digests)
     }
 
-    @Test("all collections and their blobs go out and come in elsewhere, and each thing once", arguments: Place.allCases, Place.allCases)
+    @Test("all collections and their blobs are exported and imported elsewhere, each item once", arguments: Place.allCases, Place.allCases)
     func whole(_ from: Place, _ to: Place) async throws {
         let (source, digests) = try await Self.filled(from)
         let target = try await Documents.at(to)

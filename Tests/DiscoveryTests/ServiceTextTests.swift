@@ -4,7 +4,7 @@ import Testing
 /// What a service says of itself.
 @Suite("TXT records")
 struct ServiceTextTests {
-    @Test("what was said is read again")
+    @Test("what was written is read again")
     func roundTrip() {
         var text = ServiceText()
         text.databases = ["main", "plant"]

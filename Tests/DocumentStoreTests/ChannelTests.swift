@@ -134,7 +134,7 @@ struct ChannelTests {
         #expect(try await Set(rows(ben)) == ["3 here true"])
     }
 
-    @Test("what a document gave ends with it, before anything is asked about its deletion and whatever is said of it")
+    @Test("what a document granted ends with it, before the sync function is called for its deletion and whatever it says")
     func deletedGrants() async throws {
         let store = try Store()
         let c = try store.c

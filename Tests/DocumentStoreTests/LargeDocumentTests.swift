@@ -35,7 +35,7 @@ import Testing
         #expect(large.entries.isEmpty && large.stored == 4)
     }
 
-    @Test("what a transaction gives up is not named")
+    @Test("what a transaction rolls back is not named")
     func undone() async throws {
         var options = DatabaseOptions()
         options.largeDocuments = LargeDocuments(above: 100)

@@ -42,7 +42,7 @@ struct LostDocumentTests {
 
     private func ids(_ rows: [ChannelPage.Row]) -> [String] { rows.map(\.change.id.text) }
 
-    @Test("what is written after access ended shows nowhere, wherever the peer begins", arguments: ["red", "*"])
+    @Test("what is written after access ended is shown nowhere, wherever the peer starts", arguments: ["red", "*"])
     func afterAccessEnded(_ channel: String) async throws {
         let store = try Store()
         let c = try store.c
@@ -68,7 +68,7 @@ struct LostDocumentTests {
         }
     }
 
-    @Test("a document that left a channel before the peer had it for the first time is not told of; one that may have been the peer's is")
+    @Test("a document that left a channel before the peer first had it is not reported; one that the peer may have had is")
     func beforeAccessBegan() async throws {
         let store = try Store()
         let c = try store.c

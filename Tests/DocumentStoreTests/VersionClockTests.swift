@@ -80,7 +80,7 @@ import Testing
         return (gateway, ahead)
     }
 
-    @Test("after a clock was ahead and is set right, new edits are of the right time, and newer than what they replace")
+    @Test("after a clock that was ahead is corrected, new edits have the right time, and are newer than what they replace")
     func edits() async throws {
         let (gateway, ahead) = try await setRight()
         #expect(!isTaken(ahead[0], now: gateway.now))
@@ -102,7 +102,7 @@ import Testing
         #expect(!isTaken(again, now: gateway.now) && isTaken(again, now: ahead[1].current.time))
     }
 
-    @Test("the new name, and what is known of the old one, outlive a restart; nothing is made twice")
+    @Test("the new author id, and what is known of the old one, survive a restart; no version is made twice")
     func restart() async throws {
         let (gateway, ahead) = try await setRight()
         var versions = ahead.map(\.current) + [try await gateway.edit("c").current]
@@ -124,7 +124,7 @@ import Testing
         #expect(isTaken(try await other.edit("c"), now: other.now))
     }
 
-    @Test("a copy makes versions under a name of its own, of the right time")
+    @Test("a copy makes versions under an author id of its own, with the right time")
     func copies() async throws {
         let (gateway, ahead) = try await setRight()
         let name = try await gateway.edit("c").current.source

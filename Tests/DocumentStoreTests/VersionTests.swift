@@ -85,7 +85,7 @@ import Testing
     }
 
     /// Where peers keep every branch, the loser has its end on top of it.
-    @Test("what lost here and won at a peer, which knew what won here, is what is read, and not gone with the end of its branch", arguments: [false, true])
+    @Test("a branch that lost here but won at a peer, which knew our winner, is what is read, and does not disappear when its branch ends", arguments: [false, true])
     func wonElsewhere(isGrown: Bool) async throws {
         let store = try Store()
         await store.database.noteBranchKeeper()
@@ -158,7 +158,7 @@ import Testing
         #expect(try await verdict(store, "a", "5@\(Self.ann)") == .have)
     }
 
-    @Test("a decision gives no version where no peer of versions has been, and does so once one came, even to read only")
+    @Test("a decision makes no version if no peer with versions has connected, but does so once one has, even if only to read")
     func decisionsOfTrees() async throws {
         let store = try Store()
         let remote = try await store.remote()
@@ -184,7 +184,7 @@ import Testing
         #expect(try Store(folder: marked.folder).database.hasVersions)
     }
 
-    @Test("a remote that turned to a lesser revision is followed under a version that is newer than what it left")
+    @Test("a remote that switched to a lower revision is followed under a version that is newer than the one it left")
     func lesserRevisions() async throws {
         for isVersioned in [false, true] {
             let store = try Store()
@@ -200,7 +200,7 @@ import Testing
         }
     }
 
-    @Test("two agents that spoke by ids gave one revision a version each: what is made on top of it is newer than both")
+    @Test("two agents that used ids gave the same revision a version each: an edit on top of it is newer than both")
     func twoVersions() async throws {
         let (a, b) = (try Store(), try Store())
         for store in [a, b] { _ = try await insert(store, "x", "5@\(Self.ann)", body: #"{"n":1}"#) }
@@ -243,7 +243,7 @@ import Testing
         #expect(try await vector(store, "a")?.knows(try VectorVersion("5@\(Self.ann)")) == true)
     }
 
-    @Test("the clock never goes back, and a copy of a database has a name of its own")
+    @Test("the clock never goes back, and a copy of a database has an author id of its own")
     func clock() async throws {
         let store = try Store()
         _ = try await insert(store, "a", "5@\(Self.ann)")

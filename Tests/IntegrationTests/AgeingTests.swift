@@ -4,7 +4,7 @@ import Testing
 /// Documents and tombstones that become too old.
 @Suite("Ageing")
 struct AgeingTests {
-    @Test("a document goes when its time is over, here only; what is younger, or in another collection, stays")
+    @Test("a document is purged when its time is over, here only; what is younger, or in another collection, stays")
     func documents() async throws {
         let hub = try await AgentProcess.start(Configuration.hub(database: "{ collections: [ keep.all ] }"))
         let agent = try await AgentProcess.start("""

@@ -85,7 +85,7 @@ struct AttentionTests {
         #expect(answer.error?.code == 403 && answer.error?.message == "the user \"ada\" may only read here: the authenticator says read_only", "\(answer)")
     }
 
-    @Test("an import that a stop of the agent cuts says what was stored and how to go on")
+    @Test("an import that is interrupted by a stop of the agent says what was stored and how to continue")
     func cutImport() async throws {
         let agent = try await AgentProcess.start(Configuration.hub())
         try agent.folder.write("lines.jsonl", (0..<1_000).map { "{\"_id\":\"doc-\($0)\"}\n" }.joined())

@@ -45,7 +45,7 @@ struct BandwidthTests {
         #expect(text.contains("at most 4 KiB \(way == "send" ? "sent" : "received") a second (\(wanted.type == "pull" && !wanted.listener.isEmpty ? "connection_bandwidth" : "bandwidth"))"), "\(text)")
     }
 
-    @Test("a document of a collection that goes first does not wait for those that are on their way")
+    @Test("a document of a collection that goes first does not wait for those already being sent")
     func priority() async throws {
         let collections = "{ collections: [ plant.alarms, plant.readings ] }"
         let hub = try await AgentProcess.start(Configuration.hub(database: collections))

@@ -9,7 +9,7 @@ struct ChangedFilterOfflineTests {
         Configuration.edge(to: port, collection: "{ push_filter: { plugin: gate, params: { minimum: \(minimum) } } }", plugins: true)
     }
 
-    @Test("what it rejected is pending until the hub is back, and goes then")
+    @Test("what it rejected is pending until the hub is back, and is then sent")
     func owed() async throws {
         let port = try freePort()
         let hub = try await AgentProcess.start(Configuration.hub(port: port))

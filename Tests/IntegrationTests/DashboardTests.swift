@@ -92,7 +92,7 @@ struct DashboardTests {
         }
     }
 
-    @Test("its stream tells how the agent is and what it logs, and there are so many streams and no more")
+    @Test("its stream shows the agent's status and log, and the number of streams is limited")
     func stream() async throws {
         let probe = try probe()
         #expect(try await probe.get("/api/events?status=0").status == 400)

@@ -126,7 +126,7 @@ struct DiscoveryTests {
         withExtendedLifetime((theirs, second)) {}
     }
 
-    @Test("of two listeners of one name the second says so, and has the name once the first is gone; a listener that is stopped is not announced")
+    @Test("of two listeners with the same name the second reports it, and gets the name once the first is gone; a listener that is stopped is not announced")
     func collisions() async throws {
         let (one, other) = try await LinkedMachine.pair("hub", "edge")
         let avahi = try await (one.startAvahi(), other.startAvahi())

@@ -60,7 +60,7 @@ struct DiskBurstTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a disk without a byte of room: what was deleted is given back all the same, and is room")
+    @Test("on a disk without a free byte, the space of deleted documents is freed all the same")
     func compaction() async throws {
         let (agent, disk) = try await SmallDisk.start(Configuration.hub(more: Self.seldom), database: nil, size: "64m")
         var doomed: [(id: String, revision: String)] = []
@@ -82,7 +82,7 @@ struct DiskBurstTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a disk that others have filled: what is deleted in that moment is not refused")
+    @Test("on a disk that others have filled, deletions are not refused at that moment")
     func deletion() async throws {
         let (agent, disk) = try await SmallDisk.start(Configuration.hub(more: Self.seldom), database: nil, size: "64m")
         let doomed = try await agent.save("doomed", "{\"pad\":\"\(Self.pad)\"}")
@@ -96,7 +96,7 @@ struct DiskBurstTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("an agent that starts on a full disk with a reserve starts, takes deletions, and everything once there is room")
+    @Test("an agent that starts on a full disk with a reserve starts, accepts deletions, and accepts everything once there is room")
     func starting() async throws {
         let folder = try TemporaryFolder()
         let configuration = Configuration.hub(more: "disk: { interval: 1 }\n")

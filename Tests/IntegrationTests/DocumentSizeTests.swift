@@ -11,7 +11,7 @@ struct DocumentSizeTests {
         try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"]?.asString == kind }
     }
 
-    @Test("a document above warn_document_bytes is stored and told of, and another limit is applied while everything goes on")
+    @Test("a document above warn_document_bytes is stored and reported, and another limit is applied without interruption")
     func warning() async throws {
         let port = try freePort()
         let agent = try await AgentProcess.start(Configuration.hub(database: "{ warn_document_bytes: 2KiB }", port: port))
@@ -57,7 +57,7 @@ struct DocumentSizeTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a document above it that is pulled is held with the reason, and comes when a reload raises the limit", arguments: ["ws", "http"])
+    @Test("a larger document that is pulled is held with the reason, and arrives when a reload raises the limit", arguments: ["ws", "http"])
     func pulling(_ scheme: String) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
         try await hub.save("film", Self.body(3_000))

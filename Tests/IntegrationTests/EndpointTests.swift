@@ -62,7 +62,7 @@ import Testing
         #expect(try await edge.stop().status == 0)
     }
 
-    @Test("version vectors are spoken on a byte stream too, once either side has them", arguments: [
+    @Test("version vectors are used on a byte stream too, once either side has them", arguments: [
         (false, false, "BLIP_3+CBMobile_3"), (true, false, "BLIP_3+CBMobile_4"), (false, true, "BLIP_3+CBMobile_4"),
     ])
     func versionVectors(_ atEdge: Bool, _ atHub: Bool, _ name: String) async throws {
@@ -106,7 +106,7 @@ import Testing
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("An authenticator of the listener is asked at an endpoint, too, and read_only holds")
+    @Test("A listener's authenticator is called on an endpoint, too, and read_only applies")
     func authenticatorAtAnEndpoint() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/door.lua", """

@@ -13,7 +13,7 @@ struct ExpiryTests {
 
         """
 
-    @Test("a document goes when its time has come, pushed or not; it is shown until then, outlives edits, and null ends it")
+    @Test("a document is purged at its _exp, pushed or not; the _exp is shown until then, survives edits, and null removes it")
     func saving() async throws {
         let agent = try await AgentProcess.start(Self.agent + """
             replicators:
@@ -98,7 +98,7 @@ struct ExpiryTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("an export carries the times, and an import takes them, also of documents that are there unchanged")
+    @Test("an export includes the times, and an import applies them, even to documents that are otherwise unchanged")
     func importing() async throws {
         let agent = try await AgentProcess.start(Self.agent)
         try await agent.put("main", "a", #"{"_exp":4000000000,"n":1}"#)

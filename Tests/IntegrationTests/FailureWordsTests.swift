@@ -22,7 +22,7 @@ struct FailureWordsTests {
         #expect(ranges.count == lines.count && Set(ranges).count == ranges.count, "\(lines.joined(separator: "\n"))")
     }
 
-    @Test("collections that the remote has not are named, all of them, with what to do")
+    @Test("collections that the remote lacks are all named, with a remedy")
     func missingCollections() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let edge = try await AgentProcess.start("""

@@ -22,7 +22,7 @@ struct FleetChangeTests {
         #expect(try await again.command("check").status == 0)
     }
 
-    @Test("a reload applies whom a gateway believes and what it accepts, at once")
+    @Test("a reload applies trusted keys and accepted settings at once")
     func trust() async throws {
         let fleet = try await TestFleet.make()
         let gateway = try await fleet.gateway(running: try fleet.configuration("north", fleet: ""))
@@ -77,7 +77,7 @@ struct FleetChangeTests {
         #expect(try await put() == 201)
     }
 
-    @Test("a plugin that does not suit its use is named by status, doctor, health and metrics, and taken once a reload has made room for it")
+    @Test("a plugin that does not suit its use is named by status, doctor, health and metrics, and accepted once a reload has made it suitable")
     func retry() async throws {
         let fleet = try await TestFleet.make()
         let gateway = try await fleet.gateway("north")
@@ -192,7 +192,7 @@ struct FleetChangeTests {
         #expect(try await gateway.status()["plugins"]?.asArray?.isEmpty == true)
     }
 
-    @Test("what a distrusted key has signed does not serve from the versions that are kept; check and start say so")
+    @Test("what a distrusted key has signed is not used from the kept versions either; check and start say so")
     func distrustedWithoutFile() async throws {
         let fleet = try await TestFleet.make()
         let gateway = try await fleet.gateway("north")

@@ -118,7 +118,7 @@ struct FleetConfigurationTests {
         try await fleet.sends(gateway, 2, "in-force-again")
     }
 
-    @Test("a plugin and a fragment that names it come together; what waits for the next start is said")
+    @Test("a plugin and a fragment that names it take effect together; what waits for the next start is reported")
     func together() async throws {
         let fleet = try await TestFleet.make()
         let text = try fleet.configuration("north", fleet: "accept: [ plugins ], \(Self.accepting)", filter: nil, plugins: false)

@@ -78,7 +78,7 @@ struct FleetTests {
         try await fleet.sends(gateway, 6, "mended")
     }
 
-    @Test("what was in force serves after a restart without the hub, and a trust that has ended ends it")
+    @Test("what was in force stays in use after a restart without the hub, and ends when its key is no longer trusted")
     func restart() async throws {
         let fleet = try await TestFleet.make()
         let gateway = try await fleet.gateway("north")

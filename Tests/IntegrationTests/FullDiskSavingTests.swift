@@ -69,7 +69,7 @@ struct FullDiskSavingTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a blob that comes is not taken, its document waits, and both arrive when there is room")
+    @Test("an incoming blob is not accepted, its document waits, and both arrive when there is room")
     func blobs() async throws {
         let (agent, disk) = try await SmallDisk.start(Self.configuration, database: "main")
         try await agent.save("before", "{}")

@@ -162,7 +162,7 @@ struct ListenerSteeringTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("start answers what the attempt has come to")
+    @Test("start reports the result of the attempt")
     func startAnswers() async throws {
         var taken: TakenPort? = try TakenPort()
         let agent = try await AgentProcess.start(Configuration.hub(port: taken?.port ?? 0))

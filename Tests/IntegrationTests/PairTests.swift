@@ -34,7 +34,7 @@ struct PairTests {
         }
     }
 
-    @Test("one is killed in the middle of its work: the other goes on with all that was there, and when it is back both hold everything that either acknowledged")
+    @Test("one is killed in the middle of its work: the other continues with all that was there, and when it is back both hold everything that either acknowledged")
     func kill() async throws {
         let hash = try await NightjarExecutable.run("password", input: .text("secret\n")).output.split(separator: "\n").first.map(String.init) ?? ""
         let (folderA, folderB) = (try Self.folder(hash), try Self.folder(hash))

@@ -4,7 +4,7 @@ import Testing
 
 /// What is spoken with each peer, as operators see it.
 @Suite struct PeerProtocolTests {
-    @Test("status, metrics and log of both sides say what is spoken", arguments: [
+    @Test("status, metrics and log of both sides name the protocol", arguments: [
         ("ws", "{}", "BLIP_3+CBMobile_3", "CBMobile_3"), ("ws", "{ version_vectors: true }", "BLIP_3+CBMobile_4", "CBMobile_4"),
         ("http", "{}", "CouchDB", "CouchDB"),
     ])
@@ -49,7 +49,7 @@ import Testing
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("before the first connection nothing is said, and after the last what it was")
+    @Test("before the first connection no protocol is named, and after the last one its protocol")
     func withoutConnection() async throws {
         let edge = try await AgentProcess.start(Configuration.edge(to: 1))
         try await edge.waits("offline") { $0["activity"]?.asString == "offline" }

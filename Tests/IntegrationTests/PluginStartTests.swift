@@ -36,7 +36,7 @@ struct PluginStartTests {
         return cases
         """
 
-    @Test("ports are open before the tests of a plugin in use have run; logins are 503 and come again")
+    @Test("ports are open before the tests of a plugin in use have run; logins get 503 and are retried")
     func longTests() async throws {
         let folder = try TemporaryFolder()
         folder.makeFolder("plugins")

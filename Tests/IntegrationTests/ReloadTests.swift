@@ -187,7 +187,7 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("what a replaced listener used of a plugin is gone, and refuses no version of it")
+    @Test("a replaced listener no longer uses its plugin, and refuses no version of it")
     func uses() async throws {
         let plugin = "return { params = { a = { type = 'string' } }, push_filter = function() return true end }"
         let agent = try await agent(text(filter: "push_filter: { plugin: gate, params: { a: x } }"), plugin: plugin)
@@ -243,7 +243,7 @@ struct ReloadTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("another plugins folder waits for a restart; a reload that needs what only it has says that, and not that there is none")
+    @Test("a changed plugins folder waits for a restart; a reload that needs a plugin from the new folder says that, and not that the plugin is missing")
     func otherPlugins() async throws {
         let agent = try await agent(text())
         let before = agent.folder.path("plugins")

@@ -23,7 +23,7 @@ struct RemoteIdentityTests {
         }
     }
 
-    @Test("a target that moves is gone on with where its old address was left, if its remote_id says that it is the same", arguments: Naming.allCases)
+    @Test("replication with a target that moved resumes where it was, if its remote_id says that it is the same", arguments: Naming.allCases)
     func moves(_ naming: Naming) async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let port = try hub.port("edge")

@@ -38,7 +38,7 @@ struct RestartTests {
         try await stopInTime(again)
     }
 
-    @Test("the log says when what failed has recovered, and when a stop begins and when it is done")
+    @Test("the log says when a failure has recovered, when a stop begins and when it is done")
     func saidInTheLog() async throws {
         let port = try freePort()
         let edge = try await AgentProcess.start(Configuration.edge(to: port))
@@ -61,7 +61,7 @@ struct RestartTests {
         try await stopInTime(hub)
     }
 
-    @Test("SIGTERM on the pushing side of a busy push: exit 0 in time, and it goes on later where it was")
+    @Test("SIGTERM on the pushing side of a busy push: exit 0 in time, and it resumes later where it was")
     func edgeStops() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge")))

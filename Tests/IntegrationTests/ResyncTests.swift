@@ -26,7 +26,7 @@ struct ResyncTests {
         try await hub.status()["attention"]?.asArray?.contains { $0["kind"] == "channels_outdated" } == true
     }
 
-    @Test("a document leaves one user and comes to the other; what is rejected is in no channel; health says that it is to be done, and that it was")
+    @Test("a document leaves one user and comes to the other; what is rejected is in no channel; health says that a resync is due, and then that it was done")
     func moves() async throws {
         let hub = try await start(Self.route("channel(doc.team)"))
         let (anna, ben) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben))

@@ -12,7 +12,7 @@ struct RoomWaitTests {
             .replacing("main: {}", with: "main: { quota: \(quota) }")
     }
 
-    @Test("the pull waits, deletions are still pushed, and what they leave is filled by itself", arguments: ["ws", "http"])
+    @Test("the pull waits, deletions are still pushed, and the space they free is used by itself", arguments: ["ws", "http"])
     func waiting(_ scheme: String) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
         let agent = try await AgentProcess.start(try Self.edge(hub, scheme))
@@ -74,7 +74,7 @@ struct RoomWaitTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("a blob that cannot fit is not downloaded, what is to be pushed goes, and it comes when there is room", arguments: ["ws", "http"])
+    @Test("a blob that cannot fit is not downloaded, pushing continues, and the blob arrives when there is room", arguments: ["ws", "http"])
     func blobs(_ scheme: String) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
         let couch = try CouchHTTP(hub)

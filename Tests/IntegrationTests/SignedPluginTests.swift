@@ -12,7 +12,7 @@ import Testing
         #expect(overview.count > 3 && overview.allSatisfy { !$0.contains("  ") }, "\(help)")
     }
 
-    @Test("what is signed serves; what is changed, unsigned or signed by another is refused, the version in force serves on, and health names it")
+    @Test("a signed plugin is used; one that is changed, unsigned or signed with another key is refused, the version in force stays in use, and health names it")
     func requireSigned() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let folder = try TemporaryFolder()

@@ -17,7 +17,7 @@ struct ThresholdTests {
         """
     }
 
-    @Test("lets pass what it should; edited, it offers again what it kept back")
+    @Test("lets pass what it should; edited, it offers again what it held back")
     func threshold() async throws {
         let hub = try sharedAgent()
         let folder = try TemporaryFolder()

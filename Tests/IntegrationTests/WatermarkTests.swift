@@ -62,7 +62,7 @@ struct WatermarkTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a blob that no document names any more goes by itself, and what it took is room again")
+    @Test("a blob that no document names any more is removed by itself, and its space is free again")
     func orphans() async throws {
         let folder = try TemporaryFolder()
         let agent = try await AgentProcess.start(Configuration.hub(database: "{ quota: 2MiB }", more: "disk: { interval: 1 }\n"), in: folder)

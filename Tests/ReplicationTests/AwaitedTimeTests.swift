@@ -75,7 +75,7 @@ struct AwaitedTimeTests {
         while try await !holds() { await Task.yield() }
     }
 
-    @Test("they are listed with the time, the others are taken, and they are offered again when it has come")
+    @Test("they are listed with the time, the others are accepted, and they are offered again at that time")
     func pushed() async throws {
         let clock = HandClock()
         let (database, peer) = (try gateway(clock), StrictPeer(clock))

@@ -25,7 +25,7 @@ struct BranchExpiryTests {
         return database
     }
 
-    @Test("one that loses does not take the winner with it")
+    @Test("a losing branch that expires does not take the winner with it")
     func loser() async throws {
         let database = try await pushed(.local) { database in
             try await database.database.read { try $0.conflictHistory(limit: 10, includeBodies: false) }.count == 1
@@ -34,7 +34,7 @@ struct BranchExpiryTests {
         #expect(try await database.body("x") == "{\"at\":\"here\"}")
     }
 
-    @Test("one that wins expires")
+    @Test("a winning branch expires")
     func winner() async throws {
         let database = try await pushed(.remote) { try await $0.body("x") == "{\"at\":\"peer\"}" }
         let collection = try database.collection()
@@ -45,7 +45,7 @@ struct BranchExpiryTests {
     }
 
     /// The greater revision survives, with the other one's body on top of it.
-    @Test("one that wins expires, whichever branch goes on", arguments: ["1-0000", "1-ffff"])
+    @Test("a winning branch expires, whichever branch is left", arguments: ["1-0000", "1-ffff"])
     func winnerOnEitherBranch(_ revision: String) async throws {
         let database = try await pushed(.remote, revision) { try await $0.body("x") == "{\"at\":\"peer\"}" }
         #expect(try await database.database.purgeExpired(now: Self.time + 1) == [.default: 1])
@@ -72,7 +72,7 @@ struct BranchExpiryTests {
         #expect(try await database.database.read { try $0.nextPurgeTime() } == nil)
     }
 
-    @Test("while the resolver fails neither side goes")
+    @Test("while the resolver fails, neither side expires")
     func undecided() async throws {
         let database = try await pushed(.failed(Self.failure)) { database in
             let collection = try database.collection()

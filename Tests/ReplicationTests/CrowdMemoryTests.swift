@@ -197,7 +197,7 @@ struct CrowdMemoryTests {
     }
 
     /// A message holds a body and a history once more: all that a peer wants of a list, and does not read, would be made in one turn.
-    @Test("while memory is short messages are made as the peer takes them, else all of a list at once", arguments: [true, false])
+    @Test("while memory is short, messages are made as the peer takes them, otherwise all of a list at once", arguments: [true, false])
     func whileMemoryIsShortMessagesAreMadeAsThePeerTakesThem(_ isShort: Bool) async throws {
         let database = try TestDatabase("hub")
         for number in 0..<60 {

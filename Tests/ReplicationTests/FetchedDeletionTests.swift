@@ -68,7 +68,7 @@ struct FetchedDeletionTests {
         #expect(try await database.body("x") == "{}")
     }
 
-    @Test("What was made on the deletion is taken")
+    @Test("What was made on top of the deletion is accepted")
     func onTheDeletion() async throws {
         let peer = try await subscribed()
         let properties = [("collection", "0"), ("id", "x"), ("rev", "3-cc"), ("history", tombstone.text)]

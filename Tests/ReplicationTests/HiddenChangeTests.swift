@@ -67,7 +67,7 @@ struct HiddenChangeTests {
         try await routed.database.wait { try await $0.database.read { try $0.assignedChannels(collection, doc(id)) } != nil }
     }
 
-    @Test("a tombstone that is in none of the peer's channels comes without its body and its blobs", arguments: Names.allCases)
+    @Test("a tombstone that is in none of the peer's channels arrives without its body and its blobs", arguments: Names.allCases)
     func tombstones(names: Names) async throws {
         let routed = try await ChannelTests.RoutedHub()
         let anna = hub(routed, names, ["red"])
@@ -94,7 +94,7 @@ struct HiddenChangeTests {
         }
     }
 
-    @Test("a tombstone that was offered while the peer had its channel is sent without its body when it has it no more", arguments: Names.allCases)
+    @Test("a tombstone that was offered while the peer had its channel is sent without its body once it has lost the channel", arguments: Names.allCases)
     func tombstoneOfALostChannel(names: Names) async throws {
         let routed = try await ChannelTests.RoutedHub()
         try await routed.put("card", give: "{\"anna\":[\"red\"]}")

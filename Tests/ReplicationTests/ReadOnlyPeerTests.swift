@@ -15,7 +15,7 @@ struct ReadOnlyPeerTests {
         return isWrite ? .error(status: 403, error: "forbidden", reason: "only for reading") : nil
     }
 
-    @Test("a database of CouchDB is pulled, again from where it was left although it keeps no checkpoint; what waits goes there once it may")
+    @Test("a CouchDB database is pulled, resuming where it was although it keeps no checkpoint; what waits is pushed once that is allowed")
     func couch() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3, prefix: "mine-")
@@ -52,7 +52,7 @@ struct ReadOnlyPeerTests {
         }
     }
 
-    @Test("documents that are refused as they arrive there wait as well, and are not taken for refused one by one")
+    @Test("documents that are refused on arrival wait as well, and do not count as refused one by one")
     func onTheWay() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3, prefix: "mine-")

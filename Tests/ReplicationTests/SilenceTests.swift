@@ -8,7 +8,7 @@ import Testing
 /// Connections that are up and deaf.
 @Suite("Silent connections", .timeLimit(.minutes(10)))
 struct SilenceTests {
-    @Test("the canary asks twice before it suspects, and what moves is not deaf")
+    @Test("the probe asks twice before it suspects silence, and a connection with traffic is not silent")
     func decisions() {
         var canary = IdleCanary(intervalSeconds: 900)
         let (here, further) = ([RemoteSequence(json: "7")] as [RemoteSequence?], [RemoteSequence(json: "8")] as [RemoteSequence?])

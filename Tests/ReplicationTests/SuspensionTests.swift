@@ -68,7 +68,7 @@ struct SuspensionTests {
         await replicator.stop()
     }
 
-    @Test("started as one that is suspended, it connects only when it is resumed")
+    @Test("started while suspended, it connects only when it is resumed")
     func startedSuspended() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)

@@ -46,7 +46,7 @@ struct UnansweredTests {
         try await eventually("the peer owes nothing") { await replicator.unansweredSince() == nil }
     }
 
-    @Test("a question without an answer, a backlog without its beginning, a revision that was asked for: each is owed until it comes")
+    @Test("an unanswered request, a backlog that has not begun, a requested revision: each is owed until it arrives")
     func messages() async throws {
         let a = try TestDatabase("a")
         let time = MovedTime()

@@ -16,7 +16,7 @@ struct VersionRenewalTests {
         _ = try await database.database.write { [incoming] in try $0.insert(incoming, into: collection, conflicts: .refuse) }
     }
 
-    @Test("It is renewed once where one of them gets them, and goes on", arguments: [true, false])
+    @Test("It is renewed once when one of them gets versions, and continues", arguments: [true, false])
     func renewed(atHub: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let hub = Hub(b)
@@ -75,7 +75,7 @@ struct VersionRenewalTests {
         }
     }
 
-    @Test("Others are left alone, and so is one that began with versions")
+    @Test("Other connections are left alone, and so is one that began with versions")
     func leftAlone() async throws {
         let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))
         try await edit(a)

@@ -327,7 +327,7 @@ struct CouchAccessTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("what came with documents that are refused does not stay, and what another document has does")
+    @Test("attachments of refused documents are removed, unless another document has them")
     func refusedAttachments() async throws {
         let hub = try await hub()
         let ben = try CouchHTTP(hub, login: ben)

@@ -21,7 +21,7 @@ struct CouchBodyTests {
         try await HTTPProbe.tcp(port: try sharedAgent().port("edge")).request(method, target, headers: headers, body: body)
     }
 
-    @Test("documents may come as gzip; what they unpack to is bounded as what comes unpacked is")
+    @Test("documents may be gzipped; their unpacked size is limited like that of unpacked ones")
     func gzipped() async throws {
         let one = try await packed(Array("{\"packed\":true}".utf8))
         #expect(try await send("PUT", "/main/one", one, [Self.gzip]).status == 201)
@@ -47,7 +47,7 @@ struct CouchBodyTests {
         #expect(try await couch.problem("GET", "/main/broken") == "404 not_found")
     }
 
-    @Test("queries may come as gzip; what they unpack to is bounded")
+    @Test("queries may be gzipped; their unpacked size is limited")
     func gzippedQueries() async throws {
         let couch = try CouchHTTP(sharedAgent())
         try await couch.ok("PUT", "/main/asked", "{\"asked\":1}", status: 201)
@@ -78,7 +78,7 @@ struct CouchBodyTests {
         #expect(admin.status == 415, "\(admin)")
     }
 
-    @Test("what is too long by its header is 413 before anything of it is read, at every door")
+    @Test("a body that is too long by its header gets 413 before any of it is read, on every route")
     func declared() async throws {
         let agent = try sharedAgent()
         let listener = HTTPProbe.tcp(port: try agent.port("edge"))
@@ -101,7 +101,7 @@ struct CouchBodyTests {
         #expect(try HTTPProbe.parse(try await listener.raw(Array(chunks.utf8))).status == 413)
     }
 
-    @Test("what a request asks for is bounded by what it takes in memory, and lists that clients send are served")
+    @Test("what a request asks for is limited by the memory it takes, and lists that clients send are served")
     func lists() async throws {
         let couch = try CouchHTTP(sharedAgent())
         func list(_ item: String, _ count: Int) -> String { "[" + Array(repeating: item, count: count).joined(separator: ",") + "]" }
@@ -120,7 +120,7 @@ struct CouchBodyTests {
         #expect(try await couch.ok("POST", "/main/_revs_diff", "{\(asked)}").asObject?.count == 10_000)
     }
 
-    @Test("what a request brings is bounded in number")
+    @Test("the number of items in a request is limited")
     func numbers() async throws {
         let couch = try CouchHTTP(sharedAgent())
         // Each fails by itself.
@@ -218,7 +218,7 @@ struct CouchBodyTests {
         #expect(try await couch.ok("GET", "/main/_design/photos").text.contains("aGVsbG8="))
     }
 
-    @Test("a batch that comes in chunks, or packed, may be as long as one that says how long it is")
+    @Test("a batch that arrives in chunks, or gzipped, may be as long as one with a length")
     func batchOfUnknownLength() async throws {
         let couch = try CouchHTTP(sharedAgent())
         // 35 MB, each attachment of bytes of its own.

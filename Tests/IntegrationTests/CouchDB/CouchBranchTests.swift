@@ -43,7 +43,7 @@ struct CouchBranchTests {
         #expect(try await after.stop().status == 0)
     }
 
-    @Test("branches become one leaf that lives at the hub and at both agents, also after a hard end", arguments: [true, false])
+    @Test("branches become one live leaf on the hub and on both agents, even after a crash", arguments: [true, false])
     func threeAgents(merges: Bool) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
         let couch = try CouchHTTP(hub)

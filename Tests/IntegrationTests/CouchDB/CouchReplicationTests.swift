@@ -81,7 +81,7 @@ struct CouchReplicationTests {
         #expect(end.text.hasSuffix(",\"pending\":0}\n") && end.text.contains("{\"last_seq\":"), "\(end)")
     }
 
-    @Test("an attachment that does not come as its digest says is refused with its document")
+    @Test("an attachment that does not match its digest is refused with its document")
     func corrupted() async throws {
         let couch = try CouchHTTP(sharedAgent())
         // Of the bytes that follow, and of others.

@@ -64,7 +64,7 @@ struct CouchRequestTests {
         #expect(try await couch.ok("GET", "/main/_local/members")["v"] == 1)
     }
 
-    @Test("of a design document's branches the winner is kept, and what was answered as stored is known")
+    @Test("of a design document's branches the winner is kept, and what was acknowledged as stored is known")
     func designBranches() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let path = "/main/_design/branches"
@@ -125,7 +125,7 @@ struct CouchRequestTests {
         #expect(packed.header("Content-Encoding") == "gzip" && packed.body.starts(with: [0x1F, 0x8B]))
     }
 
-    @Test("what a peer claims of an attachment beside its digest is shown only where it can be so")
+    @Test("what a peer claims about an attachment besides its digest is shown only if it can be true")
     func claims() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let peer = try await Peer.connect(sharedAgent())

@@ -86,7 +86,7 @@ struct FeedEndTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a feed ends with what its user may; those of others go on")
+    @Test("a feed ends when its user loses access; those of others continue")
     func users() async throws {
         let agent = try await agent("ada=writer bob=writer eve=writer")
         let (ada, session) = (try await feed(agent, ["-u", "ada:x"]), try await feed(agent, try await cookie(agent, "ada")))

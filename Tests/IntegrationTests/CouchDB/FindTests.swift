@@ -53,7 +53,7 @@ struct FindTests {
         #expect(try await ids(find(couch, "{\"selector\":{\"_id\":\"none\"}}")).isEmpty)
     }
 
-    @Test("an index is made, used, told, named and removed")
+    @Test("an index is made, used, explained, listed and removed")
     func indexes() async throws {
         let couch = try CouchHTTP(sharedAgent())
         try await fill(couch, "other", 200) { "\"n\":\($0),\"kind\":\"k\($0 % 10)\"" }
@@ -137,7 +137,7 @@ struct FindTests {
         #expect(try await couch.ok("GET", "/fifth/_design_docs")["rows"]?.asArray?.count == 3)
     }
 
-    @Test("an index finds what a look at all documents finds", arguments: [UInt64.random(in: 1...(.max))])
+    @Test("an index finds what a scan of all documents finds", arguments: [UInt64.random(in: 1...(.max))])
     func agreement(seed: UInt64) async throws {
         let couch = try CouchHTTP(sharedAgent())
         var state = seed
@@ -200,7 +200,7 @@ struct FindTests {
         #expect(try await couch.problem("GET", "/fourth/_find").hasPrefix("405"))
     }
 
-    @Test("what a selector costs on many documents is bounded, and said in words")
+    @Test("the cost of a selector on many documents is limited, and reported with a message")
     func budget() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let list = Array(repeating: "1", count: 4_000).joined(separator: ",")

@@ -66,7 +66,7 @@ struct NamedFilterTests {
         #expect(answers.allSatisfy { $0.status == 200 }, "\(answers)")
     }
 
-    @Test("a feed that waits ends when the filter fails on what comes, and tells what comes where it does not")
+    @Test("a waiting feed ends when the filter fails on a new document, and reports new documents otherwise")
     func waiting() async throws {
         let hub = try await hub(["a"])
         let couch = try CouchHTTP(hub)

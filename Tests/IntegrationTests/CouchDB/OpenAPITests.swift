@@ -20,7 +20,7 @@ struct OpenAPITests {
         }
     }
 
-    @Test("has each route of the router with words of its own, and no route that the router has not")
+    @Test("has each route of the router with words of its own, and no route that the router lacks")
     func routes() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let operations = try await operations()

@@ -48,7 +48,7 @@ struct AdminPortTests {
         if status == 403 { #expect(answer.text.contains("Origin")) }
     }
 
-    @Test("what a page of another site asks for without saying Origin, as for an image, is 403", arguments: [
+    @Test("a request from a page of another site without Origin, as for an image, is 403", arguments: [
         ("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200),
     ])
     func otherSites(_ site: String, _ status: Int) async throws {

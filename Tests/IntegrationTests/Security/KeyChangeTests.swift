@@ -9,7 +9,7 @@ import Testing
             try NightjarExecutable.path(), ["identity"] + arguments + ["--config", folder.path("nightjar.yaml")], folder: folder.path)
     }
 
-    @Test("is announced, pinned beside the present one, put in force while connections go on, and taken back")
+    @Test("is announced, pinned alongside the current one, put in force while connections stay open, and reverted")
     func change() async throws {
         let folder = try TemporaryFolder()
         let configuration = Configuration.secureHub([("edge", "identity: gateway")])

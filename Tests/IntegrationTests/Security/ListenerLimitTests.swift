@@ -8,7 +8,7 @@ import Testing
 struct ListenerLimitTests {
     private let selfSigned = "accept_only_self_signed_server_certificate: true"
 
-    @Test("a peer above max_connections gets 503 and comes in when there is room")
+    @Test("a peer above max_connections gets 503 and is admitted when there is room")
     func connections() async throws {
         let hub = try await AgentProcess.start(Configuration.secureHub([("edge", "max_connections: 1")]))
         let first = try await SecureWebSocket(hub, "edge")

@@ -61,7 +61,7 @@ struct RevocationTests {
         #expect(check.status == 78 && check.errors.contains("crl.pem") && check.errors.contains("crl: "), "\(check)")
     }
 
-    @Test("a feed over HTTP ends at once when its client's certificate is withdrawn, by the list or with its authority; others go on")
+    @Test("a feed over HTTP ends at once when its client's certificate is withdrawn, by the list or with its authority; other feeds continue")
     func feeds() async throws {
         let certificates = try await Certificates()
         let folder = try TemporaryFolder()
@@ -167,7 +167,7 @@ struct RevocationTests {
         #expect(edge.process.errors.contains("TLS goes on as before: crl: "), "\(edge.process.errors)")
     }
 
-    @Test("where no authority is asked a list would do nothing, and check says so")
+    @Test("a list without any authority has no effect, and check says so")
     func useless() async throws {
         let folder = try TemporaryFolder()
         try folder.write(

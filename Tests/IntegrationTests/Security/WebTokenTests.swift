@@ -60,7 +60,7 @@ struct WebTokenTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("claims bound what the user may do")
+    @Test("claims limit what the user may do")
     func rights() async throws {
         let signer = try TokenSigner(.ed25519)
         let agent = try await agent(signer, more: ", collections_claim: rights.collections")

@@ -66,7 +66,7 @@ struct CouchBranchTests {
     }
     private static let failing = TestResolver { _ in .failed(PolicyFailure(plugin: "r", version: "1", kind: "plugin_error", message: "not yet")) }
 
-    @Test("Several branches become one leaf that lives, live and with every kind of decision", arguments: [3, 4, 7], [nil, "local", "remote", "merge"])
+    @Test("Several branches become one live leaf, in a continuous replication and with every kind of decision", arguments: [3, 4, 7], [nil, "local", "remote", "merge"])
     func severalBranches(_ count: Int, _ rule: String?) async throws {
         let resolver = rule.map { ["local": Self.local, "remote": Self.remote][$0] ?? Self.merging }
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
@@ -129,7 +129,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("Where the winner ended at the peer, the one that is left there is followed, and nothing is made of it")
+    @Test("If the winner ended at the peer, the remaining branch is followed, and no new revision is made")
     func winnerEnded() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         try await CouchServer.with { server, target in
@@ -169,7 +169,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("Nothing ends at the peer before what won is there")
+    @Test("No branch ends at the peer before the winner is there")
     func winnerComesFirst() async throws {
         let a = try TestDatabase()
         let filter = TestFilter { document, _ in document.id.text == "x" ? .reject : .pass }
@@ -186,7 +186,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("A branch that was given up here stays so when what won is deleted, whichever of the two tombstones is the greater")
+    @Test("A branch that was ended here stays ended when the winner is deleted, whichever of the two tombstones is the greater")
     func winnerIsDeleted() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

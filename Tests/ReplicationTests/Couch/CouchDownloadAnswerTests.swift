@@ -99,7 +99,7 @@ struct CouchDownloadAnswerTests {
         #expect(outcome.stored == bytes && outcome.ranges.count == 3 && outcome.sleeps.contains(7), "\(outcome.status) \(outcome.ranges) \(outcome.sleeps)")
     }
 
-    @Test("a peer that gives a byte each time is given up, and is not asked without a pause")
+    @Test("a peer that sends one byte at a time is given up, and is not asked again without a pause")
     func byteByByte() async throws {
         let bytes = bytes
         let outcome = try await pull { number, request in
@@ -112,7 +112,7 @@ struct CouchDownloadAnswerTests {
         #expect(outcome.sleeps.prefix(3) == [1, 2, 4], "\(outcome.sleeps)")
     }
 
-    @Test("what another version began is not ended with this one", arguments: [true, false])
+    @Test("a download that was begun for another version is not completed with this one", arguments: [true, false])
     func changed(knowsIfRange: Bool) async throws {
         let (bytes, others) = (bytes, others)
         let outcome = try await pull(change: { $0["digest"] = "md5-of-something-else" }) { number, request in
@@ -140,7 +140,7 @@ struct CouchDownloadAnswerTests {
         #expect(packed.stored == others, "\(packed.status) \(packed.ranges)")
     }
 
-    @Test("a part that ends before the end that it named is not taken for the end, though the document does not say how long all is")
+    @Test("a part that ends before its announced end does not count as the end, even if the document does not state the total length")
     func short() async throws {
         let bytes = bytes
         let outcome = try await pull(change: { ($0["length"], $0["digest"]) = (.none, "sha1-unknown") }) { number, request in

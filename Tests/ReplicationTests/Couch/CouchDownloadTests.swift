@@ -72,7 +72,7 @@ struct CouchDownloadTests {
         #expect(stored == bytes)
     }
 
-    @Test("Only what did not come is asked for again, however often the connection breaks", arguments: [Rest.part, .whole])
+    @Test("Only what did not arrive is requested again, however often the connection breaks", arguments: [Rest.part, .whole])
     func resumed(_ rest: Rest) async throws {
         try await CouchServer.with { server, target in
             let size = 64 << 10
@@ -96,7 +96,7 @@ struct CouchDownloadTests {
         }
     }
 
-    @Test("Another connection goes on where the one before was given up")
+    @Test("Another connection resumes where the previous one was given up")
     func anotherConnection() async throws {
         try await CouchServer.with { server, target in
             let log = cut(server, [1 << 20, 0, 0, 0], .part)

@@ -35,7 +35,7 @@ struct CouchHeldTests {
         }
     }
 
-    @Test("such a document is held with the reason, by each run, until it can be taken; others come", arguments: Cause.allCases, [true, false])
+    @Test("such a document is held with the reason, by each run, until it can be accepted; others are pulled", arguments: Cause.allCases, [true, false])
     func held(_ cause: Cause, hasBulkGet: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -154,7 +154,7 @@ struct CouchHeldTests {
         }
     }
 
-    @Test("of a document that a filter changes what is left of its attachments comes")
+    @Test("of a document that a transform changes, only the remaining attachments are pulled")
     func changed() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

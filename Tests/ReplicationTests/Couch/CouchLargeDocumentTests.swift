@@ -26,7 +26,7 @@ struct CouchLargeDocumentTests {
         }
     }
 
-    @Test("a document that is as large as documents may be comes with the default limits.memory", arguments: [true, false])
+    @Test("a document of the maximum size is pulled with the default limits.memory", arguments: [true, false])
     func largest(hasBulkGet: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -83,7 +83,7 @@ struct CouchLargeDocumentTests {
         }
     }
 
-    @Test("room for an answer is looked at and taken in one step, and the first answer has it in any case")
+    @Test("room for a response is checked and reserved in one step, and the first response always gets it")
     func room() {
         var atHand = AnswersAtHand()
         #expect(atHand.take(90, most: 50) && !atHand.take(1, most: 50) && atHand.bytes == 90)
@@ -104,7 +104,7 @@ struct CouchLargeDocumentTests {
         #expect(answer.valueBytes < values)
     }
 
-    @Test("a document is taken out of an answer by its bytes")
+    @Test("a document is cut out of a response by its bytes")
     func bytes() throws {
         let document = "{ \"_id\" : \"a\", \"\\u005frev\":\"1-aa\",\"x\":{\"_id\":[1,\"}\"]} ,\"_other\":1,\"_attachments\":{\"f\":{\"stub\":true}}, \"y\":\"\\\"\" }"
         for answer in ["{\"results\":[{\"id\":\"a\",\"docs\":[{\"ok\":\(document)}]}]}\n", " [ {\"ok\":\(document)} ] "] {

@@ -44,7 +44,7 @@ struct CouchLeafTests {
         }
     }
 
-    @Test("the leaves of a document come in as many parts as limits.memory has room for")
+    @Test("the leaves of a document arrive in parts for which limits.memory has room")
     func parts() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

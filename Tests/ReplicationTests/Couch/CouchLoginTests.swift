@@ -24,7 +24,7 @@ struct CouchLoginTests {
         }
     }
 
-    @Test("A bearer token that ended is read again, once for all requests that meet it; without a new one the status says so")
+    @Test("An expired bearer token is read again, once for all requests that need it; without a new one the status says so")
     func renewed() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<500)
@@ -143,7 +143,7 @@ struct CouchLoginTests {
         }
     }
 
-    @Test("The service for tokens is reached as the configuration says when it is asked: by the network interface, TLS and proxy of that moment")
+    @Test("The token service is reached with the network interface, TLS and proxy that are configured at the time of the request")
     func way() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3)

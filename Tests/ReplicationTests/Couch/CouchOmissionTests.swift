@@ -13,7 +13,7 @@ struct CouchOmissionTests {
         Replicator(ReplicatorConfiguration(database, to: target, .pull), try DatabaseClient(target))
     }
 
-    @Test("what a _bulk_get leaves out fails by name and comes with the next run; what the peer says it does not have any more is not waited for")
+    @Test("what a _bulk_get leaves out fails by name and is pulled in the next run; what the peer no longer has is not waited for")
     func omitted() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -58,7 +58,7 @@ struct CouchOmissionTests {
     /// In which words a node of a cluster says that it does not have a revision which another one announced.
     enum Lagging: CaseIterable { case bulkGet, openRevisions, notFound }
 
-    @Test("a revision that the feed still names and that the peer says it does not have fails by name and comes with the next run", arguments: Lagging.allCases)
+    @Test("a revision that the feed still names but the peer does not have fails by name and is pulled in the next run", arguments: Lagging.allCases)
     func lagging(_ kind: Lagging) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

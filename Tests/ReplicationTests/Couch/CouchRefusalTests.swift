@@ -18,7 +18,7 @@ struct CouchRefusalTests {
         try await CouchServer.with { server, target in try await body(a, server, target, large.count) }
     }
 
-    @Test("a document with large attachments is not taken for refused where the peer takes nothing of ours", arguments: [true, false])
+    @Test("a document with large attachments does not count as refused if the peer accepts nothing from us", arguments: [true, false])
     func large(forbidsAll: Bool) async throws {
         try await withLargeBlob { a, server, target, _ in
             server.trouble { request, _ in
@@ -34,7 +34,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("an attachment that has to go twice counts once")
+    @Test("an attachment that has to be sent twice counts once")
     func counted() async throws {
         try await withLargeBlob { a, server, target, size in
             let puts = Mutex(0)
@@ -82,7 +82,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("a peer that does not let us look for winners is not one that takes nothing")
+    @Test("a peer that does not let us look for winners does not count as one that accepts nothing")
     func winners() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3)

@@ -71,7 +71,7 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("What is here goes there with its history, and only once")
+    @Test("Local documents are pushed with their history, and only once")
     func push() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<1_000)
