@@ -376,7 +376,7 @@ struct ProblemTests {
         }
     }
 
-    /// Wherever it was written: also as a name, which is looked for among others and may be quoted by whoever does not find it.
+    /// Wherever it was written: also as a name, which is looked for among others and may be quoted by code that does not find it.
     @Test func whatAVariableHoldsIsInNoProblem() {
         let places = [
             "data: ${W}", "plugins: \"a/${W}\"", "databases: { main: { conflict_resolver: \"${W}\" } }", "databases: { main: { collections: [ \"${W}\" ] } }",

@@ -1,7 +1,7 @@
 import AgentConfiguration
 import Testing
 
-/// Keys about who may connect, who this side is, and whom it believes.
+/// Keys about who may connect, who this side is, and whom it trusts.
 @Suite struct SecurityTests {
     private static func listener(_ lines: String) throws -> ListenerSettings {
         try #require(

@@ -19,7 +19,7 @@ import Testing
         times.sign(of: .pluginRefused, "plugin a", at: 130)
         #expect(Self.looked(times, ["plugin a", "plugin b"], at: 140) == [100, 120])
         #expect(Self.looked(times, [], at: 150).isEmpty)
-        // An old sign says nothing of what begins anew.
+        // An old sign says nothing about what starts again.
         #expect(Self.looked(times, ["plugin a"], at: 160) == [160])
     }
 }

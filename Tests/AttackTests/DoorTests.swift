@@ -124,7 +124,7 @@ struct DoorTests {
         }
         try await companion.rounds(1, "between")
 
-        // One who has a document of its own by that name keeps it, and everything else goes on both ways.
+        // A peer that has a document of its own by that name keeps it, and everything else continues both ways.
         #expect(try await companion.agent.admin.post("/api/replicators/hub/stop").status < 300)
         #expect(try await companion.agent.put("main", "own", "{\"mine\":true}").status < 300)
         try await peer.push("own", "\(DocumentLimits.revisionGeneration)-dd", "{\"mine\":false}")

@@ -68,7 +68,7 @@ struct OutgoingStreamTests {
         #expect(try pair.settle().atA.replies.map { String(buffer: $0.reply.body) } == ["now"])
     }
 
-    /// Who asks for frames without events is told later.
+    /// A caller that asks for frames without events is told later.
     @Test func askingIsNotLost() throws {
         let pair = try asked()
         let stream = try #require(pair.b.reply(to: 1, streaming: OutgoingReply()))

@@ -51,7 +51,7 @@ import Testing
             #expect(isCompressed)
             #expect(sent.readableBytes <= message.count + Deflater.worstGrowth)
             #expect(inflated(&inflater, sent, message.count) == Array(message[cut...] + message[..<cut]), "message \(number)")
-            // It begins anew, and the reader goes on.
+            // It starts afresh, and the reader continues.
             if number % 150 == 149 { deflater.release() }
         }
     }

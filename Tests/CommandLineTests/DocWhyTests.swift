@@ -95,7 +95,7 @@ import Testing
         #expect(text.output.contains("  push: held: held after 1 try: the filter fragile fails on it: ") && text.output.contains("-> fix the plugin"), "\(text)")
     }
 
-    /// What a peer that pulls took and did not store is not called sent, also once it has connected anew.
+    /// What a peer that pulls took and did not store is not called sent, not even once it has reconnected.
     @Test func aHubSaysWhatItsPeerMadeOfADocument() async throws {
         let hub = try await AgentProcess.start(Configuration.plain)
         let photo = "the bytes of a photo"

@@ -63,7 +63,7 @@ import Testing
         #expect(back.outputBytes == (try source.folder.read("out.jsonl")))
         let live = try await target.run("export", "main")
         #expect(live.lines.count == 2_344 && !live.errors.contains("blobs"), "\(live.errors)")
-        // Their bytes are elsewhere, and whoever saves a database this way has to know.
+        // Their bytes are elsewhere, and a user who saves a database this way has to know.
         #expect(try await target.run("blob", "put", "main", input: .text("hello")).status == 0)
         let photo = "{\"_id\":\"photo\",\"p\":{\"@type\":\"blob\",\"digest\":\"sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00=\"}}\n"
         #expect(try await target.run("import", "main", input: .text(photo)).status == 0)

@@ -129,7 +129,7 @@ import Testing
         #expect(row["reason"]?.asString?.isEmpty == false && row["since"]?.asString?.isEmpty == false)
         #expect(try await edge.command("replicator", "hub", "refused").output.contains("403"))
         #expect(try await edge.command("status").output.contains("needs attention: replicator hub: the peer refuses 1 document"))
-        // No restart would mend it.
+        // No restart would fix it.
         let health = try await edge.admin.get("/health")
         #expect(try health.status == 200 && health.json["status"] == "attention", "\(health)")
         let entry = try #require(try health.json["attention"]?.asArray?.first)

@@ -37,7 +37,7 @@ import Testing
         #expect(try await run("conflicts", "list", "--json").json.asArray?.compactMap { $0["plugin"]?.asString }.sorted() == ["merge", "theirs"])
         #expect(try await save(6, "overwrite").status == 0)
         #expect(try await document()["price"] == 6)
-        // Also by who has seen no revision, and where it was deleted meanwhile.
+        // Also by a client that has seen no revision, and if it was deleted in the meantime.
         #expect(try await run("doc", "put", "main", "x", #"{"price":7}"#, "--on-conflict", "overwrite").status == 0)
         #expect(try await run("doc", "rm", "main", "x").status == 0)
         #expect(try await save(8, "overwrite").status == 0)

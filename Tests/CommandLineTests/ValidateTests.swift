@@ -58,7 +58,7 @@ struct ValidateTests {
         #expect(try await agent.get("main", "a").json["value"]?.asInt64 == 5)
         // Another database has no rules.
         #expect(try await agent.put("other", "b", "{\"value\":\"x\"}").status == 201)
-        // Whoever takes the rule away may write.
+        // Anyone who removes the rule may write.
         try agent.folder.write("nightjar.yaml", Self.configuration.replacing("{ validate: rules }", with: "{}"))
         #expect(try await agent.command("reload").status == 0)
         #expect(try await agent.put("main", "b", "{\"value\":\"x\"}").status == 201)

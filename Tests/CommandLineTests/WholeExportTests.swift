@@ -105,7 +105,7 @@ import Testing
         #expect(try await target.run("blob", "put", "main", input: .text("nightly")).status == 0)
         let some = try await target.run("import", "main", file)
         #expect(some.status == 1 && some.output == "2 saved, 2 unchanged, 0 conflicts, 1 failed\n", "\(some)")
-        // Whoever gives a folder brings what there is.
+        // With a folder given, the import brings what there is.
         source.folder.makeFolder("none")
         let bare = try await target.run("import", "main", file, "--blobs", source.folder.path("none"))
         #expect(bare.status == 1 && bare.output == "1 saved, 4 unchanged, 0 conflicts, 0 failed, 0 blobs stored\n", "\(bare)")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CouchDBServer
 
-/// Who has to go where there is no room for an answer.
+/// Which reader is dropped if there is no room for a response.
 @Suite struct AnswerMemoryTests {
     private static let limit = 64 << 20
 
@@ -19,7 +19,7 @@ import Testing
         func pass(seconds: UInt64) { now.withLock { $0 += seconds * 1_000_000_000 } }
     }
 
-    /// Notes who was cut, and that this gave back what it held.
+    /// Records which reader was cut off, and that this released what it held.
     private final class Cuts: Sendable {
         let names = Mutex<[String]>([])
         let answers = Mutex<[String: AnswerMemory.Answer]>([:])

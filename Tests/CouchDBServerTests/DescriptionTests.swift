@@ -6,7 +6,7 @@ import Testing
 @testable import CouchDBServer
 @testable import HTTPServer
 
-/// What anybody may ask for is not made anew for each who asks.
+/// What anybody may request is not built again for each request.
 @Suite struct DescriptionTests {
     @Test("requests for the description of the API share one text")
     func shared() async throws {

@@ -241,19 +241,19 @@ import Testing
             #expect(try blobs.install(bytes, arrived: arrived) == digest)
             return arrived
         }
-        // Of one request, which has looked itself.
+        // From one request, which has checked itself.
         let alone = try bring()
         #expect(blobs.contains(digest, arrived: alone))
         await database.settle(alone)
         #expect(blobs.size(digest) == nil)
-        // Of two, the last one takes it along.
+        // With two, the last one removes it.
         let first = try bring()
         let second = try bring()
         await database.settle(first)
         #expect(blobs.size(digest) == 5)
         await database.settle(second)
         #expect(blobs.size(digest) == nil)
-        // Of one that found it while another brought it, likewise.
+        // The same for one that found it while another brought it.
         let brings = try bring()
         let finds = ArrivedBlobs()
         #expect(blobs.contains(digest, arrived: finds))

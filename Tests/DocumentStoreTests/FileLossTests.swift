@@ -99,7 +99,7 @@ import Testing
             #expect(lost.map(\.path) == [path] && lost.first?.isMissing == true && lost.first?.names.map(\.id) == [doc("photo")], "\(lost)")
             #expect(log.problems.withLock { $0 } == [.blobMissing(digest: digest.text)])
         }
-        // It is put back by hand; is gone again, which the check of everything finds; is stored anew.
+        // It is put back by hand; is gone again, which the full check finds; is stored again.
         try writeFile(path, bytes)
         #expect(try await database.lostBlobs().isEmpty)
         try #require(unlink(path) == 0)

@@ -247,7 +247,7 @@ import Testing
         let c = try store.c
         let tree = try #require(try await store.database.read { try $0.tree(c, doc("a")) })
         #expect(["1-00", "2-bb", second].allSatisfy { tree.contains(rev($0)) })
-        // Who has not heard of it brings what was deleted.
+        // A peer that has not heard of the deletion brings the document back.
         for conflicts in [ConflictHandling.refuse, .store, .storePushed] {
             _ = try await store.insert("a", "1-00", body: #"{"n":1}"#, conflicts)
             #expect(try await store.get("a")?.isDeleted == true)

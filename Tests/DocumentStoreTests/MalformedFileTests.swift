@@ -53,7 +53,7 @@ import Testing
         #expect(found == [true, true, false, false])
         #expect(try await !database.integrity().isSound)
         #expect(await refusal("small", "{}", in: database) == error)
-        // A start is no mend.
+        // A restart does not fix it.
         database.close()
         database = try Database.open(folder: first.folder, name: "test", options: options)
         #expect(await refusal("small", "{}", in: database) != nil)

@@ -89,7 +89,7 @@ import Testing
         blobs.keepUnfinished(again, digest, of: "a")
         #expect(places.count == 1)
         clock.pass(seconds: 6)
-        // Others need its descriptor: the blob begins anew.
+        // Others need its descriptor: the blob starts over.
         let others = try (0..<3).map { _ in try blobs.writer() }
         #expect(places.count == 3)
         #expect(try blobs.resumedWriter(digest, of: "a") == nil)

@@ -50,7 +50,7 @@ import Testing
             #expect(try await set(store, owner, "cp", [UInt8(number)], within: wide) == "1-cc")
         }
         for (number, owner) in owners.enumerated() { #expect(try await get(store, owner, "cp")?.body == [UInt8(number)]) }
-        // One who writes without end pushes out nobody's but its own.
+        // A peer that writes endlessly pushes out no entries but its own.
         for number in 0..<20 { _ = try await set(store, anna, "more-\(number)", within: CheckpointBounds(count: 3, bytes: 100)) }
         #expect(try await get(store, anna, "cp") == nil)
         for (number, owner) in owners.enumerated().dropFirst() { #expect(try await get(store, owner, "cp")?.body == [UInt8(number)]) }

@@ -2,7 +2,7 @@ import DocumentStore
 import Documents
 import Testing
 
-/// What a sync function says anew of documents that are stored.
+/// What a sync function decides in a resync about stored documents.
 @Suite("Routes that change without the document")
 struct ReroutingTests {
     private let anna = ChannelPeer(user: "anna", listener: "edge"), ben = ChannelPeer(user: "ben", listener: "edge")
@@ -55,7 +55,7 @@ struct ReroutingTests {
         #expect(try await news(store, ben, from: place) == ["a visible"])
         #expect(try await store.database.read { try $0.document(c, doc("a"))?.revision } == revision)
 
-        // What stays where it is moves to no new sequence, and yet it is known who has judged it.
+        // What stays where it is gets no new sequence, but it is known which version has processed it.
         let before = try await store.database.read { try $0.lastSequence(c) }
         #expect(try await store.database.write { try !$0.reroute(c, doc("b"), second, same) })
         #expect(try await store.database.read { try $0.lastSequence(c) } == before)

@@ -18,7 +18,7 @@ import Testing
         #expect(text(tombstone.body) == "{}")
         #expect(try await store.statistics().documents == 0)
         #expect(try await store.statistics().deleted == 1)
-        // Made anew: a child of the tombstone.
+        // Recreated: a child of the tombstone.
         let again = try await store.save("a", #"{"n":3}"#)
         #expect(again.revision.generation == 4)
         let c = try store.c

@@ -338,7 +338,7 @@ import Testing
             return try #require(try await vector(store, "a")).current
         }
         let ours = try await edit()
-        // What was made is known by who has seen it.
+        // What was made is known to those who have seen it.
         #expect(try await insert(store, "a", "7@\(Self.bob)", "\(ours)", remote: remote, .store) == .inserted(sequence: 3))
         let next = try await edit()
         let invented = VectorVersion(time: VectorVersion.largestTime, source: next.source)

@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    /// Of a text, what both have at its ends is not sent again; counted in bytes, and no character is cut.
+    /// What both strings share at their ends is not sent again; counted in bytes, and no character is split.
     @Test(arguments: [
         ("to wound the autumnal city. The in-dark answered with the wind.", "to wound the autumnal city. So howled out for the world to give him a name. The in-dark answered with the wind.",
             "28=48+So howled out for the world to give him a name. |35="),
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    /// Of the old body nothing is made into values, which may take many times its text.
+    /// The old body is not decoded, since its values may take many times the memory of its text.
     @Test(arguments: [
         (#"{ "a" : [ 1.0, "\u0041", {"b" : 1} ] , "b" : 1 }"#, #"{"b":2}"#, #"{"a":[ 1.0, "\u0041", {"b" : 1} ],"b":2}"#),
         (#"{"a": [ 1.0 , {"x" : 2}, 3 ]}"#, #"{"a":{"0":7,"2-":[4,5]}}"#, #"{"a":[7,{"x" : 2},4,5]}"#),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTPServer
 
-/// Who gives way when places for handshakes are short.
+/// Which connection is dropped when places for handshakes run short.
 @Suite struct ConnectionTableTests {
     private func table(handshakes: Int) -> ConnectionTable {
         var limits = HTTPLimits.patient

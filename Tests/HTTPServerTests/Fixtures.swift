@@ -49,7 +49,7 @@ func withRoutes<Result: Sendable>(
     return try await withServer(limits: limits, memory: memory, { try await router.respond(to: $0) }, body)
 }
 
-/// One connection of a client without any HTTP of its own, read by whoever asks.
+/// One connection of a client without any HTTP of its own, read on request.
 final class RawClient: Sendable {
     private let channel: any Channel
     private let incoming: AsyncStream<ByteBuffer>

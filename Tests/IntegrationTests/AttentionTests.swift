@@ -89,7 +89,7 @@ struct AttentionTests {
     func cutImport() async throws {
         let agent = try await AgentProcess.start(Configuration.hub())
         try agent.folder.write("lines.jsonl", (0..<1_000).map { "{\"_id\":\"doc-\($0)\"}\n" }.joined())
-        // Whoever writes into the pipe is not done when the agent ends.
+        // The writer of the pipe is not done when the agent ends.
         let command = try Subprocess(
             "/bin/sh", ["-c", "{ cat lines.jsonl; until [ -e go ]; do sleep 0.1; done; } | \"$@\"", "sh", try NightjarExecutable.path(), "import", "main", "--config", agent.configuration],
             folder: agent.folder.path)

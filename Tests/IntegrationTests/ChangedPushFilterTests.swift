@@ -84,7 +84,7 @@ struct ChangedPushFilterTests {
         // The operator is told.
         #expect(try await hub.admin.get("/health").text.contains("broken"))
         #expect(try await hub.command("doc", "why", "main", "broken").output.contains("fails on it"))
-        // Who has passed it waits, and is woken by the mend.
+        // A feed that is already past it waits, and is woken by the fix.
         async let waiting = couch.ok("GET", "/main/_changes?feed=longpoll&timeout=30000&since=\(last)")
         async let streaming = couch.send("GET", "/main/_changes?feed=continuous&timeout=30000&limit=1&since=\(last)")
         try await hub.plugin("level", becomes: "return { push_filter = function(doc) return (doc.level or 0) < 5 end }\n")

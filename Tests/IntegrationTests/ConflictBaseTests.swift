@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// What both sides had, for whoever merges: readings are small, and a field that is lost is lost silently.
+/// What both sides had, for resolvers that merge: readings are small, and a field that is lost is lost silently.
 @Suite("Resolvers and what both sides had")
 struct ConflictBaseTests {
     /// Takes each of two fields from the side that changed it.

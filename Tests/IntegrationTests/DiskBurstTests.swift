@@ -47,7 +47,7 @@ struct DiskBurstTests {
         func isKept() -> Bool { access(file, F_OK) == 0 }
         #expect(isKept())
         try disk.fill()
-        // Whoever asks for health has the disk looked at.
+        // A request for health makes the agent check the disk.
         #expect(try await agent.admin.get("/health").text.contains("database_read_only"))
         #expect(!isKept())
         let refused = try await agent.put("main", "more", "{}")

@@ -56,7 +56,7 @@ struct ExpiryTests {
         #expect(refused.status == 400)
         #expect(refused.text.contains("_exp must be seconds from now"), "\(refused)")
 
-        // A deletion ends it: who makes the document anew has it for good.
+        // A deletion ends it: a recreated document does not expire.
         let last = try #require(try edited.json["rev"]?.asString)
         let removed = try await agent.admin.request("DELETE", "/api/databases/main/documents/kept?rev=\(last)")
         let tombstone = try #require(try removed.json["rev"]?.asString)

@@ -274,7 +274,7 @@ struct LostDatabaseTests {
         return digest
     }
 
-    /// Health and status name the blob, the document and the mend, as one thing.
+    /// Health and status name the blob, the document and the remedy in one entry.
     private func isNamed(_ digest: BlobDigest, _ agent: AgentProcess, _ document: String) async throws {
         let entry = try await eventually("the altered blob is named") { () async throws -> JSONValue? in
             let health = try await agent.admin.get("/health")

@@ -78,7 +78,7 @@ import Testing
         let first = try await AgentProcess.start(Configuration.edge(to: port, replicator: "network_interface: [ 127.0.0.4, nosuch0 ]"))
         try await first.isSettled()
         #expect(try await hub.listener("edge")["peers"]?.asArray?.contains { $0["address"]?.asString?.hasPrefix("127.0.0.4:") == true } == true)
-        // Whoever refuses was reached.
+        // A peer that refuses was reached.
         let refused = try await AgentProcess.start(Configuration.edge(to: port, database: "other", replicator: "network_interface: [ 127.0.0.4, nosuch0 ]"))
         try await refused.waits("refused") { $0["error"]?["public_code"]?.asInt64 == 10404 }
         // None reaches it: each is named with its reason.

@@ -44,7 +44,7 @@ struct PluginStartTests {
         try folder.write("plugins/gate.test.lua", Self.longTests)
         let configuration = Configuration.hub(listener: "authenticator: gate", plugins: true)
         let agent = try await AgentProcess.start(configuration, in: folder)
-        // Until they are over nobody is refused for good.
+        // Until they are over nobody is refused permanently.
         try await eventually("the login is looked at") {
             do {
                 try await Peer.connect(agent, login: "YWRhOng=").close()

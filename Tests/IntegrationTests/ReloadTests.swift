@@ -71,7 +71,7 @@ struct ReloadTests {
         #expect(silent.isOpen)
         #expect(try await silent.closeCode() == 4001)
         withExtendedLifetime(next) {}
-        // Who has not left yet is no reason for a stop to take longer than it may.
+        // A peer that has not left yet must not make a stop take longer than it may.
         #expect(try await agent.stop().status == 0)
     }
 
@@ -126,7 +126,7 @@ struct ReloadTests {
         #expect(try await peer.closeCode() == 4001)
         let second = try await Peer.connect(hub)
         await #expect(throws: SupportError.self) { try await second.push("second", blob: "another twenty bytes") }
-        // The peer gives it up; whoever runs the hub has to be told, and a peer alone does not make the hub ill.
+        // The peer gives it up; the hub's operator has to be told, but a single peer does not make the hub unhealthy.
         @Sendable func notTaken() async throws -> JSONValue? {
             try await hub.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "documents_not_taken" }
         }

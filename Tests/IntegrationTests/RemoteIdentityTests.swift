@@ -59,7 +59,7 @@ struct RemoteIdentityTests {
         let again = try await looks() - before
         #expect(naming.isKnown ? again == 0 : again >= Int64(Self.documents), "\(again) documents were looked at again")
         #expect(try await edge.replicator("hub")["remote_id"]?.asString == (naming == .none ? nil : naming == .oldTargetAsID ? "ws://127.0.0.1:\(port)/main" : naming == .sameID ? "plant" : "other"))
-        // Nothing was stored anew in any case, and what the remote has of a document is still known: a delta is made from it.
+        // Nothing was stored again in any case, and what the remote has of a document is still known: a delta is made from it.
         try await edge.save("long", "{\"_rev\":\"\(revision)\",\"n\":1,\"text\":\"\(text)\"}")
         try await hub.load("new", 1)
         try await eventually("the edit and the new document are there") {

@@ -51,7 +51,7 @@ struct ResyncTests {
         #expect(try await anna.changes().ids.sorted() == ["jam", "pie", "tea"])
         #expect(try await isOutdated(hub))
 
-        // Whoever waits is told at once.
+        // Everyone who waits is told at once.
         async let waiting = ben.ok("GET", "/main/_changes?feed=longpoll&timeout=30000&since=\(last)")
         let outcome = try await hub.command("resync", "main")
         #expect(outcome.status == 0 && outcome.output.contains("CHANGED  main tea\n"), "\(outcome)")

@@ -174,7 +174,7 @@ struct RevisionTests {
         let writer = try await Peer.connect(agent)
         try await writer.push("to-be-read")
         let reader = Peer(try await WebSocketProbe.connect(port: try agent.port("closed"), path: "/main/_blipsync"))
-        // Couchbase Lite would stop for good if its proposals were refused; a Nightjar goes by the property, and sends nothing.
+        // Couchbase Lite would stop permanently if its proposals were refused; a Nightjar goes by the property, and sends nothing.
         for (peer, isClosed) in [(reader, true), (writer, false)] {
             let proposals = try await peer.ask(OutgoingRequest(profile: "proposeChanges", body: .init(string: "[[\"proposed\",\"1-aa\"]]")))
             #expect(proposals.error == nil && String(buffer: proposals.body) == "[]", "\(proposals)")

@@ -51,7 +51,7 @@ struct RoomWaitTests {
         try await agent.waits(documents: 30)
         try await agent.waits("all is well") { $0["pull_waits"]?.isNull == true && $0["activity"] == "idle" && $0["error"]?.isNull == true }
         #expect(try await agent.revisions() == hub.revisions())
-        // That it connects anew for what fits again is no error.
+        // Reconnecting for what fits again is not an error.
         #expect(!agent.process.errors.contains("http/503: reconnecting"), "\(agent.process.errors)")
         #expect(try await agent.stop().status == 0)
         #expect(try await hub.stop().status == 0)

@@ -39,11 +39,11 @@ struct StopTests {
         }
         try await eventually("they are at work") { try meter.cost().seconds > 1 }
         for _ in 1...10 { #expect(try await couch.problem("GET", "/main/none") == "404 not_found") }
-        // Whoever waited for one of them would have come later.
+        // Waiting for one of them would have taken longer.
         #expect(answered.count == 0)
         #expect(try await agent.stop().status == 0)
         for task in asking { await task.value }
-        // Nobody is told to log in anew because the agent stops.
+        // Nobody is told to log in again because the agent stops.
         #expect(answered.statuses.allSatisfy { $0 == 503 }, "\(answered.statuses)")
     }
 

@@ -99,7 +99,7 @@ struct BreakerTests {
             services.isBroken.withLock { $0 = false }
             clock.advance(60)
             _ = try await events.wait { if case .recovered("a", _, "replicator hub push_filter") = $0 { true } else { false } }
-            // Whoever holds something is told to ask again.
+            // Those that hold something are told to ask again.
             #expect(await versions.next() == host.status("a")?.version)
             #expect(host.status("a")?.state == .active)
             #expect(await filter.evaluate(batch, push).allSatisfy { $0 == .pass })

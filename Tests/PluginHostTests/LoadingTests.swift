@@ -25,7 +25,7 @@ struct LoadingTests {
         }
     }
 
-    /// Of a folder that is somebody's own, with more in it than a plugins folder may have.
+    /// For a folder that is somebody's own, with more in it than a plugins folder may have.
     @Test func oneAloneIsFoundAmongWhateverElseThereIs() async throws {
         let folder = Folder()
         folder.make("lib")

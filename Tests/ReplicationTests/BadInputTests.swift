@@ -297,7 +297,7 @@ struct BadInputTests {
             _ = await peer.ask("changes", [("collection", "0")], body)
             break
         }
-        // Somebody may mend the peer: it is asked again later, from the checkpoint before the list.
+        // Somebody may fix the peer: it is asked again later, from the checkpoint before the list.
         let status = await replicator.wait { $0.activity == .offline }
         #expect(status?.error?.code == 400 && (status?.retryInSeconds ?? 0) >= 30)
         await replicator.stop()

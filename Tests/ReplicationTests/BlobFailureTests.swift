@@ -83,7 +83,7 @@ struct BlobFailureTests {
         #expect(await pusher.peer.isAlive())
     }
 
-    /// The same for a replicator: it tries again, and an operator need not start it anew.
+    /// The same for a replicator: it retries, and no operator has to restart it.
     @Test func whatPassesDoesNotEndAReplicatorForGood() {
         let passing: [StoreError] = [
             .tooManyOpenBlobs(limit: 3), .inputOutput(path: "a", detail: ""), .fileGone(path: "a", sign: nil), .folder(path: "a", errno: EMFILE, detail: ""),

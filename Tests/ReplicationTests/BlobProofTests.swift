@@ -186,7 +186,7 @@ struct BlobProofTests {
             let (thief, asked) = try await peer(hub, Holder())
             refusals.append(await push(thief, "mine-\(blob.count)", body))
             #expect(asked.all == ["getAttachment"])
-            // Who has it sends it.
+            // A peer that has it sends it.
             let (owner, questions) = try await peer(hub, Holder(blobs: [blob]))
             #expect(await push(owner, "mine-\(blob.count)", body) == nil)
             #expect(questions.all == ["getAttachment"])

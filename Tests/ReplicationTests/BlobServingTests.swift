@@ -75,7 +75,7 @@ struct BlobServingTests {
         for nonce in ["one", "two", "three"] { #expect(await prove(nonce) == right(nonce)) }
         for nonce in ["four", "five"] { #expect(await prove(nonce) == "503") }
         for nonce in ["one", "two", "three"] { #expect(await prove(nonce) == right(nonce)) }
-        // Nor is it begun anew by who comes back.
+        // Nor does a peer that comes back start it again.
         let again = try await Peer(hub)
         await again.begin()
         let reply = await again.ask("proveAttachment", [("collection", "0"), ("digest", digest), ("docID", "a")], "six")

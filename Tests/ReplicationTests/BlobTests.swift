@@ -41,7 +41,7 @@ struct BlobTests {
         #expect(try await a.contents() == b.contents())
     }
 
-    /// BLIP asks for blobs whole, so one that is cut off in the middle begins anew; those that had arrived do not.
+    /// BLIP asks for blobs whole, so one that is cut off in the middle starts over; those that had arrived do not.
     @Test func aCutCostsTheBlobsUnderWayAndNoOthers() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let size = 5 << 20
@@ -155,7 +155,7 @@ struct BlobTests {
         try await eventually("the blob of a refused revision is removed") { database.database.blobs.size(digest) == nil }
     }
 
-    /// Whoever may write nothing costs its documents only, and what passes is asked about once.
+    /// A peer that may write nothing costs only its documents, and what passes is asked about once.
     @Test(arguments: [true, false])
     func whatIsRefusedIsNotSent(_ byFilter: Bool) async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))

@@ -195,7 +195,7 @@ struct SequenceTrackerTests {
         }
     }
 
-    /// Some rows stay open for good, in any order: nothing behind the first of them is ever claimed.
+    /// Some rows stay open for ever, in any order: nothing after the first of them is ever claimed.
     @Test(arguments: [UInt64(8), 9, 10])
     func remoteRowsThatAreLeftOpen(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)

@@ -142,7 +142,7 @@ struct ConflictHistoryTests {
         #expect(try await b.body("x") == "{\"at\":\"a\"}")
     }
 
-    /// A third peer, which holds the side that lost, follows instead of deciding anew: its side has more generations.
+    /// A third peer, which holds the side that lost, follows instead of deciding again: its side has more generations.
     @Test func whatAListenerDecidedIsNotUndoneByOthers() async throws {
         let (a, b, c) = (try TestDatabase("a"), try TestDatabase("b"), try TestDatabase("c"))
         try await diverged(Hub(b), a, b)

@@ -15,7 +15,7 @@ import Transport
 /// What a crowd of peers has the agent do at the same time stays within the budget, although each of them has little of it.
 @Suite(.timeLimit(.minutes(10)))
 struct CrowdMemoryTests {
-    /// The store does nothing more for whoever asked after it was made, until it is opened.
+    /// Requests to the store that come after this gate was made wait until it is opened.
     private final class Gate: Sendable {
         private let gate = DispatchSemaphore(value: 0)
         private let jobs: Int
@@ -239,7 +239,7 @@ struct CrowdMemoryTests {
         peer.close()
     }
 
-    /// A small frame may become megabytes, and what others hold that have to go is still here. Where nothing goes, nobody waits for good.
+    /// A small frame may become megabytes, while memory of connections that have to go is still held. If nothing is released, nobody waits for ever.
     @Test("no frame is looked at while the budget is used up, but after a while", arguments: [true, false])
     func usedUp(endsBeforeLong: Bool) async throws {
         let database = try TestDatabase("hub")

@@ -94,7 +94,7 @@ struct HeldMemoryTests {
         #expect(await peer.isAlive())
     }
 
-    /// Of a body with reserved keys all is read as values: a megabyte of numbers would be sixty.
+    /// A body with reserved keys is decoded completely: a megabyte of numbers would be sixty.
     @Test func aLargeBodyWithReservedKeysHasItsShareOfTheBudget() async throws {
         func outcome(_ body: String, _ memory: MemoryBudget) async -> Int? {
             var revision = received(1, "a")

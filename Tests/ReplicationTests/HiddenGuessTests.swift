@@ -7,7 +7,7 @@ import Replication
 import Synchronization
 import Testing
 
-/// Revision ids are digests: whoever guesses what stands in a hidden document could have each guess judged.
+/// Revision ids are digests: a peer that guesses the content of a hidden document could have each guess confirmed.
 @Suite("Guesses at hidden documents", .timeLimit(.minutes(5)))
 struct HiddenGuessTests {
     enum Bound: CaseIterable, Sendable { case channels, pushFilter }

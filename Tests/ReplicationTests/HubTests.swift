@@ -45,7 +45,7 @@ struct HubTests {
         }
         let last = try #require(try await database.database.statistics().first).lastSequence
         #expect(last <= UInt64(Self.leaves * 3), "the hub was written \(last) times")
-        // Of the ten in conflict each may have asked for the other side over a connection of its own.
+        // Each of the ten in conflict may have asked for the other side over a connection of its own.
         #expect((Self.leaves...Self.leaves + 10).contains(hub.connections), "\(hub.connections) connections")
         for replicator in replicators { await replicator.stop() }
     }

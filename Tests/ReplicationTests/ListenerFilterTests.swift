@@ -28,7 +28,7 @@ struct ListenerFilterTests {
         #expect(status.error == nil && status.counts.pulled == 4)
         #expect(hub.counters.standstills.map(\.id) == [doc("doc-3")])
         #expect(hub.counters.snapshot.held == 1)
-        // It comes back in vain, and again after the mend.
+        // It comes back in vain, and again after the fix.
         status = await replicator.run()
         #expect(status.error == nil && status.counts.pulled == 0)
         filter.become("2") { _, _ in .pass }

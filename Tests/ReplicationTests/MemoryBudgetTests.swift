@@ -4,7 +4,7 @@ import Testing
 
 @testable import Replication
 
-/// Who may hold what, and who gives way.
+/// Who may hold how much, and who is dropped first.
 @Suite struct MemoryBudgetTests {
     /// A clock that a test sets.
     final class HandClock: TimeSource {
@@ -245,7 +245,7 @@ import Testing
         #expect(await budget.reserve(4 * megabyte) != nil)
     }
 
-    /// Parts that are taken anew again and again would keep it from those who need all of it.
+    /// Parts that are taken again and again would keep it from callers that need all of it.
     @Test func pagesTakeNothingWhileWorkWaits() async {
         let budget = MemoryBudget(limit: 64 * megabyte)
         #expect(SessionAccounts.pageRoom(budget).room != nil)

@@ -57,7 +57,7 @@ struct MemoryTests {
             let transport = await connect(b, memory, peer)
             transport.executionContext.execute { transport.write(frames) }
             hostile.append((peer, transport))
-            // Who has to go for it goes in a few turns, however busy the machine is.
+            // A connection that has to go for it goes within a few turns, however busy the machine is.
             for _ in 0..<4 { try await loopsTakeATurn() }
             highest.withLock { $0 = max($0, memory.used) }
         }
@@ -132,7 +132,7 @@ struct MemoryTests {
         client.drop()
     }
 
-    /// Who comes, leaves work for the store and goes, again and again, would fill the memory with what nobody counts.
+    /// A peer that connects, leaves work for the store and goes, again and again, would fill the memory with work that nobody accounts for.
     @Test func whatAPeerLeftToTheStoreCountsUntilItIsStored() async throws {
         let (database, memory, length) = (try TestDatabase("hub"), MemoryBudget(limit: 64 << 20), 1_000_000)
         let (gate, isHeld) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -208,7 +208,7 @@ struct MemoryTests {
         #expect(await memory.reserve(memory.limit / 2) != nil)
     }
 
-    /// Of a delta that came all is made values, and they are asked for; of its base, nothing.
+    /// A received delta is decoded completely, and memory is requested for that; its base is not decoded.
     @Test func aDeltaCostsItsValuesAndItsBaseAFewTimesItsText() {
         let limits = ReplicationLimits()
         let numbers = "[\(Array(repeating: "1", count: 50_000).joined(separator: ","))]"
@@ -293,7 +293,7 @@ struct MemoryHub: TransportConnector {
 
     func connect() async throws -> any MessageTransport { await session().client }
 
-    /// Of a connection that was made: what runs here, and the peer's end.
+    /// For a connection that was made: what runs here, and the peer's end.
     func session() async -> (session: ReplicationSession, client: InMemoryTransport) {
         let (client, server) = InMemoryTransport.pair(loops.next(), loops.next())
         let session = ReplicationSession(

@@ -33,7 +33,7 @@ struct OutdatedRejectionTests {
         }
         #expect(noted.version == "1")
 
-        // Who is asked now says no as well.
+        // The filter that is asked now rejects it as well.
         filter.become("3") { _, _ in .reject }
         #expect(try await !replicator.isPending(low, in: .default))
         #expect(try await replicator.pendingDocumentIDs().isEmpty)

@@ -62,7 +62,7 @@ struct PeerCheckpointTests {
         #expect(reply?.error?.code == 413 && reply?.error?.message.contains("max_checkpoint_bytes is 100") == true)
     }
 
-    /// A peer that may not push keeps its place in what it pulls: a refusal would stop Couchbase Lite for good.
+    /// A peer that may not push keeps its place in what it pulls: a refusal would stop Couchbase Lite permanently.
     @Test(arguments: [true, false]) func aReaderKeepsItsCheckpoint(_ byListener: Bool) async throws {
         let (hub, device) = (try TestDatabase("hub"), try TestDatabase("device"))
         try await hub.fill(0..<20)

@@ -98,7 +98,7 @@ struct RetryTests {
         #expect(delays(&three, refused, 100) == [2, 3])
     }
 
-    /// Somebody may mend it: a continuous one goes on slowly, a one-shot one ends.
+    /// Somebody may fix it: a continuous replicator goes on slowly, a one-shot one ends.
     @Test func whatDoesNotGoAwayByItselfIsTriedSlowly() {
         for error in [
             ReplicationError(domain: .http, code: 401, message: ""), ReplicationError(domain: .http, code: 403, message: ""),

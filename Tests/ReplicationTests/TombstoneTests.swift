@@ -7,8 +7,8 @@ import NIOCore
 import Replication
 import Testing
 
-/// A document that was deleted, made anew by somebody who never heard of that, and deleted again: of its two tombstones the first one is the greater.
-/// Whoever has the second document and the first tombstone has to hear of the other one.
+/// A document that was deleted, recreated by somebody who did not know that, and deleted again: the first of its two tombstones is the greater.
+/// A peer that has the second document and the first tombstone has to learn of the other one.
 @Suite(.timeLimit(.minutes(5)))
 struct TombstoneTests {
     private let hub: TestDatabase

@@ -45,7 +45,7 @@ final class RegisteredVFS {
             for (index, byte) in bytes.enumerated() { out[index] = CChar(bitPattern: byte) }
             return count
         }
-        // Whoever waits has the only thread, so waiting helps nobody: SQLite gives up after as many tries as it has time for.
+        // The caller that waits occupies the only thread, so waiting helps nobody: SQLite gives up after as many tries as it has time for.
         made.xSleep = { _, microseconds in microseconds }
         made.xCurrentTime = { vfs, out in
             guard let disk = RegisteredVFS.disk(vfs) else { return SQLITE_ERROR }

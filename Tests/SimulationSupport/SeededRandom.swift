@@ -2,7 +2,7 @@ import Environment
 import Synchronization
 import TestRandomness
 
-/// The same numbers for the same seed, for whoever has a reference to it.
+/// The same numbers for the same seed, for everyone who has a reference to it.
 package final class SeededRandom: RandomSource {
     private let generator: Mutex<SeededGenerator>
 

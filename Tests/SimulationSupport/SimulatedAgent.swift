@@ -146,7 +146,7 @@ package final class SimulatedAgent: @unchecked Sendable {
     private var limits: ReplicationLimits {
         var limits = ReplicationLimits()
         limits.minimumDeltaBytes = 0
-        // What filters reject here they reject for good: a fleet that goes on offering it would never come to rest.
+        // What filters reject here they reject permanently: a fleet that keeps offering it would never come to rest.
         limits.refusedRetrySeconds = 0
         if isTight { limits.tighten() }
         limits.plant(planted)
@@ -234,7 +234,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
-    /// A replicator begins anew: its checkpoint is ignored.
+    /// A replicator starts over: its checkpoint is ignored.
     package func restart(_ index: Int) {
         guard let process, !process.reloading.contains(index) else { return }
         let replicator = process.replicators[index]
@@ -254,7 +254,7 @@ package final class SimulatedAgent: @unchecked Sendable {
         }
     }
 
-    /// Another configuration of the listener comes into force: who is connected has to connect again.
+    /// Another configuration of the listener comes into force: connected peers have to reconnect.
     package func reconfigureListener(pushFilter: SimulatedFilter?, pullFilter: SimulatedFilter?) {
         if plannedFilters == nil { plannedFilters = (listenerPushFilter, listenerPullFilter) }
         (listenerPushFilter, listenerPullFilter) = (pushFilter, pullFilter)

@@ -66,7 +66,7 @@ package final class SimulatedDisk: @unchecked Sendable {
 
     // MARK: what tests do to it
 
-    /// The power goes. Of what was not synced, chance decides what is there afterwards; what was open is dead, locks are gone.
+    /// The power fails. Chance decides how much of what was not synced is there afterwards; open files are dead, locks are gone.
     package func crash(_ random: any RandomSource) {
         assertThread()
         generation += 1

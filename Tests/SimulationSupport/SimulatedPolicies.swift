@@ -2,7 +2,7 @@ import Documents
 import Environment
 import Interfaces
 
-/// What the versions of a simulated policy have in common: whoever watches hears of each new one.
+/// What the versions of a simulated policy have in common: every watcher is told of each new one.
 ///
 /// Unchecked: used by the one thread of a simulation.
 package class SimulatedPolicy: @unchecked Sendable {

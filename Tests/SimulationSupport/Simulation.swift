@@ -115,7 +115,7 @@ package final class Simulation: @unchecked Sendable {
         scheduler.advance(to: end)
     }
 
-    /// Runs until nothing is left to happen, or nothing but what is refused for good.
+    /// Runs until nothing is left to happen, or nothing but what is refused permanently.
     func rest() {
         let (start, steps) = (scheduler.now, scheduler.steps)
         let bound = 200_000 + 2_000 * record.commits * plan.links.count

@@ -5,7 +5,7 @@ import Replication
 /// What did not pass is on a list, and nowhere else; what was counted is what happened.
 extension Simulation {
     func checkAccounts() {
-        // A machine that began anew has nothing on its lists of what it had before.
+        // A machine that started over has nothing of its earlier state on its lists.
         guard record.everRenewed.isEmpty else { return }
         for link in plan.links {
             guard let index = agents[link.from].links.firstIndex(where: { $0.to == link.to }) else { continue }

@@ -16,7 +16,7 @@ extension Simulation {
     /// Simulated time within which a policy has answered, whose questions hold memory beyond their connection.
     private static let longestPolicy: UInt64 = 10_000_000_000
 
-    /// Nothing is under way: who says that he is idle owes nothing, and who has no connection holds nothing for it.
+    /// Nothing is under way: whatever says that it is idle owes nothing, and whatever has no connection holds nothing for one.
     func audit() {
         for agent in agents {
             guard let process = agent.process else { continue }

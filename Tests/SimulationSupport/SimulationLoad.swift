@@ -183,7 +183,7 @@ extension Simulation {
         let kinds = plan.hasPolicies ? "ddddttbpxx" : "dddddttbbp"
         let kind = Array(kinds)[random.below(kinds.count)]
         var name = "\(kind)\(random.below(kind == "d" ? 6 : 4))"
-        // What a filter on one side rejects would be in conflict for good, were it written on both.
+        // What a filter on one side rejects would stay in conflict for ever if it were written on both.
         if kind == "x" || kind == "t" && !plan.deletesInConflict { name += "-\(agent.number)" }
         let id = DocumentID(stored: name)
         switch kind {
@@ -236,7 +236,7 @@ extension Simulation {
         _ agent: SimulatedAgent, _ id: DocumentID, _ mark: String, deletes: Bool = false, replaces: Bool = false,
         creates: Bool = false, blob: String? = nil
     ) {
-        // Who purges a document and writes it again has a conflict for good with those who kept it.
+        // An agent that purges a document and writes it again has a permanent conflict with those that kept it.
         guard let process = agent.process, !record.purged.contains(id) else { return }
         // And so has who lost a document that peers keep from everybody.
         if id.text.hasPrefix("x"), record.everRenewed.contains(agent.number) { return }

@@ -40,7 +40,7 @@ package struct SimulationPlan: Sendable {
     package var changesSyncFunctions = false
     /// Replicators and listeners get another configuration, and later their own again.
     package var reconfigures = false
-    /// Operators have replicators begin anew, without their checkpoints, and run once.
+    /// Operators make replicators start over, without their checkpoints, and run once.
     package var restarts = false
     /// Branches end on one machine, and others begin.
     package var branches = false

@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    /// Its name is there, and a power failure would take it away: who asks is about to refer to it.
+    /// Its name is there, but a power failure would remove it: the caller is about to refer to it.
     @Test(arguments: [false, true]) func aBlobWhoseNameIsNotDurableIsNotTakenForStored(_ restarts: Bool) throws {
         let bytes = Array("a blob".utf8)
         for seed in 1...20 {

@@ -20,7 +20,7 @@ package struct Meter: Sendable {
         pid = agent.process.pid
         ticks = try Self.ticks(pid)
         resident = try Self.status(pid, "VmRSS:")
-        // The peak begins anew (proc(5), clear_refs). Where the system does not offer that, the peak since the start counts.
+        // The peak is reset (proc(5), clear_refs). If the system does not offer that, the peak since the start counts.
         let descriptor = open("/proc/\(pid)/clear_refs", O_WRONLY | O_CLOEXEC)
         if descriptor >= 0 {
             _ = write(descriptor, "5", 1)

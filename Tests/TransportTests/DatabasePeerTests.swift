@@ -113,7 +113,7 @@ struct DatabasePeerTests {
             _ = try await request.body.collect()
             let sent = request.headers.first("Authorization") ?? ""
             if sent.hasSuffix("one") { return .error(status: 401, error: "unauthorized", reason: "old") }
-            // Of the token before, and in letters that JSON may escape.
+            // Of the previous token, and in characters that JSON may escape.
             let escaped = sent.unicodeScalars.map { "\\u00" + String($0.value, radix: 16) }.joined()
             let text = "{\"error\":\"token-one\",\"reason\":\"\(escaped) pass\\\"word\",\"other\":[\"\(sent)\"]}"
             return HTTPResponse(status: 500, headers: ["Content-Type": "application/json"], body: .buffer(ByteBuffer(string: text)))

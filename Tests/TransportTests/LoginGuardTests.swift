@@ -58,7 +58,7 @@ import Transport
         #expect(guarding.wait(login("ada", "10.0.0.7"), at: 5) == 1)
         #expect(guarding.wait(login("made-up", "10.0.0.7"), at: 9) != nil)
         #expect(guarding.wait(login("ada", "10.0.0.7"), at: 11) == nil)
-        // At whose own password somebody guesses waits, whoever it was.
+        // A user whose password somebody guesses at has to wait, whoever it was.
         for number in 0..<21 { _ = guarding.failed(login("bob", "10.1.0.\(number)"), at: 11) }
         #expect(guarding.wait(login("bob", "10.0.0.7"), at: 11) != nil)
         #expect(!guarding.waitsForOthersOnly(login("bob", "10.0.0.7"), at: 11))

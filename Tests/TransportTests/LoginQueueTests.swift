@@ -119,7 +119,7 @@ struct LoginQueueTests {
             case .manyAddresses: ("guess", "1.\(number)")
             }
         }
-        /// Checks before the turn of one who has come after forty of them: from another address, and from that of the crowd.
+        /// How many checks precede that of a user who has come after forty of them: from another address, and from that of the crowd.
         func most(_ limits: LoginQueue.Limits) -> (stranger: Int, neighbour: Int) {
             switch self {
             case .oneUser: (3, 4)

@@ -89,7 +89,7 @@ struct ClientBranchTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    /// Of the hub's branch and the client's the hub's goes on, whichever is the greater one: it takes nothing else.
+    /// Of the hub's branch and the client's, the hub's continues, whichever is the greater one: it accepts nothing else.
     @Test("without a resolver the rule of the replicator decides, and its hub gets the result", arguments: ["1", "f"], [2, 4])
     func decidedForTheHub(_ digit: String, _ generation: Int) async throws {
         let hub = try await AgentProcess.start(Configuration.hub())

@@ -229,7 +229,7 @@ struct CouchAccessTests {
                 let ids = (document["_revisions"]?["ids"]?.asArray ?? []).compactMap(\.asString)
                 let history = ids.enumerated().map { "\(Int(start) - $0)-\($1)" }
                 let isDeleted = document["_deleted"]?.asBool == true
-                // Of what it may not see it learns the end, and nothing that stands in it.
+                // It learns that what it may not see has ended, but not its content.
                 if isDeleted { #expect((document.asObject?.members ?? []).allSatisfy { $0.key.hasPrefix("_") }, "\(document.text)") }
                 tree[history[0]] = (history, isDeleted)
             }
@@ -271,7 +271,7 @@ struct CouchAccessTests {
         try await put(anna, "tea", "aa", "red")
         try await end("tea", "1-ff", anna)
         #expect(try await pulled(cara, "tea", into: &tree, since: &since) == ["1-aa"])
-        // Who comes later finds the same.
+        // A client that comes later finds the same.
         var (fresh, start): ([String: (history: [String], isDeleted: Bool)], String) = ([:], "0")
         #expect(try await pulled(cara, "tea", into: &fresh, since: &start) == ["1-aa"])
         // A loser ends.

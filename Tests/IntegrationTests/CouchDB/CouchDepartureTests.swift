@@ -2,7 +2,7 @@ import Documents
 import TestSupport
 import Testing
 
-/// What is told of documents that left a user's channels, and to users who may read everything.
+/// What is reported about documents that left a user's channels, and what users who may read everything are told.
 extension CouchAccessTests {
     @Test("when a document has left its channels, a client learns what ended with that, without the other content, and nothing of what came later")
     func departures() async throws {

@@ -147,7 +147,7 @@ struct CouchReplicationTests {
         #expect(left["_rev"]?.asString == next && left["_conflicts"] == nil)
         try await couch.ok("DELETE", "/main/tray", nil, [("If-Match", "\"\(next)\"")])
         #expect(try await couch.send("GET", "/main/tray").json["reason"]?.asString == "deleted")
-        // A document that was deleted begins anew on top of its tombstone.
+        // A document that was deleted starts afresh on top of its tombstone.
         #expect(try await couch.ok("PUT", "/main/tray", "{\"n\":4}", status: 201)["rev"]?.asString?.hasPrefix("4-") == true)
     }
 }

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// Feeds over HTTP of users who may not have them any more. They are quiet: nothing but what puts their user off would end them for an hour.
+/// Feeds over HTTP of users who may no longer have them. They are quiet: only the end of their user's access would end them within an hour.
 @Suite("Feeds are put off")
 struct FeedEndTests {
     private static let plugin = """

@@ -105,7 +105,7 @@ struct ClientCertificateTests {
         let hub = try await AgentProcess.start(
             Configuration.secureHub([
                 ("names", "client_certificates: require, roots: [ \(certificates.path("root.pem")) ], \(names)"),
-                // The plugin alone decides here, whoever signed.
+                // Only the plugin decides here, whoever signed the certificate.
                 ("open", "client_certificates: request, \(names)"), ("asks", "client_certificates: request, authenticator: fleet"),
             ], plugins: true), in: folder)
         try await hub.save("from-hub", "{\"team\":\"red\"}")
@@ -128,7 +128,7 @@ struct ClientCertificateTests {
             #expect(error["public_code"]?.asInt64 == 10401 && error["transient"]?.asBool == false, "\(name): \(error.text)")
             #expect(error["message"]?.asString?.contains(words) == true, "\(name): \(error.text)")
         }
-        // One who may write does.
+        // A user who may write does.
         let writer = try await AgentProcess.start(Configuration.secureEdge([("writer", try hub.target("names"), shows(certificates, "plant-7"))]))
         try await writer.save("from-plant", "{}")
         try await eventually("the document arrives") { try await hub.has("from-plant") }

@@ -3,7 +3,7 @@ import Encodings
 import TestSupport
 import Testing
 
-/// Logins by people who guess, beside one who knows.
+/// Logins by people who guess, alongside one by a user who knows the password.
 @Suite("Logins")
 struct LoginTests {
     private static let shipped = #filePath.split(separator: "/").dropLast(4).reduce("") { $0 + "/" + $1 } + "/plugins/password-file.lua"

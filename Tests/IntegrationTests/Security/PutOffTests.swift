@@ -2,7 +2,7 @@ import Documents
 import TestSupport
 import Testing
 
-/// Users who may not come in any more.
+/// Users who may no longer log in.
 @Suite("Peers are put off")
 struct PutOffTests {
     private let plugin = """

@@ -22,7 +22,7 @@ struct CouchFilterTests {
             #expect(try await a.body("doc-1") == nil)
             // The same choice goes on where it was.
             #expect(try await pull(a, target, even).counts.total == 0)
-            // Another one begins anew, and what is here already is not fetched again.
+            // Another filter starts from the beginning, and what is here already is not fetched again.
             let above = SourceFilter.named("readings/above", parameters: [("minimum", "97")])
             let second = try await pull(a, target, above)
             #expect(second.error == nil && second.counts.pulled == 2, "\(second)")

@@ -154,7 +154,7 @@ struct CouchHeldTests {
         }
     }
 
-    @Test("of a document that a transform changes, only the remaining attachments are pulled")
+    @Test("of a document that a filter changes, only the remaining attachments are pulled")
     func changed() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

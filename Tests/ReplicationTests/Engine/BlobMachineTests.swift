@@ -141,7 +141,7 @@ import Testing
         #expect(run.on(.looked(run.at(1), isHere: true)) == [])
         #expect(run.on(.looked(run.at(2), isHere: true)) == ["tell 1 ok"])
         #expect(run.machine.isIdle)
-        // What is not here is fetched, whoever knows it.
+        // What is not here is fetched, whoever else has it.
         run.on(needed(2, 3, known: [3]))
         #expect(run.on(.looked(run.at(3), isHere: false)) == ["begin 3"])
     }

@@ -55,7 +55,7 @@ import Testing
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.released == ["0 refused, 1 staying"])
     }
 
-    /// Of a filter that has no version nobody can say that it would say the same.
+    /// For a filter without a version, nobody can say that it would decide the same.
     @Test func aWordWithoutAVersionCountsOnce() {
         #expect(!FilterAnswer(verdict: .pass, plugin: "f", version: "").isBy("f", ""))
     }

@@ -137,7 +137,7 @@ import Testing
         #expect(pull.machine.isDrained)
     }
 
-    /// What was refused for good is told apart from what comes again.
+    /// What was refused permanently is distinguished from what comes again.
     @Test func blobsAreReleasedWhenTheirRevisionIsThrough() {
         let yes = SyncJudgement(verdict: .accepted(SyncAssignment()), seen: nil, plugin: "s", version: "1")
         func fetched(filter: Bool = false, sync: Bool = false) -> PullRun {

@@ -51,7 +51,7 @@ import Testing
             return revisions.first?.offeredBefore.map(\.text)
         }
         #expect(offeredBefore(received(4, "a", "2-c")) == ["2-b"])
-        // Of the list of what was kept back: it was offered before anything that is asked for now.
+        // From the list of what was held back: it was offered before anything that is requested now.
         pull.on(.heldRead(HeldRevisions.Page(revisions: [checked(9, "b", "2-z")], isAny: true)))
         let batch = pull.batch
         pull.on(.judged(batch, [.pass], plugin: "f", version: "2"))

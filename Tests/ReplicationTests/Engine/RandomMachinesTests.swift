@@ -32,7 +32,7 @@ import Testing
         var rows: [DocumentID: (sequence: SequenceNumber, version: Version)] = [:]
         var newest: SequenceNumber = 0
         var peer: [DocumentID: Version] = [:]
-        /// Revisions that need not reach the peer: on the list, refused for good, or settled by the pull.
+        /// Revisions that need not reach the peer: on the list, refused permanently, or settled by the pull.
         var settled: Set<Version> = []
         /// Offered to the peer, which still may want it or owes the acknowledgement.
         var underWay: [DocumentID: Version] = [:]
@@ -44,7 +44,7 @@ import Testing
         var remote: UInt64 = 0
         var here: Set<UInt64> = []
         var offered: [RowResult<OfferedRow>] = []
-        /// Of a hundred of the peer's revisions so many find no room here.
+        /// How many of a hundred of the peer's revisions find no room here.
         var noRoom = 0
         /// What the pull's checkpoint claimed, looked at so far.
         var claimed: UInt64 = 0

@@ -85,7 +85,7 @@ import Testing
         let actions = push.on(.answered(list, [.refused(http(413)), .refused(http(413))]))
         #expect(actions.filter { $0.contains("timer") } == ["refused timer 0 60"])
         push.on(.listed([doc("a"), doc("b")]))
-        // Of what was refused before nothing is left.
+        // Nothing is left of what was refused before.
         #expect(push.on(.refusedAreDue(attempts: 1)) == [])
         #expect(push.on(.refusedAreDue(attempts: 0)) == ["again a b"])
     }

@@ -67,7 +67,7 @@ import Testing
         #expect(pull.on(.roomLooked(isThere: true)) == ["come back now"])
     }
 
-    /// Whoever has made room need not wait for a minute more; where it came and went, connections become seldom.
+    /// An operator who has made room need not wait another minute; if room comes and goes, connections become rare.
     @Test func roomIsGoneForWithinSecondsOnceTheWaitHasLasted() {
         var limits = ReplicationLimits()
         (limits.roomLookSeconds, limits.maximumRoomLookSeconds) = (3, 60)

@@ -33,7 +33,7 @@ import Testing
         case .wrongPin, .wrongPinAndAllElse: return .refused(.certificateUntrusted)
         // The pinned intermediate itself vouches for a leaf that came alone.
         case .pinnedIntermediate: return isOurs.contains(chain) || chain == .intermediateMissing ? .accepted : .refused(.certificateUntrusted)
-        // Of a key alone nothing can be verified if its certificate was not shown.
+        // A key alone cannot be used for verification if its certificate was not presented.
         case .pinnedRoot, .intermediateKeyPin: return isOurs.contains(chain) ? .accepted : .refused(.certificateUntrusted)
         case .selfSignedOnly, .selfSignedOnlyAndUnsafe: return chain == .selfSigned ? .accepted : .refused(.certificateUntrusted)
         case .systemRoots, .extraRoot:
