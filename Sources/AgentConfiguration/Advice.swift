@@ -8,14 +8,14 @@ extension AgentSettings {
             advice.append(
                 ConfigurationProblem(
                     file: file ?? "", line: 0, column: 0,
-                    message: "it has no database, no listener and no replicator, as an empty file has: an agent would do nothing with it; "
-                        + "write databases: {} if that is meant"))
+                    message: "it has no database, no listener and no replicator, like an empty file: an agent would do nothing with it; write databases: {} if this "
+                        + "is intended"))
         }
         if let admin, !Address.isLoopback(admin.address.value) {
             advice.append(
                 ConfigurationProblem(
                     at: admin.address.position,
-                    "admin: the token travels in clear text, and anybody on the way can read it: keep 127.0.0.1 and come by ssh -L or by a proxy with TLS, "
+                    "admin: the token travels in clear text, and anybody on the way can read it: keep 127.0.0.1 and connect through ssh -L or a proxy with TLS, "
                         + "unless that network is yours alone"))
         }
         for listener in listeners where listener.takesLoginsInClearText {
@@ -41,7 +41,7 @@ extension AgentSettings {
                 advice.append(
                     ConfigurationProblem(
                         at: target.position,
-                        "\(name): the target is this agent's own listener \(ValueQuoting.quoted(own.name.value)), so that the database would replicate with itself"))
+                        "\(name): the target is this agent's own listener \(ValueQuoting.quoted(own.name.value)), so the database would replicate with itself"))
             }
         }
         for replicator in replicators { advice += replicator.keysWithoutEffect }
@@ -62,8 +62,7 @@ extension AgentSettings {
         guard databases.isEmpty, !old.databases.isEmpty, !namesDatabases else { return nil }
         return ConfigurationProblem(
             file: file ?? "", line: 0, column: 0,
-            message: "it names no database, and the configuration in force has \(old.databases.count), which would be closed; "
-                + "if that is meant, write databases: {}")
+            message: "it names no database, and the configuration in force has \(old.databases.count), which would be closed; if this is intended, write databases: {}")
     }
 }
 
@@ -87,8 +86,8 @@ extension ReplicatorSettings {
             advice.append(
                 ConfigurationProblem(
                     at: enableAutoPurge.position,
-                    "\(name): enable_auto_purge has no effect, since the target is \(scheme.rawValue): and a database of CouchDB does not tell that it took access away: "
-                        + "such documents stay here; take it out, or replicate with ws or wss"))
+                    "\(name): enable_auto_purge has no effect, since the target is \(scheme.rawValue): and a CouchDB database does not report that it took access "
+                        + "away: such documents stay here; remove the key, or replicate with ws or wss"))
         }
         var unused: [(String, SourcePosition?)] = []
         // Only a pulling replicator is told that the other side has withdrawn access.

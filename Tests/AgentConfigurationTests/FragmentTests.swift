@@ -61,7 +61,7 @@ struct FragmentTests {
         ("listeners: [ { push_filter: gate } ]\n", "expected a mapping with the \"name\""), ("listeners: ~\n", "listeners: fleet.accept_config"),
         ("replicators: [ { name: hub, target: wss://elsewhere/main } ]\n", "replicators.hub.target: fleet.accept_config"),
         ("replicators: [ { name: hub, collections: ~ } ]\n", "replicators.hub.collections: fleet.accept_config"),
-        ("databases: { more: {} }\n", "databases.more: this agent's file has none of that name, and fleet.accept_config adds none"),
+        ("databases: { more: {} }\n", "databases.more: this agent's file has none of that name, and a fragment cannot add one"),
         ("databases: { main: ~ }\n", "databases.main: fleet.accept_config"), ("data: /tmp\n", "data: fleet.accept_config"), ("colour: red\n", "unknown key \"colour\""),
     ])
     func bounds(_ text: String, _ reason: String) throws {

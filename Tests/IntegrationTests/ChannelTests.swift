@@ -139,6 +139,6 @@ struct ChannelTests {
         try folder.write("plugins/second.lua", plugin)
         outcome = try await check("second")
         #expect(outcome.status != 0)
-        #expect("\(outcome)".contains("has another sync function on listener"), "\(outcome)")
+        #expect("\(outcome)".contains("already has a different sync function on listener"), "\(outcome)")
     }
 }

@@ -59,7 +59,7 @@ struct FleetConfigurationTests {
             ("log: { level: loud }\n", "fleet/site.yaml:1:15: log.level: expected"),
             ("replicators: [ { name: hub, collections: { _default: { push_filter: nobody } } } ]\n", "fleet/site.yaml:1:69: "),
             ("replicators: [ { name: hub, collections: { _default: { push_filter: { plugin: gate, params: { n: x } } } } } ]\n", "fleet/site.yaml:1:"),
-            ("replicators: [ { name: hub, collections: { other: { push_filter: gate } } } ]\n", "this agent's file has none of that name, and fleet.accept_config adds none"),
+            ("replicators: [ { name: hub, collections: { other: { push_filter: gate } } } ]\n", "this agent's file has none of that name, and a fragment cannot add one"),
         ]
         for (text, reason) in ways {
             #expect(try await fleet.configure(text, "--no-checks").status == 0, "\(text)")

@@ -251,7 +251,7 @@ struct ReloadTests {
         let wanted = text(filter: "push_filter: newer").replacing("plugins: plugins", with: "plugins: more")
         #expect(try await agent.command("check").status == 0)
         let refused = try await agent.reload(wanted)
-        #expect(refused.status == 78 && refused.errors.contains("goes on with the folder \(before) until it is restarted"), "\(refused)")
+        #expect(refused.status == 78 && refused.errors.contains("continues with the folder \(before) until it is restarted"), "\(refused)")
         #expect(try await agent.isWell())
         let alone = try await agent.reload(text().replacing("plugins: plugins", with: "plugins: more"))
         #expect(alone.status == 0 && alone.output.contains("plugins: at the next start"), "\(alone)")

@@ -20,14 +20,14 @@ extension Agent {
                 .gauge, "nightjar_listener_up", "1 while it listens; 0 while it waits for its port, or an operator stopped it.", labels,
                 listener.binding.condition.word == "listening" ? 1 : 0)
             text.add(.gauge, "nightjar_listener_connections", "Connected peers.", labels, peers.count)
-            text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sent or send something.", labels, peers.count { $0.isActive })
+            text.add(.gauge, "nightjar_listener_active_connections", "Peers that are sending or being sent something.", labels, peers.count { $0.isActive })
             for name in Subprotocol.names {
                 text.add(
-                    .gauge, "nightjar_listener_connections_by_protocol", "Connected peers, by what is spoken with them.", labels + [("protocol", name)],
+                    .gauge, "nightjar_listener_connections_by_protocol", "Connected peers, by protocol.", labels + [("protocol", name)],
                     peers.count { $0.subprotocol.utf8.elementsEqual(name.utf8) })
             }
             text.add(
-                .counter, "nightjar_logins_refused_total", "Logins that were wrong, since the start; those of the admin port too.", labels,
+                .counter, "nightjar_logins_refused_total", "Failed logins since the start, including those on the admin port.", labels,
                 refusedLogins.count(listener.settings.name.value))
             Self.add(listener.deltas, labels, to: &text)
             if let security = listener.security {
@@ -38,7 +38,7 @@ extension Agent {
         }
         if settings.admin != nil {
             text.add(
-                .counter, "nightjar_logins_refused_total", "Logins that were wrong, since the start; those of the admin port too.",
+                .counter, "nightjar_logins_refused_total", "Failed logins since the start, including those on the admin port.",
                 [("listener", RefusedLogins.adminPort)], refusedLogins.count(RefusedLogins.adminPort))
         }
         let security = shared.withLock { $0.replicatorSecurity }
@@ -65,7 +65,7 @@ extension Agent {
             if place.usage.areBlobsKnown {
                 text.add(.gauge, "nightjar_database_held_bytes", "Documents and blobs, as they count for the quota.", [("database", database.name)], place.usage.heldBytes)
             }
-            if let quota = place.quota { text.add(.gauge, "nightjar_database_quota_bytes", "The quota, where it has one.", [("database", database.name)], quota) }
+            if let quota = place.quota { text.add(.gauge, "nightjar_database_quota_bytes", "The quota, if it has one.", [("database", database.name)], quota) }
         }
         if let space = DiskSpace(of: database.folder) {
             text.add(.gauge, "nightjar_disk_free_bytes", "Free on the disk of the database.", [("database", database.name)], space.free)
@@ -101,7 +101,7 @@ extension Agent {
         let status = replicator.status
         text.add(.gauge, "nightjar_replicator_activity", "1 for what it does now.", labels + [("activity", status.activity.rawValue)], 1)
         if let name = status.peerProtocol {
-            text.add(.gauge, "nightjar_replicator_protocol", "1 for what it spoke over its last connection.", labels + [("protocol", name)], 1)
+            text.add(.gauge, "nightjar_replicator_protocol", "1 for the protocol of its last connection.", labels + [("protocol", name)], 1)
         }
         text.add(.gauge, "nightjar_replicator_attempt", "Failed attempts to connect in a row.", labels, status.attempt)
         text.add(.gauge, "nightjar_replicator_error", "1 while the last attempt's error stands.", labels, status.error == nil ? 0 : 1)
@@ -110,7 +110,7 @@ extension Agent {
         // If the store cannot be read, 0 would mean that all is well.
         if let refused = try? await replicator.refusedCount() { text.add(.gauge, "nightjar_documents_refused", refusedHelp, labels, refused) }
         text.add(
-            .gauge, "nightjar_replicator_push_refused", "1 while the peer takes nothing of us.", labels, status.refusals.push == nil ? 0 : 1)
+            .gauge, "nightjar_replicator_push_refused", "1 while the peer accepts nothing from us.", labels, status.refusals.push == nil ? 0 : 1)
         text.add(
             .gauge, "nightjar_replicator_checkpoint_refused", "1 while the peer keeps no checkpoint of ours.", labels,
             status.refusals.checkpoint == nil ? 0 : 1)
@@ -121,10 +121,10 @@ extension Agent {
         }
         text.add(.gauge, "nightjar_replicator_suspended", "1 while it is suspended.", labels, status.isSuspended ? 1 : 0)
         text.add(
-            .counter, "nightjar_replicator_silence_checks_total", "Times that the peer was asked whether an idle connection misses something.", labels,
+            .counter, "nightjar_replicator_silence_checks_total", "Times that the peer was asked whether an idle connection had missed something.", labels,
             status.silence.checks)
         text.add(
-            .counter, "nightjar_replicator_silence_reconnects_total", "Times that it did, and another connection was made.", labels,
+            .counter, "nightjar_replicator_silence_reconnects_total", "Times that it had, and a new connection was made.", labels,
             status.silence.reconnects)
         text.add(.counter, "nightjar_replicator_sent_bytes_total", "Bytes of messages sent, in all runs.", labels, lifetime.bytesSent)
         text.add(.counter, "nightjar_replicator_received_bytes_total", "Bytes of messages received, in all runs.", labels, lifetime.bytesReceived)
@@ -135,7 +135,7 @@ extension Agent {
             let left: UInt64 = blobs.reduce(0) { $0 + $1.bytesLeft }
             let labels = labels + [("direction", direction)]
             text.add(.gauge, "nightjar_replicator_blobs_under_way", "Blobs that are being sent or received.", labels, blobs.count)
-            text.add(.gauge, "nightjar_replicator_blob_bytes_left", "What is missing of them, where their size is known.", labels, left)
+            text.add(.gauge, "nightjar_replicator_blob_bytes_left", "Bytes of them still missing, if their size is known.", labels, left)
         }
         if let pending = await pending.count(of: replicator) {
             text.add(
@@ -146,16 +146,16 @@ extension Agent {
                 pending.isCapped ? 1 : 0)
             text.add(.gauge, "nightjar_replicator_pending_bytes", "Bytes of the documents that wait to be pushed, as far as they are counted; without blobs.", labels, pending.bytes)
             text.add(
-                .gauge, "nightjar_replicator_oldest_pending_seconds", "How long the oldest change that waits to be pushed has waited; 0 where none waits.", labels,
+                .gauge, "nightjar_replicator_oldest_pending_seconds", "How long the oldest change waiting to be pushed has waited; 0 if none is waiting.", labels,
                 pending.oldest.map { max(0, now - $0) } ?? 0)
         }
         text.add(.counter, "nightjar_replicator_pushed_total", "Documents sent, in all runs.", labels, lifetime.pushed)
         text.add(.counter, "nightjar_replicator_pulled_total", "Documents received, in all runs.", labels, lifetime.pulled)
-        text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter here said no to, in all runs.", labels, lifetime.rejected)
+        text.add(.counter, "nightjar_replicator_rejected_total", "Documents that a filter here rejected, in all runs.", labels, lifetime.rejected)
         text.add(.counter, "nightjar_replicator_held_total", "Times a document was held because a filter failed, it was too large, or a blob could not be taken, in all runs.", labels, lifetime.held)
         text.add(.counter, "nightjar_replicator_failed_total", "Times a document could not be moved, in all runs.", labels, lifetime.failed)
         text.add(
-            .counter, "nightjar_replicator_access_removed_total", "Documents purged because the peer took access to them away, in all runs.", labels,
+            .counter, "nightjar_replicator_access_removed_total", "Documents purged because the peer took away access to them, in all runs.", labels,
             lifetime.accessRemoved)
         text.add(.counter, "nightjar_replicator_conflicts_resolved_total", "Conflicts that were decided, in all runs.", labels, lifetime.resolved)
         add(lifetime.deltas, labels, to: &text)
@@ -174,11 +174,11 @@ extension Agent {
             ("requested", deltas.requested), ("sent", deltas.sent), ("received", deltas.received), ("applied", deltas.applied),
             ("failed", deltas.failed),
         ] {
-            text.add(.counter, "nightjar_deltas_total", "Changes as deltas, by what became of them.", labels + [("state", state)], count)
+            text.add(.counter, "nightjar_deltas_total", "Changes sent as deltas, by outcome.", labels + [("state", state)], count)
         }
-        text.add(.counter, "nightjar_delta_bytes_saved_total", "Bytes of bodies that did not have to travel.", labels, deltas.bytesSaved)
+        text.add(.counter, "nightjar_delta_bytes_saved_total", "Bytes of bodies that did not have to be sent.", labels, deltas.bytesSaved)
         for (reason, count) in deltas.reasons {
-            text.add(.counter, "nightjar_deltas_not_used_total", "Whole bodies sent, by why.", labels + [("reason", reason)], count)
+            text.add(.counter, "nightjar_deltas_not_used_total", "Whole bodies sent, by reason.", labels + [("reason", reason)], count)
         }
     }
 
@@ -188,7 +188,7 @@ extension Agent {
             .gauge, "nightjar_plugin_info", "1 for the version in force and its state.",
             labels + [("version", plugin.version ?? ""), ("state", plugin.state.rawValue)], 1)
         text.add(.gauge, "nightjar_plugin_generation", "Versions that came into force.", labels, plugin.generation)
-        text.add(.gauge, "nightjar_plugin_refused", "1 while the version in the folder is not taken.", labels, plugin.refused == nil ? 0 : 1)
+        text.add(.gauge, "nightjar_plugin_refused", "1 while the version in the folder is refused.", labels, plugin.refused == nil ? 0 : 1)
         text.add(.gauge, "nightjar_plugin_failing_uses", "Uses that are not called because they keep failing.", labels, plugin.failing.count)
         text.add(.gauge, "nightjar_plugin_memory_bytes", "Held by its Lua states.", labels, plugin.memoryBytes)
         text.add(.gauge, "nightjar_plugin_states", "Its Lua states.", labels, plugin.states)
@@ -203,7 +203,8 @@ extension Agent {
             text.add(.counter, "nightjar_plugin_calls_total", "Calls of a hook.", labels, hook.calls)
             text.add(.counter, "nightjar_plugin_rejected_total", "Calls that said no.", labels, hook.rejected)
             text.add(
-                .counter, "nightjar_plugin_not_asked_total", "What was held, or not told, without a call: while the plugin kept failing, or what came too fast for an observer.", labels,
+                .counter, "nightjar_plugin_not_asked_total", "Documents that were held, or not reported, without a call: while the plugin kept failing, or because "
+                    + "they came too fast for an observer.", labels,
                 hook.notAsked)
             for (kind, count) in hook.errors {
                 text.add(.counter, "nightjar_plugin_errors_total", "Calls that failed.", labels + [("kind", kind)], count)

@@ -179,8 +179,8 @@ package enum ConfigurationCheck {
                 problems.append(
                     ConfigurationProblem(
                         at: sync.position,
-                        "listener \"\(listener.name.value)\": the database \"\(database.value)\" has another sync function on listener "
-                            + "\"\(known.listener)\"; a database has one"))
+                        "listener \"\(listener.name.value)\": the database \"\(database.value)\" already has a different sync function on listener "
+                            + "\"\(known.listener)\"; a database can have only one"))
             }
         }
         return problems
@@ -197,8 +197,7 @@ package enum ConfigurationCheck {
                 problems.append(
                     ConfigurationProblem(
                         at: shadow.position,
-                        "a shadow has its differences recorded in the conflict history, "
-                            + "which \"history: { conflicts: 0 }\" of database \"\(database.name.value)\" turns off"))
+                        "a shadow's differences are recorded in the conflict history, which \"history: { conflicts: 0 }\" of database \"\(database.name.value)\" turns off"))
             }
         }
         problems += otherSyncFunctions(settings)

@@ -69,8 +69,8 @@ extension ConfigurationCheck {
                     advice.append(
                         ConfigurationProblem(
                             at: list.position,
-                            "listener \"\(listener.name.value)\" crl: \(list.value): a revocation list of \(issuer), which is none of \"roots\": "
-                                + "certificates that these issue are not checked by it"))
+                            "listener \"\(listener.name.value)\" crl: \(list.value): a revocation list of \(issuer), which is not among \"roots\": certificates "
+                                + "issued by those are not checked against it"))
                 }
             }
         }

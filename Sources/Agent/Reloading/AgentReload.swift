@@ -125,10 +125,10 @@ extension Agent {
             // The new folder passed its checks, and has the plugins that the old one lacks.
             throw AgentError(
                 .configuration,
-                "\(error)\nplugins: the agent goes on with the folder \(settings.plugins?.value ?? "none") until it is restarted, and what is new needs the other one: "
-                    + "restart the agent, or copy the plugins there first")
+                "\(error)\nplugins: the agent continues with the folder \(settings.plugins?.value ?? "none") until it is restarted, but the new configuration needs "
+                    + "the other one: restart the agent, or copy the plugins there first")
         } catch where !newPlugins.isEmpty {
-            log.notice("the configuration is refused; new versions of plugins are in force all the same: \(newPlugins.joined(separator: ", "))")
+            log.notice("the configuration is refused, but new versions of plugins are in force all the same: \(newPlugins.joined(separator: ", "))")
             throw error
         }
         for line in done { log.info("configuration reloaded: \(line)") }

@@ -26,7 +26,7 @@ package struct ConfigurationFragment: Sendable, Equatable {
         guard var root = tree(&problems) else { return problems.error }
         var entries = root.entries ?? []
         for entry in entries where SettingPattern.never.contains(entry.key) {
-            problems.report(at: entry.keyPosition, "\"\(entry.key)\" is for each machine's own configuration: no agent lets a fleet set it")
+            problems.report(at: entry.keyPosition, "\"\(entry.key)\" belongs to each machine's own configuration: no agent lets a fleet set it")
         }
         entries.removeAll { SettingPattern.never.contains($0.key) }
         root.content = .mapping(entries)
@@ -53,7 +53,7 @@ package struct ConfigurationFragment: Sendable, Equatable {
     private static func refuseReferences(_ node: ConfigurationNode, _ problems: inout ProblemList) {
         switch node.content {
         case .scalar(let scalar):
-            if scalar.text.holds("${") { problems.report(at: node.position, "${…} stands for something of one machine, and is in its own file only") }
+            if scalar.text.holds("${") { problems.report(at: node.position, "${…} stands for something on one machine, and may only be used in that machine's own file") }
         case .sequence(let elements):
             for element in elements { refuseReferences(element, &problems) }
         case .mapping(let entries):
@@ -91,7 +91,7 @@ extension AgentSettings {
                 RefusedFragment(
                     fragment: fragment,
                     problems: ConfigurationProblems([
-                        ConfigurationProblem(file: fragment.file, line: 0, column: 0, message: "fleet.accept_config lets it set nothing")
+                        ConfigurationProblem(file: fragment.file, line: 0, column: 0, message: "fleet.accept_config does not allow it to set anything")
                     ]))
             }
             return settings
@@ -160,7 +160,7 @@ private struct Overlay {
             return merge(entries, base, at: fragment.position) { overlay, entry, below in
                 let path = path + [entry.key]
                 guard below != nil || overlay.covers(path) else {
-                    overlay.problems.report(at: entry.keyPosition, "\(path.joined(separator: ".")): this agent's file has none of that name, and fleet.accept_config adds none")
+                    overlay.problems.report(at: entry.keyPosition, "\(path.joined(separator: ".")): this agent's file has none of that name, and a fragment cannot add one")
                     return entry.value
                 }
                 return overlay.lay(entry.value, over: below, SettingLevel(value), path)

@@ -47,7 +47,7 @@ enum SmallFile {
             case .notRegular: "not a regular file"
             case .tooLarge: "larger than \(limit) bytes"
             case .silent(let seconds):
-                "it is a named pipe, and nothing came from it within \(seconds) seconds (config_wait): have its other end written first, or give a regular file or <(…)"
+                "it is a named pipe, and nothing arrived from it within \(seconds) seconds (config_wait): write to its other end first, or use a regular file or <(…)"
             }
         }
     }

@@ -49,7 +49,7 @@ package struct AdminSettings: Sendable, ConfigurationSection {
             }
         }
         if isOpen.value, !hasNoToken {
-            reading.within(key: "open") { $0.report(at: isOpen.position, "with open: true nobody needs a token, and there is one: remove either") }
+            reading.within(key: "open") { $0.report(at: isOpen.position, "with open: true no token is needed, but one is set: remove one of the two") }
         }
         var seen: [Secret] = token.map { [$0.value] } ?? []
         var names: Set<String> = ["admin"]

@@ -26,7 +26,7 @@ package struct CORSSettings: Sendable, ConfigurationSection {
             }
         }
         if credentials.value, let all = origins.first(where: { $0.value == "*" }) {
-            reading.report(at: all.position, "with \"credentials\" every origin has to be named: any page could use the login of who looks at it")
+            reading.report(at: all.position, "with \"credentials\" every origin has to be named: any page could use the login of the person who views it")
         }
     }
 }

@@ -48,7 +48,7 @@ package struct FleetSettings: Sendable, ConfigurationSection {
             guard let problem = SettingPattern(setting.value).problem else { continue }
             reading.report(at: setting.position, "accept_config: \(ValueQuoting.quoted(setting.value)) names nothing that a fragment may set: \(problem)")
         }
-        if requiresSigned, keys.isEmpty { reading.report(at: position, "\"require_signed\" needs \"keys\": nothing is believed without a signature") }
+        if requiresSigned, keys.isEmpty { reading.report(at: position, "\"require_signed\" needs \"keys\": without them no signature could be trusted") }
         guard let key = !accept.isEmpty ? "accept" : !acceptConfig.isEmpty ? "accept_config" : nil else { return }
         if database.value.isEmpty { reading.report(at: position, "\"\(key)\" needs \"database\": where the documents arrive") }
         if keys.isEmpty { reading.report(at: position, "\"\(key)\" needs \"keys\": nothing is believed without a signature") }

@@ -32,7 +32,7 @@ enum ProviderURI {
     /// A PIN in the URI would be shown wherever the URI is.
     static func check(_ text: String, at position: SourcePosition, _ reading: inout Reading) -> Bool {
         guard isOne(text), text.holds("pin-value=") else { return true }
-        reading.report(at: position, "a PIN does not belong into the URI; write pin-source=file:PATH instead of pin-value")
+        reading.report(at: position, "a PIN does not belong in the URI; write pin-source=file:PATH instead of pin-value")
         return false
     }
 }

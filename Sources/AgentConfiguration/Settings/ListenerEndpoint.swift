@@ -15,9 +15,9 @@ extension ListenerSettings {
             return reading.report(at: endpoint.position, "expected an endpoint beginning with unix:, serial: or exec:, found \(scheme.rawValue):")
         }
         if endpoint.value.database != nil {
-            reading.report(at: endpoint.position, "a listener's databases stand in \"databases\", not in its endpoint")
+            reading.report(at: endpoint.position, "a listener's databases are listed in \"databases\", not in its endpoint")
         }
-        let why = "is of listeners on a port; this one has an endpoint"
+        let why = "applies to listeners on a port only; this one has an endpoint"
         if port.position != .none { reading.report(at: port.position, "\"port\" \(why)") }
         if let interface { reading.report(at: interface.position, "\"interface\" \(why)") }
         if minimumTLS.position != .none { reading.report(at: minimumTLS.position, "\"min_tls_version\" \(why)") }
@@ -29,7 +29,7 @@ extension ListenerSettings {
         if let root = roots.first { reading.report(at: root.position, "\"roots\" \(why)") }
         if let list = revocationLists.first { reading.report(at: list.position, "\"crl\" \(why)") }
         if let tokens { reading.report(at: tokens.position, "\"jwt\" \(why), where peers show no token") }
-        if let mode, scheme != .unix { reading.report(at: mode.position, "\"mode\" is of Unix domain sockets (unix:)") }
+        if let mode, scheme != .unix { reading.report(at: mode.position, "\"mode\" applies to Unix domain sockets only (unix:)") }
         guard authentication == nil else { return }
         if scheme != .unix, user == nil {
             reading.report(

@@ -100,7 +100,7 @@ extension Form where Value == PluginReference {
         read: { node, reading in
             guard let reference = resolver.read(node, &reading) else { return nil }
             if reference.onFailure.value != .pending {
-                reading.report(at: reference.onFailure.position, "it is conflicts that may be decided otherwise: remove the key \"on_failure\"")
+                reading.report(at: reference.onFailure.position, "only conflicts can be decided by another rule: remove the key \"on_failure\"")
             }
             return reference
         })

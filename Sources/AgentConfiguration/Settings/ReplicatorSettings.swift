@@ -200,19 +200,19 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         }
         let isDatabase = scheme == .http || scheme == .https
         if compression.position != .none, isDatabase || scheme == .local {
-            refuse("compression", at: compression.position, "is of connections that speak the protocol of Couchbase Lite (ws, wss, exec, unix or serial)", &reading)
+            refuse("compression", at: compression.position, "applies to connections with the protocol of Couchbase Lite only (ws, wss, exec, unix or serial)", &reading)
         }
-        if createTarget.value, !isDatabase { refuse("create_target", at: createTarget.position, "needs a database of CouchDB (http or https)", &reading) }
+        if createTarget.value, !isDatabase { refuse("create_target", at: createTarget.position, "needs a CouchDB database (http or https)", &reading) }
         if isDatabase, collections.count > 1 {
-            refuse("collections", at: collections[1].collection.position, "only one collection goes to a database of CouchDB", &reading)
+            refuse("collections", at: collections[1].collection.position, "only one collection can be replicated with a CouchDB database", &reading)
         }
         for collection in collections {
             if collection.priority.value > 0, !direction.pushes {
-                reading.report(at: collection.priority.position, "\"priority\" is of what is pushed, but type is pull")
+                reading.report(at: collection.priority.position, "\"priority\" orders what is pushed, but type is pull")
             }
             let choices = collection.choices
             guard let choice = choices.first, choice.key == "selector" || choice.key == "source_filter" else { continue }
-            if !isDatabase { refuse(choice.key, at: choice.position, "needs a database of CouchDB (http or https)", &reading) }
+            if !isDatabase { refuse(choice.key, at: choice.position, "needs a CouchDB database (http or https)", &reading) }
             if choices.count > 1 {
                 reading.report(
                     at: choices[1].position, "contradicts \"\(choice.key)\" (line \(choice.position.line), column \(choice.position.column)): a source takes one of them")
@@ -220,11 +220,11 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
             if !direction.pulls { reading.report(at: choice.position, "decides what is pulled, but type is push: use push_filter") }
         }
         if case .iam(let key, _) = authenticator, !isDatabase {
-            refuse("authenticator", at: key.position, "an IAM key is for a database of CouchDB (http or https)", &reading)
+            refuse("authenticator", at: key.position, "an IAM key is for a CouchDB database (http or https)", &reading)
         }
         if openSession.value {
             if isDatabase || !scheme.isNetwork {
-                refuse("open_session", at: openSession.position, "is of connections that speak the protocol of Couchbase Lite (ws or wss)", &reading)
+                refuse("open_session", at: openSession.position, "applies to connections with the protocol of Couchbase Lite only (ws or wss)", &reading)
             } else if case .basic = authenticator {} else {
                 reading.within(key: "open_session") { $0.report(at: openSession.position, "needs an authenticator with username and password") }
             }
@@ -265,7 +265,7 @@ extension ReplicatorSettings {
         else { return }
         reading.report(
             at: target.position,
-            "anybody on the local network can announce this name: say by \"pinned_server_certificate\" whose it is (nightjar identity show prints the pin at the peer; "
+            "anybody on the local network can announce this name: set \"pinned_server_certificate\" to say whose it is (nightjar identity show prints the pin at the peer; "
                 + "nightjar discover shows the one that is announced, to be compared)")
     }
 }
@@ -309,7 +309,7 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
         Key("push_transform", optional: \.pushTransform, .plugin, "Plugin that changes documents on their way out, behind the push filter."),
         Key("pull_transform", optional: \.pullTransform, .plugin, "Plugin that changes documents on their way in, behind the pull filter."),
         Key("document_ids", \.documentIDs,
-            Form.text("a document id").located.list(atLeast: 1, of: "document ids", else: "leave document_ids out to have all replicated"), "Only these documents."),
+            Form.text("a document id").located.list(atLeast: 1, of: "document ids", else: "leave out document_ids to replicate all documents"), "Only these documents."),
         Key("channels", \.channels, Form.text(.channel).located.list(of: "channels"), "Pulls only documents in these channels."),
         Key("selector", optional: \.selector, .selector, "http and https: pulls only documents that match; the other side evaluates it."),
         Key("source_filter", optional: \.sourceFilter, .sourceFilter, "http and https: a filter of the other side, DESIGN/NAME, decides what is pulled."),

@@ -56,7 +56,7 @@ package struct TokenSettings: Sendable, ConfigurationSection {
 
     func check(_ reading: inout Reading) {
         if keys == nil, secret == nil {
-            reading.report(at: position, "nothing verifies the tokens: name \"keys\", a file with the issuer's public keys, or the \"secret\" of HS256")
+            reading.report(at: position, "nothing verifies the tokens: set \"keys\", a file with the issuer's public keys, or the \"secret\" of HS256")
         }
         if let secret, secret.value.revealed.utf8.count < Self.secretBytes {
             reading.report(

@@ -113,7 +113,7 @@ extension RouteDescription {
         "GET /:db/_partition/*rest": .init("Databases have no partitions.", success: []),
         "POST /:db/_partition/*rest": .init("Databases have no partitions.", body: .json("Object"), isBodyOptional: true, success: []),
         "POST /:db/_all_docs/queries": .init("Several such questions at once.", body: .json("Queries")),
-        "POST /:db/_purge": .init("Removes revisions without a tombstone; peers do not hear of it.", body: .json("Revisions"), success: [201]),
+        "POST /:db/_purge": .init("Removes revisions without a tombstone; peers are not told.", body: .json("Revisions"), success: [201]),
         "POST /:db/_ensure_full_commit": .init("What was acknowledged is on the disk anyhow.", success: [201]),
         "GET /:db/_security": .init("Who may do what is in the configuration: the lists are empty."),
         "PUT /:db/_security": .init("Who may do what is in the configuration.", body: .json("Object"), isBodyOptional: true, success: []),

@@ -29,7 +29,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
             (direction pull), with the reason; PENDING of nightjar status counts what is to be pushed only, and nobody can list what was not asked for yet. With ID: whether that one waits. held: documents \
             whose filter failed, that are too large, or with a blob that cannot be taken or given. refused: documents that the peer refused; each new connection offers them again, one that \
             stands does after a minute, then ever more seldom, up to an hour apart, and retry-refused does it now (their former names, rejected and retry-rejected, still work); one that has until was refused for a version of a time to come, and is offered again then. What a filter here said no to \
-            is rejected, and only counted. orphaned: documents that the remote took away and that stayed here, by \
+            is rejected, and only counted. orphaned: documents that the remote took away but that were kept here, by \
             enable_auto_purge or a pull filter.
             """)
 

@@ -193,7 +193,7 @@ struct RevocationTests {
             let outcome = try await Subprocess.run(
                 try NightjarExecutable.path(), ["check", "--config", folder.path("nightjar.yaml")], folder: folder.path)
             #expect(outcome.status == 0, "\(outcome)")
-            #expect(outcome.errors.contains("warning:") == isTold && outcome.errors.contains("none of \"roots\"") == isTold, "\(root): \(outcome)")
+            #expect(outcome.errors.contains("warning:") == isTold && outcome.errors.contains("not among \"roots\"") == isTold, "\(root): \(outcome)")
         }
     }
 }
