@@ -46,7 +46,7 @@ import Testing
         for arguments in [["status"], ["doc", "list", "main"], ["reload"]] {
             let outcome = try await Subprocess.run(
                 try NightjarExecutable.path(), arguments + ["--config", agent.configuration], folder: agent.folder.path)
-            #expect(outcome.status == 78 && outcome.errors.contains("the running agent is reached with --data FOLDER"), "\(outcome)")
+            #expect(outcome.status == 78 && outcome.errors.contains("to reach the running agent, use --data FOLDER"), "\(outcome)")
         }
         let reached = try await Subprocess.run(try NightjarExecutable.path(), ["status", "--data", "data"], folder: agent.folder.path)
         #expect(reached.status == 0 && reached.output.contains("main"), "\(reached)")

@@ -141,7 +141,7 @@ struct FleetTests {
         #expect(try await hub.get("central.\(TestFleet.collection)", "plugin:gate:1").status == 200)
         try await eventually("the hub has told its status") { try await hub.get("central.\(TestFleet.collection)", "status:hub").status == 200 }
         let status = try await hub.command("fleet", "status")
-        #expect(status.status == 0 && status.output == "no gateway has told its status yet\n", "\(status)")
+        #expect(status.status == 0 && status.output == "no gateway has reported its status yet\n", "\(status)")
         // Somewhere else there is none.
         #expect(try await hub.command("fleet", "status", "--db", "main").errors.contains("\"main\""))
         #expect(try await fleet.withdraw("gate").output.contains("plugin:gate:2 is published"))

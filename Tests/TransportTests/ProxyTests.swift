@@ -63,7 +63,7 @@ struct ProxyTests {
         let cases: [(ProxyServer, String, Int, ReplicationError.Kind, String)] = [
             (proxy, "HTTP/1.1 407 Who?\r\nProxy-Authenticate: Basic realm=x\r\n\r\n", 407, .needsAction, "write proxy: { username"),
             (known, "HTTP/1.1 407 Who?\r\n\r\n", 407, .needsAction, "check proxy.username and proxy.password"),
-            (known, "HTTP/1.1 407 Who?\r\nProxy-Authenticate: NTLM\r\nproxy-authenticate: Negotiate\r\n\r\n", 407, .needsAction, "take Basic"),
+            (known, "HTTP/1.1 407 Who?\r\nProxy-Authenticate: NTLM\r\nproxy-authenticate: Negotiate\r\n\r\n", 407, .needsAction, "accept Basic"),
             (proxy, "HTTP/1.1 403 Forbidden\r\n\r\n", 403, .needsAction, "allow CONNECT to hub.example:4984"),
             (proxy, "HTTP/1.1 302 Found\r\nLocation: http://login/\r\n\r\n", 302, .needsAction, "check proxy.url"),
             (proxy, "HTTP/1.1 405 No\r\n\r\n", 405, .needsAction, "check proxy.url"),

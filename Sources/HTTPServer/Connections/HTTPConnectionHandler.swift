@@ -150,12 +150,12 @@ final class HTTPConnectionHandler: ChannelInboundHandler, ChannelOutboundHandler
         entry.noteWaiting()
         if exchange.idleTimer == nil {
             exchange.idleTimer = schedule(limits.bodyIdleTime) {
-                $0.fail(exchange, 408, "nothing of the request's body came for body_idle_time (\($0.limits.bodyIdleTime.shown))")
+                $0.fail(exchange, 408, "nothing of the request's body arrived for body_idle_time (\($0.limits.bodyIdleTime.shown))")
             }
         }
         if demand == .pieceOfWhole, exchange.wholeTimer == nil {
             exchange.wholeTimer = schedule(limits.bodyTime) {
-                $0.fail(exchange, 408, "the request's body did not come within body_time (\($0.limits.bodyTime.shown))")
+                $0.fail(exchange, 408, "the request's body did not arrive within body_time (\($0.limits.bodyTime.shown))")
             }
         }
         resumeReading()

@@ -73,7 +73,7 @@ extension FolderScan {
                 sources[name]?.signature = content.bytes
                 problem = seal?.problem(content.bytes, source.signedText)
             } catch {
-                problem = error.isMissing ? "is missing: fleet.require_signed takes no plugin without a signature" : error.message
+                problem = error.isMissing ? "is missing: fleet.require_signed accepts no plugin without a signature" : error.message
             }
             guard seal != nil, let problem else { continue }
             refused[name] = PluginProblem(plugin: name, file: file, message: "\(problem); sign it where the key is: nightjar plugin sign \(name) --key FILE")

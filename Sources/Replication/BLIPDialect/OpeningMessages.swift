@@ -34,7 +34,7 @@ extension BLIPDialect {
             return opening.fail(
                 ReplicationError(
                     domain: .websocket, code: 404, message: "the peer knows no collections, and \(names) was asked for",
-                    remedy: "the peer is of an older protocol: leave collections out of this replicator, or bring the peer up to date"))
+                    remedy: "the peer uses an older protocol: leave collections out of this replicator, or bring the peer up to date"))
         }
         do throws(ReplicationError) {
             let checkpoints = try byName ? readCollections(reply, opening) : [readCheckpoint(reply)]
@@ -89,6 +89,6 @@ extension BLIPDialect {
 
     /// A peer returns only what this side had it keep, which is short.
     private static func tooLong(_ message: String) -> ReplicationError {
-        ReplicationError(domain: .http, code: 413, message: message, remedy: "look what answers at target, and at the peer's version")
+        ReplicationError(domain: .http, code: 413, message: message, remedy: "check what answers at target, and the peer's version")
     }
 }

@@ -40,7 +40,7 @@ struct AttachmentDownload: Sendable {
             do { try await ask(peer, progress, time) } catch is DownloadProgress.Changed {
                 try await begin(progress)
                 mark = 0
-                cut = ReplicationError(domain: .http, code: 502, message: "GET \(path.prefix(200)): the attachment is another one each time that it is asked for")
+                cut = ReplicationError(domain: .http, code: 502, message: "GET \(path.prefix(200)): the attachment is different each time it is requested")
             } catch let error as PutOff { cut = error.error } catch let error as ReplicationError where error.domain == .network {
                 // If nothing has arrived there is nothing to resume; if everything has, nothing to request.
                 guard progress.count > 0 else { throw error }

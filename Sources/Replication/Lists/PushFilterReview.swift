@@ -74,7 +74,7 @@ package actor PushFilterReview {
             count += try await kept.review(in: database, isStart: isStart, by: filterOf)
             if count > 0 {
                 logger.notice(
-                    "documents that were kept from peers are looked at again: the push filter is another one, or is tried again",
+                    "documents that were held back from peers are checked again: the push filter has changed, or is retried",
                     metadata: [
                         "database": "\(database.name)", "documents": "\(count)", "plugin": "\(filter?.pluginName ?? "")", "version": "\(filter?.version ?? "")",
                     ])

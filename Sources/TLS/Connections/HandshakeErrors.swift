@@ -13,8 +13,8 @@ enum HandshakeErrors {
         switch reasons.first {
         case SSL_R_UNSUPPORTED_PROTOCOL?, SSL_R_VERSION_TOO_LOW?, SSL_R_UNKNOWN_PROTOCOL?:
             return TLSError(
-                .handshakeFailed, "the peer speaks no version of TLS that is taken here", reason: text,
-                advice: "older versions are refused: update the peer; taken are 1.2 and 1.3, and where min_tls_version is 1.3 only that")
+                .handshakeFailed, "the peer supports no version of TLS that is accepted here", reason: text,
+                advice: "older versions are refused: update the peer; 1.2 and 1.3 are accepted, or only 1.3 if min_tls_version is 1.3")
         case SSL_R_NO_SHARED_CIPHER?, SSL_R_NO_CIPHERS_AVAILABLE?, SSL_R_NO_SHARED_GROUPS?, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM?:
             return TLSError(
                 .handshakeFailed, "the peer and this side have no cipher in common", reason: text,
@@ -47,7 +47,7 @@ enum HandshakeErrors {
                     .certificateRejected,
                     hasIdentity
                         ? "the server refused our client certificate"
-                        : "the server refused the connection for want of a client certificate",
+                        : "the server refused the connection because there was no client certificate",
                     reason: text, advice: "the server has to trust the certificate's root or know the certificate")
             }
             return TLSError(

@@ -102,7 +102,7 @@ package final class SignatureKey: Sendable, CustomStringConvertible, CustomRefle
             if block.isKey {
                 throw TLSFileError(
                     .invalid, path: path, reason: "block \(reader.blocks) is a private key, which only the issuer of tokens should have",
-                    advice: "write its public key with \"openssl pkey -pubout\", and take the private one away")
+                    advice: "write its public key with \"openssl pkey -pubout\", and remove the private one")
             }
             guard block.kind == "PUBLIC KEY" || block.isCertificate else { continue }
             guard found.count < TLSLimits.certificatesInFile else {

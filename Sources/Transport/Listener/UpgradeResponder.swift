@@ -24,7 +24,7 @@ struct UpgradeResponder: Sendable {
         case .failure(let refusal):
             if let protocols = refusal.unknownProtocols {
                 logger.warning(
-                    "a peer was turned away: of the protocols that it offers none is spoken here",
+                    "a peer was turned away: none of the protocols that it offers is supported here",
                     metadata: [
                         "peer": "\(request.connection.remoteAddress)", "offered": "\(protocols.joined(separator: ", "))",
                         "spoken": "\(configuration.protocols.joined(separator: ", "))",

@@ -178,6 +178,6 @@ extension OutgoingPipeline {
         guard proxy == nil else { return nil }
         return ReplicationError(
             network: .timeout,
-            message: "\(shown): it accepted the connection and did not answer within \(limit.nanoseconds / 1_000_000) ms (connect_time): it hangs, or speaks another protocol")
+            message: "\(shown): it accepted the connection and did not answer within \(limit.nanoseconds / 1_000_000) ms (connect_time): it hangs, or uses another protocol")
     }
 }

@@ -87,7 +87,7 @@ struct HTTPConnect: ProxyNegotiation {
             guard offered.isEmpty || offered.contains(where: { $0.lowercased() == "basic" }) else {
                 return ReplicationError(
                     domain: .http, code: 407, message: "\(proxy): \(words); it takes \(offered.joined(separator: ", ")), which is not spoken here",
-                    remedy: "have the proxy take Basic authentication, or this machine without a login")
+                    remedy: "have the proxy accept Basic authentication, or this machine without a login")
             }
             return proxy.wantsLogin(words)
         }

@@ -4,7 +4,7 @@ import Documents
 
 struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "audit", abstract: "Shows who did what: actions over the admin API, failed logins, changes of plugins, purges.",
+        commandName: "audit", abstract: "Shows who did what: actions over the admin API, failed logins, plugin changes, purges.",
         discussion: "Read from DATA/audit.log and the four files before it, of up to 1 MiB each, with and without a running agent.")
 
     @OptionGroup var location: LocationOptions

@@ -5,7 +5,7 @@ import Synchronization
 
 struct BlobCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "blob", abstract: "Stores, reads and lists blobs: the bytes that documents name by their digest.",
+        commandName: "blob", abstract: "Stores, reads and lists blobs: the binary content that documents refer to by digest.",
         discussion: """
             Works on a running agent, or on the data folder if none runs there. A document refers to a blob as \
             {"@type": "blob", "digest": DIGEST, "length": N, "content_type": TYPE}. A blob that no document names is collected \

@@ -10,8 +10,8 @@ import NIOPosix
 
 struct CompactCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "compact", abstract: "Gives room back to the disk: blobs and bodies that nothing needs, and free pages of the file.",
-        discussion: "A running agent does it once a day. Writes go on meanwhile.")
+        commandName: "compact", abstract: "Returns unused space to the disk: blobs and bodies that nothing needs, and free pages of the file.",
+        discussion: "A running agent does this once a day. Writes continue in the meantime.")
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The database.") var db: String
@@ -42,7 +42,7 @@ struct CompactCommand: AsyncParsableCommand {
 
 struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "backup", abstract: "Copies a database as it is now into a folder, while it is at work, and verifies the copy.",
+        commandName: "backup", abstract: "Copies a database in its present state into a folder, while it is in use, and verifies the copy.",
         discussion: """
             The folder is made by the agent, where one runs, and belongs to its user. It holds db.sqlite3, blobs and backup.json with the sum. \
             nightjar restore makes a database of it; --verify only reads one that is there.
@@ -53,12 +53,12 @@ struct BackupCommand: AsyncParsableCommand {
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The database; with --verify a backup's folder.") var db: String
-    @Argument(help: "The folder to be made.") var folder: String?
-    @Flag(help: "Read a backup that is there, whole, and change nothing.") var verify = false
+    @Argument(help: "The folder to create.") var folder: String?
+    @Flag(help: "Verify an existing backup by reading all of it; changes nothing.") var verify = false
     @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
-        if !verify, folder == nil { throw ValidationError("name the folder to be made") }
+        if !verify, folder == nil { throw ValidationError("name the folder to create") }
         if verify, folder != nil { throw ValidationError("--verify takes one folder") }
     }
 
@@ -66,7 +66,7 @@ struct BackupCommand: AsyncParsableCommand {
         try await Failure.reporting {
             if verify {
                 let report = DatabaseCare.report(try VerifiedBackup.facts(db))
-                show(report, DamagedBlobs(report).count == 0 ? "is whole" : "is whole but for blobs")
+                show(report, DamagedBlobs(report).count == 0 ? "is whole" : "is complete except for blobs")
                 return try DamagedBlobs(report).check { "\($0) damaged or missing in \(db): nightjar restore accepts it with --without-damaged-blobs" }
             }
             let target = AbsoluteFolder.make(folder ?? "")
@@ -96,7 +96,7 @@ struct BackupCommand: AsyncParsableCommand {
 
 struct RestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "restore", abstract: "Makes a database of a backup, after reading the whole backup.",
+        commandName: "restore", abstract: "Makes a database from a backup, after reading the whole backup.",
         discussion: """
             No agent may run on the data folder. A database that is there already is left alone, unless --replace is given: then it is kept as \
             NAME.nightjar.before-TIME, to be removed by hand. All is prepared in NAME.nightjar.restoring first: where that was cut short, \
@@ -110,8 +110,8 @@ struct RestoreCommand: AsyncParsableCommand {
     @OptionGroup var location: LocationOptions
     @Argument(help: "The backup's folder.") var folder: String
     @Option(name: .customLong("as"), help: ArgumentHelp("Another name for the database.", valueName: "name")) var name: String?
-    @Flag(help: "Take the place of a database that is there, which is kept under another name.") var replace = false
-    @Flag(help: "Restore all else where blobs of the backup are damaged or not there.") var withoutDamagedBlobs = false
+    @Flag(help: "Replace an existing database, which is kept under another name.") var replace = false
+    @Flag(help: "Restore everything else if blobs of the backup are damaged or missing.") var withoutDamagedBlobs = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {

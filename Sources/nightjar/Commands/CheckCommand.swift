@@ -6,7 +6,8 @@ import Documents
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Reads configuration and plugins as run would, and starts nothing.",
-        discussion: "Every problem is printed with file, line and column. Exit status 78 if there is one. A \"warning:\" is what is valid and hardly what was meant, a certificate that is not valid today, or which version of a plugin that is wrong run would serve: the one that was in force last.")
+        discussion: "Every problem is printed with file, line and column. Exit status 78 if there is one. A \"warning:\" marks what is valid but probably not "
+            + "intended, a certificate that is not valid today, or, for a broken plugin, the version that run would use instead: the one that was last in force.")
 
     @OptionGroup var location: ConfigurationOptions
     @Flag(help: "Print JSON.") var json = false

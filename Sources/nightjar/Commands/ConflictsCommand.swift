@@ -8,7 +8,7 @@ import NIOPosix
 
 struct ConflictsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "conflicts", abstract: "Shows how conflicts were decided and what another resolver would have done, and decides those that wait.",
+        commandName: "conflicts", abstract: "Shows how conflicts were decided and what another resolver would have done, and decides waiting ones.",
         discussion: """
             Works on a running agent, or on the data folder if none runs there. DB is DATABASE or DATABASE.SCOPE.COLLECTION; \
             without it all databases are looked at.
@@ -22,7 +22,7 @@ struct ConflictsCommand: AsyncParsableCommand {
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION; all if absent.") var db: String?
         @Flag(help: "Only those that wait because their resolver failed.") var pending = false
-        @Option(help: ArgumentHelp("So many of each kind and database; that there are more is said on standard error.", valueName: "n"))
+        @Option(help: ArgumentHelp("At most this many of each kind and database; standard error says if there are more.", valueName: "n"))
         var limit = 100
         @Flag(help: "Print a JSON array.") var json = false
 
@@ -43,11 +43,11 @@ struct ConflictsCommand: AsyncParsableCommand {
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "show", abstract: "Shows conflicts with their bodies and what these differ in. Exit status 1 if there is none.")
+            commandName: "show", abstract: "Shows conflicts with their bodies and the differences. Exit status 1 if there is none.")
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "A number of the history, or a document's id: its pending conflict and its last decided ones.") var id: String
-        @Option(help: ArgumentHelp("So many decided ones of the document; that there are more is said on standard error.", valueName: "n"))
+        @Option(help: ArgumentHelp("At most this many decided ones of the document; standard error says if there are more.", valueName: "n"))
         var limit = 20
         @Option(help: ArgumentHelp("DATABASE or DATABASE.SCOPE.COLLECTION; all if absent.", valueName: "db")) var db: String?
         @Flag(help: "Print a JSON array.") var json = false

@@ -25,14 +25,14 @@ struct ConflictsResolveCommand: AsyncParsableCommand {
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The document's id.") var id: String
-    @Option(help: "local: the document here stays. remote: the one from there is taken. delete: the document is deleted.") var take: Side?
+    @Option(help: "local: keep the document here. remote: take the one from the other side. delete: delete the document.") var take: Side?
     @Option(help: ArgumentHelp("The JSON document to keep; - reads it from standard input.", valueName: "file")) var document: String?
     @Option(help: ArgumentHelp("The two revisions that the decision is based on.", valueName: "local,remote")) var seen: String?
     @Option(help: ArgumentHelp("DATABASE or DATABASE.SCOPE.COLLECTION, where the id has conflicts in several.", valueName: "db")) var db: String?
     @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
-        if take != nil, document != nil { throw ValidationError("--take and --document are two decisions; say one") }
+        if take != nil, document != nil { throw ValidationError("--take and --document are two decisions; give one") }
         if take == nil, document == nil, seen != nil { throw ValidationError("--seen belongs to --take or --document") }
         if let seen, Self.pair(seen) == nil { throw ValidationError("--seen is two revisions with a comma between, not \"\(TextTable.printable(seen))\"") }
     }

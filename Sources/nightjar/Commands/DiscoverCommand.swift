@@ -15,7 +15,7 @@ struct DiscoverCommand: AsyncParsableCommand {
             replicator finds a listener by its name: `target: discover:NAME`.
             """)
 
-    @Option(help: "Look for so many seconds, 1 to 60.") var seconds = 3
+    @Option(help: "Look for this many seconds, 1 to 60.") var seconds = 3
     @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {

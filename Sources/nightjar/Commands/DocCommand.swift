@@ -23,7 +23,7 @@ struct DocCommand: AsyncParsableCommand {
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
         @Argument(help: "The document's id.") var id: String
-        @Flag(help: "Print JSON; it does in any case.") var json = false
+        @Flag(help: "Print JSON; this is the default anyway.") var json = false
         @Flag(name: .customLong("cv"), help: "Print its version and version vector as well, _cv and _vv, if it has them.") var withVersion = false
 
         func run() async throws {
@@ -108,7 +108,7 @@ struct DocCommand: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list", abstract: "Lists the documents in the order of their last change: id and revision, a tab between.")
+            commandName: "list", abstract: "Lists the documents in the order of their last change: id and revision, separated by a tab.")
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION.") var db: String
@@ -151,7 +151,7 @@ struct DocCommand: AsyncParsableCommand {
                         table.withLock { $0.add(["id", "plugin", "version", "error"].map { row[$0]?.asString ?? "-" }) }
                     }
                     table.withLock { table in
-                        if table.isEmpty { Output.line("every document was put where it belongs") } else { Output.write(1, table.text) }
+                        if table.isEmpty { Output.line("every document was put into its channels") } else { Output.write(1, table.text) }
                     }
                 }
             }

@@ -15,8 +15,8 @@ struct DoctorCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var location: ConfigurationOptions
-    @Flag(help: "Leave peers alone: look up no name and open no connection.") var offline = false
-    @Flag(help: "Do not read what the databases store: where no agent runs they are opened, as a start does, and no more.") var quick = false
+    @Flag(help: "Do not contact peers: look up no name and open no connection.") var offline = false
+    @Flag(help: "Do not read the contents of the databases: if no agent runs, they are only opened, as on a start.") var quick = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {

@@ -20,8 +20,8 @@ struct FleetCommand: AsyncParsableCommand {
             commandName: "keygen", abstract: "Makes a signing key, and prints its public key for fleet.keys of the gateways.",
             discussion: "Anyone who has the file can change what all gateways run. Keep it on one machine and in a safe, not on the hub.")
 
-        @Argument(help: "The file to be made, for its owner only.") var file: String
-        @Flag(help: "Replace a file that is there.") var replace = false
+        @Argument(help: "The file to create, readable by its owner only.") var file: String
+        @Flag(help: "Replace an existing file.") var replace = false
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
@@ -63,12 +63,12 @@ struct FleetCommand: AsyncParsableCommand {
     /// The scope of a signed document, and the key that signs it.
     struct Signing: ParsableArguments {
         @Option(help: ArgumentHelp("File of the signing key.", valueName: "file")) var key: String
-        @Option(name: .customLong("for-id"), help: ArgumentHelp("Only the gateway of this id; several are possible.", valueName: "id")) var ids: [String] = []
-        @Option(name: .customLong("for-label"), help: ArgumentHelp("Only gateways with this label; several are possible.", valueName: "label"))
+        @Option(name: .customLong("for-id"), help: ArgumentHelp("Only the gateway of this id; can be repeated.", valueName: "id")) var ids: [String] = []
+        @Option(name: .customLong("for-label"), help: ArgumentHelp("Only gateways with this label; can be repeated.", valueName: "label"))
         var labels: [String] = []
         @Option(
             name: [.customLong("as-version"), .customLong("plugin-version")],
-            help: ArgumentHelp("Its version, above all that were published; to go back, publish the old files under a new one.", valueName: "number"))
+            help: ArgumentHelp("Its version, higher than any published one; to go back, publish the old files under a new version.", valueName: "number"))
         var number: Int64?
 
         func signer() throws -> PrivateKey { try PrivateKey.readPEM(try SecretFile.read(key), path: key) }
@@ -113,7 +113,7 @@ struct FleetCommand: AsyncParsableCommand {
 
         @OptionGroup var signing: Signing
         @OptionGroup var files: Files
-        @Flag(help: "Print JSON; it does in any case.") var json = false
+        @Flag(help: "Print JSON; this is the default anyway.") var json = false
 
         func validate() throws { if signing.number == nil { throw ValidationError("--as-version is needed: nothing here knows which were published") } }
 
@@ -163,7 +163,7 @@ struct FleetCommand: AsyncParsableCommand {
 
     struct Withdraw: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "withdraw", abstract: "Takes plugins or fragments of a configuration out again: gateways go back to what they have themselves.",
+            commandName: "withdraw", abstract: "Withdraws plugins or fragments of a configuration: gateways go back to their own.",
             discussion: """
                 A gateway goes back to the file of that name in its plugins folder, or to none. Where a plugin is in use and there is no file, the \
                 gateway refuses the withdrawal and keeps the plugin. What was published before does not come back.
@@ -223,9 +223,9 @@ struct FleetCommand: AsyncParsableCommand {
 
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "verify", abstract: "Reads signed documents, one a line as sign and export print them, and says what a gateway with these keys believes.")
+            commandName: "verify", abstract: "Reads signed documents, one a line as sign and export print them, and says which of them a gateway with these keys accepts.")
 
-        @Option(name: .customLong("trust"), help: ArgumentHelp("A public key; several are possible.", valueName: "key")) var keys: [String]
+        @Option(name: .customLong("trust"), help: ArgumentHelp("A public key; can be repeated.", valueName: "key")) var keys: [String]
         @Argument(help: "A file; standard input if absent.") var file: String?
         @Flag(help: "Print JSON.") var json = false
 

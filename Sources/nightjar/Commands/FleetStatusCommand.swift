@@ -32,7 +32,7 @@ extension FleetCommand {
                 }
                 let gateways = statuses.map { (status: $0, rows: $0.rows(published)) }
                 if json { return Output.json(.array(gateways.map { $0.status.json($0.rows) })) }
-                guard !gateways.isEmpty else { return Output.line("no gateway has told its status yet") }
+                guard !gateways.isEmpty else { return Output.line("no gateway has reported its status yet") }
                 var table = TextTable(["GATEWAY", "LABELS", "AGENT", "KIND", "NAME", "VERSION", "STATE", "SINCE"], alignsRight: [5])
                 for (status, rows) in gateways {
                     for row in rows { table.add(status.cells(row)) }

@@ -34,8 +34,8 @@ struct IdentityCommand: AsyncParsableCommand {
                 "Kind of key: \(IdentityRequest.KeyKind.allCases.map(\.rawValue).joined(separator: ", ")) (default: p256; that of a self-signed one that is replaced).",
                 valueName: "kind"))
         var key: IdentityRequest.KeyKind?
-        @Flag(help: "Replace an identity of this label; a self-signed one keeps its key, so that the pins of peers hold.") var replace = false
-        @Flag(help: "Make a new key when replacing: the old one is not safe any more.") var newKey = false
+        @Flag(help: "Replace an identity of this label; a self-signed one keeps its key, so that peers' pins stay valid.") var replace = false
+        @Flag(help: "Make a new key when replacing, if the old one is no longer safe.") var newKey = false
         @Flag(help: "Make the next key, alongside the one in force: the agent announces its pin, and nightjar identity switch puts it in force.") var next = false
         @Flag(help: "Print JSON.") var json = false
 
@@ -75,7 +75,7 @@ struct IdentityCommand: AsyncParsableCommand {
             let old: Identity
             do { old = try store.load(label) } catch {
                 guard error.kind != .missing, request.names.isEmpty else { return nil }
-                return "the names of the certificate that is replaced could not be read: the new one has none; with --dns and --ip it has those"
+                return "the names of the certificate that is replaced could not be read: the new one has none; give them with --dns and --ip"
             }
             if key == nil, let kind = old.renewableKey { request.key = kind }
             guard request.names.isEmpty else { return nil }
@@ -92,7 +92,8 @@ struct IdentityCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list", abstract: "Lists the identities.",
-            discussion: "Exit status 1 if one cannot be used: its files are wrong, or it has expired or is not valid yet. One that ends within 30 days is named on standard error.")
+            discussion: "Exit status 1 if one cannot be used: its files are invalid, or it has expired or is not valid yet. One that expires within 30 days is named "
+                + "on standard error.")
 
         @OptionGroup var location: LocationOptions
         @Flag(help: "Print JSON.") var json = false
@@ -154,7 +155,7 @@ struct IdentityCommand: AsyncParsableCommand {
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "Name in the key store.") var label: String
-        @Flag(help: "Remove it also where the configuration names it.") var force = false
+        @Flag(help: "Remove it even if the configuration names it.") var force = false
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {

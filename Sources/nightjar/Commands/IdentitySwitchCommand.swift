@@ -12,7 +12,7 @@ struct IdentitySwitchCommand: AsyncParsableCommand {
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "Name in the key store.") var label: String
-    @Flag(help: "Put the one before in force again.") var back = false
+    @Flag(help: "Put the previous key in force again.") var back = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {

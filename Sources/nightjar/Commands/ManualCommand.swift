@@ -4,13 +4,13 @@ import Glibc
 
 struct ManualCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "manual", abstract: "Writes the manual pages of all commands and of the configuration, made from these themselves.",
+        commandName: "manual", abstract: "Writes the manual pages of all commands and of the configuration, generated from their own descriptions.",
         discussion: """
             nightjar.1 and one page for each command, and nightjar.yaml.5, for man(1). Completions for shells are made by the option that every command has: \
             nightjar --generate-completion-script bash (or zsh, fish).
             """)
 
-    @Argument(help: "The folder to write them to; made if it is not there.") var folder: String
+    @Argument(help: "The folder to write them to; created if it does not exist.") var folder: String
 
     func run() async throws {
         try await Failure.reporting {

@@ -38,7 +38,8 @@ struct PinCommand: AsyncParsableCommand {
             Output.line("pin      \(leaf.pin)")
             Output.line(setting)
             Output.errorLine(
-                "nightjar: warning: anybody on the way could have answered: compare the pin with what nightjar identity show says at the server, by another way, before you use it")
+                "nightjar: warning: a man in the middle could have answered: before you use the pin, verify it over another channel against what nightjar identity "
+                    + "show prints on the server")
         }
     }
 

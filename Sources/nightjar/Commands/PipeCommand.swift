@@ -5,7 +5,7 @@ import Glibc
 
 struct PipeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pipe", abstract: "Joins standard input and output to a listener of a running agent.",
+        commandName: "pipe", abstract: "Connects standard input and output to a listener of a running agent.",
         discussion: """
             The listener has an endpoint that begins with unix:. WHERE is its name in the configuration, or the path of its socket; absent: the \
             only such listener of the configuration. A replicator elsewhere speaks through this command: \

@@ -7,7 +7,7 @@ import PluginHost
 
 struct PluginCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "plugin", abstract: "Makes, tests, tries out, lists and steers plugins.",
+        commandName: "plugin", abstract: "Creates, tests, tries out, lists and controls plugins.",
         subcommands: [
             List.self, PluginNewCommand.self, Check.self, PluginTestCommand.self, PluginRunCommand.self, PluginReloadCommand.self,
             PluginRollbackCommand.self, PluginRetryCommand.self, PluginSignCommand.self,
@@ -46,8 +46,7 @@ struct PluginCommand: AsyncParsableCommand {
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "check", abstract: "Loads every plugin of the folder in a sandbox and runs its tests. Exit status 1 if one is wrong.",
-            discussion: "What is wrong here is what a running agent would refuse. The command \"nightjar check\" looks at their use "
-                + "by the configuration too.")
+            discussion: "It reports what a running agent would refuse. The command \"nightjar check\" also checks how the configuration uses them.")
 
         @OptionGroup var location: ConfigurationOptions
         @Flag(help: "Print JSON.") var json = false

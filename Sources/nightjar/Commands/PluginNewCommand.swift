@@ -7,7 +7,7 @@ import PluginHost
 struct PluginNewCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "new", abstract: "Writes a commented starting point for a plugin, with a test that passes.",
-        discussion: "Nothing that is there is overwritten. The folder is made if it does not exist.")
+        discussion: "No existing file is overwritten. The folder is created if it does not exist.")
 
     /// A hook, or a common word for what it does.
     struct Kind: ExpressibleByArgument {

@@ -36,9 +36,9 @@ struct PluginRunCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("For sync: a channel that the writer may pull; may be repeated.", valueName: "name")) var channel: [String] = []
     @Flag(help: "For sync: the agent itself writes, every require_ function passes.") var admin = false
     @Option(help: ArgumentHelp("The plugin's parameters (default: those of the configuration, where it uses the plugin).", valueName: "json")) var params: String?
-    @Option(help: ArgumentHelp("Call it so often, in one state; without --json equal results are one line, and times are summed up.", valueName: "n"))
+    @Option(help: ArgumentHelp("Call it this many times, in one Lua state; without --json, equal results are shown as one line, and times are summed.", valueName: "n"))
     var times = 1
-    @Flag(help: "Print JSON, an object a call.") var json = false
+    @Flag(help: "Print JSON, one object for each call.") var json = false
 
     func validate() throws {
         if times < 1 || times > Self.maximumTimes { throw ValidationError("--times is 1 to \(Self.maximumTimes), not \(times)") }

@@ -6,7 +6,7 @@ import Encodings
 struct PluginReloadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reload", abstract: "Makes the running agent read the plugins folder now. Exit status 1 if a version is refused.",
-        discussion: "A plugin that is named leaves a rollback. Documents and conflicts that a plugin could not decide are tried again.")
+        discussion: "Naming a plugin ends its rollback. Documents and conflicts that a plugin could not decide are retried.")
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "One plugin; all if absent.") var name: String?
@@ -30,7 +30,7 @@ struct PluginReloadCommand: AsyncParsableCommand {
 
 struct PluginRollbackCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rollback", abstract: "Makes the running agent use the version of a plugin that was in force before.",
+        commandName: "rollback", abstract: "Makes the running agent go back to the version of a plugin that was in force before.",
         discussion: """
             Nothing is written into the plugins folder. The older version holds, also over a restart, until a file of the plugin \
             changes or "plugin reload NAME" names it. "plugin list --json" shows the versions that are kept.
@@ -38,7 +38,7 @@ struct PluginRollbackCommand: AsyncParsableCommand {
 
     @OptionGroup var location: LocationOptions
     @Argument(help: "The plugin.") var name: String
-    @Option(help: "The beginning of a kept version; the one before if absent.") var to: String?
+    @Option(help: "The beginning of a kept version; the previous one if absent.") var to: String?
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {

@@ -21,11 +21,11 @@ struct ReplicateCommand: AsyncParsableCommand {
     @Argument(help: "To here: a database folder or a URL.") var target: String
     @Flag(help: "Both ways.") var both = false
     @Flag(help: "Go on until interrupted.") var continuous = false
-    @Flag(help: "Forget the checkpoint and look at every document again.") var reset = false
+    @Flag(help: "Forget the checkpoint and check every document again.") var reset = false
     @Option(help: ArgumentHelp("A plugin: which documents may leave the folder.", valueName: "plugin")) var pushFilter: String?
     @Option(help: ArgumentHelp("A plugin: which documents may enter the folder.", valueName: "plugin")) var pullFilter: String?
     @Option(help: ArgumentHelp("A plugin: decides conflicts.", valueName: "plugin")) var resolver: String?
-    @Option(help: ArgumentHelp("The plugin's parameters; of several plugins an object of them by plugin name.", valueName: "json"))
+    @Option(help: ArgumentHelp("The plugin's parameters; for several plugins, an object of them by plugin name.", valueName: "json"))
     var params: String?
     @Option(help: ArgumentHelp("The plugins folder (default: ./plugins, if there is one).", valueName: "folder")) var plugins: String?
     @Option(help: ArgumentHelp("Only these documents, separated by commas; may be repeated.", valueName: "ids")) var docIds: [String] = []
@@ -43,7 +43,7 @@ struct ReplicateCommand: AsyncParsableCommand {
         "PEM file, or sha256/BASE64 of a public key: the server's chain must hold it. May be repeated.", valueName: "file"))
     var pinned: [String] = []
     @Flag(help: "Accept a self-signed certificate of the server, and no other.") var selfSigned = false
-    @Flag(name: .shortAndLong, help: "Log what happens on standard error.") var verbose = false
+    @Flag(name: .shortAndLong, help: "Log to standard error.") var verbose = false
     @Flag(help: "Print the outcome as JSON.") var json = false
 
     func validate() throws {

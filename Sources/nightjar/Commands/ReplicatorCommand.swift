@@ -6,7 +6,7 @@ import Synchronization
 
 struct ReplicatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "replicator", abstract: "Steers a replicator of a running agent, or lists them all.",
+        commandName: "replicator", abstract: "Controls a replicator of a running agent, or lists them all.",
         usage: """
             nightjar replicator list
             nightjar replicator NAME start [--reset]
@@ -54,7 +54,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
     @Argument(help: "With pending: only this document.") var id: String?
     @Option(help: "With pending ID: its collection (default: the default collection).") var collection: String?
     @Flag(help: "With stop: stay stopped when the agent starts again.") var keep = false
-    @Flag(help: "With start: forget the checkpoint and look at every document again.") var reset = false
+    @Flag(help: "With start: forget the checkpoint and check every document again.") var reset = false
     @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {

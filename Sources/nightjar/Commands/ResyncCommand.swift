@@ -6,7 +6,7 @@ import Environment
 
 struct ResyncCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "resync", abstract: "Asks a sync function that was changed about the documents that are stored, and moves them to the channels that it names now.",
+        commandName: "resync", abstract: "Runs a changed sync function on the stored documents, and moves them to the channels that it assigns.",
         discussion: """
             A new version of a sync function judges what is written from then on: what is stored keeps its channels, and users what documents grant them. \
             Here the present version is asked about the current revision of each document and tombstone, as about what is written on this machine: the \

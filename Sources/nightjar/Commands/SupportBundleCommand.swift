@@ -14,7 +14,7 @@ struct SupportBundleCommand: AsyncParsableCommand {
 
     @OptionGroup var location: ConfigurationOptions
     @Option(name: .shortAndLong, help: ArgumentHelp("The file (default: nightjar-support-TIME.tar; - for standard output).", valueName: "file")) var output: String?
-    @Flag(help: "Leave peers alone: open no connection.") var offline = false
+    @Flag(help: "Do not contact peers: open no connection.") var offline = false
     @Flag(help: "Print what is in it as JSON.") var json = false
 
     func run() async throws {

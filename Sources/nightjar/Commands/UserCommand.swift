@@ -6,7 +6,7 @@ import Environment
 
 struct UserCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "user", abstract: "Who may log in at a listener: the file of users of the password-file plugin.",
+        commandName: "user", abstract: "Manages who may log in to a listener: the users file of the password-file plugin.",
         discussion: """
             The file is that of the configuration's listener, or --file. It is replaced as a whole, readable by the agent's user only. A running \
             agent sees the change by itself within seconds: whoever was removed or has another password is disconnected. Passwords are asked \
@@ -16,11 +16,11 @@ struct UserCommand: AsyncParsableCommand {
 
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "add", abstract: "Adds a user with a password.", discussion: "Makes the file where there is none.")
+            commandName: "add", abstract: "Adds a user with a password.", discussion: "Creates the file if there is none.")
 
         @OptionGroup var users: UsersFileOptions
         @Argument(help: "The user's name.") var name: String
-        @Flag(help: "The user may pull and not push.") var readOnly = false
+        @Flag(help: "The user may pull but not push.") var readOnly = false
         @Flag(help: "Print JSON.") var json = false
 
         func validate() throws {
@@ -62,7 +62,7 @@ struct UserCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list", abstract: "Lists the users, never their hashes.",
-            discussion: "Exit status 1 if there is a line by which nobody can log in.")
+            discussion: "Exit status 1 if a line is invalid, so that its user cannot log in.")
 
         @OptionGroup var users: UsersFileOptions
         @Flag(help: "Print JSON.") var json = false

@@ -51,7 +51,7 @@ extension AgentSettings {
             var problems = error
             problems.problems.append(
                 ConfigurationProblem(
-                    file: "", line: 0, column: 0, message: "the running agent is reached with --data FOLDER in the place of --config"))
+                    file: "", line: 0, column: 0, message: "to reach the running agent, use --data FOLDER instead of --config"))
             throw problems
         }
     }

@@ -6,9 +6,9 @@ import Replication
 
 /// What a CouchDB source is asked to leave out, like `selector` and `source_filter` in a configuration.
 struct SourceChoiceOptions: ParsableArguments, Sendable {
-    @Option(help: ArgumentHelp("Pull only documents that match this selector of CouchDB, which the other side evaluates (http: and https:).", valueName: "json"))
+    @Option(help: ArgumentHelp("Pull only documents that match this CouchDB selector, which the other side evaluates (http: and https:).", valueName: "json"))
     var selector: String?
-    @Option(help: ArgumentHelp("Have a filter of the other side, DESIGN/NAME, decide what is pulled (http: and https:).", valueName: "name"))
+    @Option(help: ArgumentHelp("Let a filter on the other side, DESIGN/NAME, decide what is pulled (http: and https:).", valueName: "name"))
     var sourceFilter: String?
     @Option(help: ArgumentHelp("Parameters of --source-filter: an object of names with single values, or lists of them.", valueName: "json"))
     var sourceParams: String?

@@ -30,6 +30,6 @@ struct FleetCollectionTests {
         couch = try CouchHTTP(hub)
         #expect(try await couch.ok("GET", "/main.\(TestFleet.collection)/_changes")["results"]?.asArray?.isEmpty == true)
         let outcome = try await hub.stop()
-        #expect(outcome.status == 0 && !outcome.errors.contains("looked at again"), "\(outcome.errors)")
+        #expect(outcome.status == 0 && !outcome.errors.contains("checked again"), "\(outcome.errors)")
     }
 }
