@@ -9,7 +9,7 @@ extension IdentitySource {
             switch event {
             case .kept, .made: break
             case .renewed(let reason):
-                logger.notice("the agent makes itself a new certificate: \(reason)", metadata: ["identity": "\(label)", "pin": "\(pin)"])
+                logger.notice("the agent's own certificate is replaced: \(reason)", metadata: ["identity": "\(label)", "pin": "\(pin)"])
             case .replaced(let reason, let damagedFile):
                 logger.warning(
                     """

@@ -24,7 +24,7 @@ struct DamagedIdentityTests {
 
         let agent = try await AgentProcess.start(Self.configuration, in: folder)
         #expect(try await agent.pin("edge") == pin)
-        let line = try await agent.process.line(containing: "the agent makes itself a new certificate", in: .errors)
+        let line = try await agent.process.line(containing: "the agent's own certificate is replaced", in: .errors)
         #expect(line.contains("its key is kept") && line.contains(pin), "\(line)")
         #expect(try await Self.refused(agent) == nil)
         try await agent.stop()
