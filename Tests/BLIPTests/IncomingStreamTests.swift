@@ -101,7 +101,7 @@ struct IncomingStreamTests {
         try move()
         #expect(events.requests.map(\.profile) == ["other"])
 
-        // Down to the window nothing happens, at the window it goes on.
+        // Above the window nothing happens; at the window it continues.
         a.consumed(token, a.unconsumedBytes - 131_073)
         #expect(!a.hasPendingOutput)
         a.consumed(token, 1)
@@ -163,7 +163,7 @@ struct IncomingStreamTests {
         #expect(a.fail() == [token])
     }
 
-    /// Data that compresses well comes in quantities within the window; an owner that pauses is safe, one that does not is told.
+    /// Data that compresses well comes in quantities within the window; an owner that pauses is safe, one that does not gets an error.
     @Test(arguments: [false, true])
     func dataThatCompressesWell(ownerPauses: Bool) throws {
         let (a, b, token) = try asked()

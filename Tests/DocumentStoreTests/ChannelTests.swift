@@ -188,7 +188,7 @@ struct ChannelTests {
         let all = ["3:1 a visible", "3 card visible", "4 c visible"]
         #expect(try await feed(store, anna, from: place).rows == all)
         #expect(try await feed(store, anna, from: place, limit: 1).rows == all)
-        // A peer that stopped inside of the event goes on there.
+        // A peer that stopped in the middle of the event resumes there.
         #expect(try await feed(store, anna, from: ChannelPlace(parsing: "\"3:1\"")).rows == ["3 card visible", "4 c visible"])
         #expect(try await feed(store, anna, from: ChannelPlace(parsing: "3")).rows == ["4 c visible"])
         #expect(try await feed(store, anna).rows == ["1 a visible"] + all)

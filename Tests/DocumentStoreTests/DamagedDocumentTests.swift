@@ -2,7 +2,7 @@ import Documents
 import DocumentStore
 import Testing
 
-/// One document whose stored bytes are not readable: it is set aside by name, and everything else goes on.
+/// One document whose stored bytes are not readable: it is set aside by name, and everything else continues.
 @Suite struct DamagedDocumentTests {
     /// `good-0`, `bad` with two revisions and unreadable bytes instead of its tree, `good-1`.
     private func damagedStore(_ sql: String = "UPDATE documents_1 SET tree = ?1 WHERE id = 'bad'", _ bytes: [UInt8] = [1, 2, 0xFF]) async throws -> Store {

@@ -56,7 +56,7 @@ import Testing
         let current = try #require(try await store.get("mine"))
         #expect(current.revision == mine.revision && !current.hasConflict)
         _ = try await store.save("mine", #"{"n":2}"#, parent: mine.revision)
-        // Where nothing was edited there is nothing to decide.
+        // If nothing was edited, there is nothing to decide.
         _ = try await store.insert("theirs", "1-aa", remote: remote)
         _ = try await store.insert("theirs", "\(Self.largest)-bb", remote: remote)
         let followed = try #require(try await store.get("theirs"))

@@ -176,7 +176,7 @@ import Testing
         #expect(try await store.insert("a", "2-ee", ["1-aa"], body: #"{"n":4}"#, remote: remote, peerHad: had) == .alreadyPresent)
     }
 
-    /// A peer offers a deletion once more that is beside what was created on it meanwhile: it has to learn of that, or it takes the
+    /// A peer offers a deletion again that conflicts with what was created on top of it in the meantime: it has to learn of that, or it takes the
     /// document for deleted here.
     @Test func aLeafBesideTheCurrentRevisionIsNoSuccessForWhoOffersIt() async throws {
         let store = try Store()
@@ -199,7 +199,7 @@ import Testing
         let offer = RevisionOffer(id: doc("a"), revision: rev("3-ac"), isDeletion: true)
         let needs = try await store.database.read { try $0.missing(c, [offer], from: remote) }
         guard case .need(_, .had(rev("1-bb")))? = needs.first else { Issue.record("\(needs)"); return }
-        // A peer that keeps every leaf offers the elder one beside the other.
+        // A peer that keeps every leaf offers the older one alongside the other.
         #expect(try await store.database.read { try $0.missing(c, [offer], from: remote, hasOne: false) } == [.have])
         #expect(try await store.insert("a", "3-ac", ["2-aa", "1-aa"], deleted: true, remote: remote) == .inserted(sequence: 3))
         #expect(try await store.get("a")?.isDeleted == true)

@@ -61,7 +61,7 @@ struct LostDocumentTests {
         #expect(texts(later).filter { !$0.contains("card") } == texts(lost).filter { !$0.contains("card") })
         let last = try #require(lost.last)
         #expect(try await told(store, from: ChannelPlace(parsing: "\"5:\(last.sequence)\"")).rows.isEmpty)
-        // No name is told by which the documents could be edited.
+        // No revision id is revealed with which the documents could be edited.
         for row in lost {
             let tree = try await store.database.read { try $0.tree(c, row.change.id) }
             #expect(tree?.contains(row.change.revision) == false)

@@ -62,7 +62,7 @@ struct ReroutingTests {
         #expect(try await outdated(store, "p", "2") == nil)
         #expect(try await outdated(store, "q", "2") == "a")
 
-        // What is rejected is in no channel, and is asked about again by itself.
+        // What is rejected is in no channel, and is retried by itself.
         let rejected = DocumentRoute(plugin: "p", version: "2", error: "rejected: no")
         #expect(try await store.database.write { try $0.reroute(c, doc("b"), second, rejected) })
         #expect(try await news(store, anna, from: ChannelPlace(before)) == ["b removed"])

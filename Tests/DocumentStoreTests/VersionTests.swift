@@ -3,7 +3,7 @@ import Documents
 import SQLite
 import Testing
 
-/// Documents that peers of version vectors edit, beside those of revision trees.
+/// Documents that peers with version vectors edit, alongside peers with revision trees.
 @Suite("Version vectors in the store") struct VersionTests {
     private static let ann = "AAAAAAAAAAAAAAAAAAAAAA"
     private static let bob = "ABEiM0RVZneImaq7zN3u/w"
@@ -137,7 +137,7 @@ import Testing
         let other = try #require(try await self.vector(store, "b"))
         #expect(other.knows(VectorVersion(standingFor: rev("3-cc"))))
         #expect(other.knows(VectorVersion(standingFor: rev("2-bb"))))
-        // Where the winner is the higher generation, it stays without one.
+        // If the winner has the higher generation, it stays without one.
         _ = try await store.insert("c", "2-bb", ["1-bb"])
         _ = try await store.insert("c", "3-cc", ["2-cc", "1-cc"], remote: remote)
         _ = try await store.resolve("c", .remoteWins)
@@ -364,7 +364,7 @@ import Testing
             return
         }
         _ = try await store.resolve("a", .localWins)
-        // Two names of ours later: the database goes on under another one.
+        // Two author ids of ours later: the database continues under another one.
         #expect(try await edit().source != next.source)
     }
 }

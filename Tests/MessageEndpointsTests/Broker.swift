@@ -76,7 +76,7 @@ final class Broker: Sendable {
     }
 }
 
-/// One end of a connection over the broker: what comes is on one topic, what goes on another.
+/// One end of a connection over the broker: what arrives is on one topic, what is sent on another.
 final class BrokerConnection: MessageEndpointConnection {
     private let broker: Broker
     private let inbox: String

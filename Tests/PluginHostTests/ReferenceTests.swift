@@ -47,7 +47,7 @@ struct ReferenceTests {
         try await names("return { names = names('', _G, {}, { [_G] = true }) }").filter { !["string", "table", "math", "utf8", "coroutine", "os", "nightjar"].contains($0) }
     }
 
-    /// Whether the word stands in the text, not as a part of a longer name.
+    /// Whether the word is in the text, not as a part of a longer name.
     private static func holds(_ text: String, _ word: String) -> Bool {
         text.ranges(of: word).contains { range in
             func isName(_ character: Character?) -> Bool { character.map { $0.isLetter || $0.isNumber || $0 == "_" || $0 == "." } ?? false }

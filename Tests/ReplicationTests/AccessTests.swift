@@ -55,7 +55,7 @@ struct AccessTests {
         }
     }
 
-    /// Runs once; gives the status, what was told of documents (as many as expected), and the orphans afterwards.
+    /// Runs once; returns the status, the document events (as many as expected), and the orphans afterwards.
     private func run(
         _ device: TestDatabase, _ hub: Hub, _ type: ReplicatorType, telling count: Int = 0, reset: Bool = false,
         _ change: (inout ReplicatorConfiguration) -> Void = { _ in }

@@ -254,7 +254,7 @@ struct BadInputTests {
 
     // MARK: - The active side
 
-    /// A listener that answers nonsense: the replicator ends with an error that says so, or goes on where it can.
+    /// A listener that answers nonsense: the replicator ends with an error that says so, or continues if it can.
     @Test(arguments: [
         ("getCollections", "nonsense"), ("getCollections", "[]"), ("getCollections", "[{},{}]"), ("getCollections", "[7]"), ("getCollections", "[null]"),
         ("getCollections", ""),

@@ -145,7 +145,7 @@ struct BlobResumeTests {
         #expect(try await has(database, digest))
     }
 
-    /// A peer that asks for the rest gets the rest, and is told so; nonsense gets all of it.
+    /// A peer that asks for the rest gets the rest, and is told so; one that asks for nonsense gets all of it.
     @Test func theRestIsServed() async throws {
         let database = try TestDatabase("hub")
         let bytes = Self.bytes(300_000)

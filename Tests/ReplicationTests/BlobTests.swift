@@ -90,7 +90,7 @@ struct BlobTests {
         #expect(try await b.contents() == a.contents())
     }
 
-    /// Both wait for one blob; the one in whose name it would be asked for is gone there, which is never told of.
+    /// Both wait for one blob; the document in whose name it would be requested is gone on the other side, which is never announced.
     @Test func whatWasPurgedThereIsHeldNoLongerAndKeepsNoOtherDocumentWaiting() async throws {
         let (a, b) = (try TestDatabase("a"), try TestDatabase("b"))
         let digest = try await b.blob(bytes(1_000, 8))
@@ -105,7 +105,7 @@ struct BlobTests {
         #expect(status.error == nil, "\(status)")
         #expect(try await second.heldDocuments().isEmpty)
         #expect(try await a.body("q3") == b.body("q3"))
-        // Where the blob was asked for in the name of the other one first, it came, and this one with it.
+        // If the blob was requested in the name of the other one first, it arrived, and this one with it.
         if try await a.get("q2") == nil {
             let told = second.waiting.refusedHere(.default, doc("q2"))
             #expect(told?.error.message.contains("the remote does not offer it any more") == true, "\(String(describing: told))")
@@ -128,7 +128,7 @@ struct BlobTests {
         #expect(status.error == nil && status.counts.pulled == 1 && status.counts.held == 1 && status.counts.completed == status.counts.total)
         #expect(try await replicator.heldDocuments().map(\.1.id) == [doc("with")])
         #expect(try await a.get("with") == nil)
-        // The listener still has the document when it is asked for by name: it goes on waiting.
+        // The listener still has the document when it is asked for by name: it keeps waiting.
         status = await replicator.run()
         #expect(status.counts.pulled == 0 && status.counts.held == 1 && status.counts.completed == status.counts.total, "\(status)")
         #expect(try await replicator.heldDocuments().map(\.1.id) == [doc("with")])

@@ -5,7 +5,7 @@ import Interfaces
 import Replication
 import Testing
 
-/// `_exp` of a revision that comes beside another one: it is the revision's, not the document's.
+/// `_exp` of a revision that arrives as a branch: it belongs to the revision, not to the document.
 @Suite(.timeLimit(.minutes(10)))
 struct BranchExpiryTests {
     private static let time: Int64 = 4_000_000_000

@@ -189,7 +189,7 @@ private struct Replay {
 
     // MARK: - The server's state
 
-    /// Revisions that a list of changes told of, with what the `rev` messages after it say.
+    /// Revisions that a list of changes announced, with what the `rev` messages after it say.
     private func rows(of request: IncomingRequest, from index: Int) -> [Seed] {
         let collection = name(request)
         return (json(request.body)?.asArray ?? []).compactMap { row in
@@ -305,7 +305,7 @@ private struct Replay {
         return "answered \(reply.properties.pairs.map { "\($0.key)=\($0.value)" }) \(String(buffer: reply.body).prefix(200))"
     }
 
-    /// Each revision that the captured server sent last of a document comes, and the end of the backlog is told.
+    /// The last revision of each document that the captured server sent arrives, and the end of the backlog is reported.
     private func expectPulled(_ peer: Peer, _ subscriptions: Int) async {
         guard subscriptions > 0 else { return }
         var missing: Set<String> = []

@@ -263,7 +263,7 @@ struct ConflictHistoryTests {
         #expect(findings["fails"]?.outcome == .failed && findings["fails"]?.candidate == "plugin_timeout: s.lua:4: slow")
     }
 
-    /// A shadow that never answers holds nobody up, and what it could not look at is told.
+    /// A shadow that never answers delays nobody, and what it could not look at is reported.
     @Test func aShadowThatHangsHoldsNobodyUp() async throws {
         let (a, b) = (try TestDatabase("a") { $0.conflictHistory = 10_000 }, try TestDatabase("b"))
         let hub = Hub(b)

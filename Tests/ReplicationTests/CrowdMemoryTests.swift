@@ -158,7 +158,7 @@ struct CrowdMemoryTests {
             #expect(await proposed.value.map { $0.error == nil } == true)
             try await group.waitForAll()
         }
-        // All of them would hold 25 MB at once, beside 11 MB for forty connections that compress.
+        // All of them would hold 25 MB at once, on top of 11 MB for forty connections that compress.
         #expect(memory.takeHighest() <= memory.limit + memory.limit / 10)
         #expect(answers[0] >= 10 && answers[0] + answers[503] == 80, "\(answers.all)")
     }
@@ -303,7 +303,7 @@ struct CrowdMemoryTests {
         #expect(outgoing.bytes == 300 && outgoing.count == 3)
         #expect([1, 3, 5].allSatisfy { outgoing.next()?.document.sequence == $0 })
         #expect(outgoing.next()?.document.sequence == nil && outgoing.bytes == 0 && outgoing.count == 0)
-        // Those that have gone take no room, however long it goes on.
+        // Peers that have gone take no room, however long this continues.
         for number in 0..<10_000 {
             outgoing.append(.init(slot: 0, generation: 1, document: outgoingDocument(number), delta: nil))
             if number > 0 { #expect(outgoing.next()?.document.sequence == SequenceNumber(number - 1)) }

@@ -195,7 +195,7 @@ struct HeldMemoryTests {
         let (status, words) = await pull(8 << 20)
         #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
         #expect(words?.contains("document large has ") == true && words?.contains("this agent's limits.memory (8388608)") == true, "\(words ?? "")")
-        // The checkpoint is past it. It is asked for where there is more, by itself, and once.
+        // The checkpoint is past it. With more memory it is requested by itself, and once.
         for (memory, pulled) in [(8 << 20, 0), (4 << 20, 0), (64 << 20, 1), (128 << 20, 0)] as [(Int, UInt64)] {
             let status = await pull(memory).0
             #expect(status.error == nil && status.counts.pulled == pulled && status.counts.total == pulled && status.counts.failed == 0, "\(memory): \(status)")

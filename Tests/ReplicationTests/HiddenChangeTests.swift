@@ -46,7 +46,7 @@ struct HiddenChangeTests {
         _ = await peer.ask("subChanges", [("collection", "0"), ("since", since), ("revocations", "true")] + versioning)
     }
 
-    /// A peer that wants all that it is told, up to a document that everybody may have, and leaves the revisions unanswered.
+    /// A peer that requests everything it is offered, up to a document that everybody may have, and leaves the revisions unanswered.
     private func pull(_ routed: ChannelTests.RoutedHub, _ hub: Hub, _ names: Names, since: String = "0") async throws -> Told {
         try await routed.put("end", in: "!")
         let peer = try await Peer(hub) { request in request.profile == "changes" ? Self.wish(for: request) : nil }
@@ -135,7 +135,7 @@ struct HiddenChangeTests {
         try await delete(routed, "b", "{\"in\":[\"blue\"],\"why\":\"hidden\"}")
         let again = try await pull(routed, anna, names, since: since)
         #expect(again.texts == lost.texts)
-        // A client that saved the last place that it was told of hears nothing more.
+        // A client that saved the last position that it was told gets nothing more.
         let place = try #require(lost.row("b")?[0]).text
         #expect(try await pull(routed, anna, names, since: place).texts == [])
         // And what it was told is no name by which the document could be edited.

@@ -58,7 +58,7 @@ struct HiddenGuessTests {
         #expect(await send(again, right, "", Self.secret) == "409")
         #expect(await send(again, "2-bb", right, #"{"in":["blue"]}"#) == "409")
         #expect(try await database.body("secret") == Self.secret)
-        // Another login repeats what it wrote, and is told that it is there.
+        // Another login repeats its own write, and is told that it is stored.
         let carol = try await Peer(Hub(configuration(database, bound, conflicts, "carol"), owner: database))
         await carol.begin()
         #expect(await send(carol, right, "", Self.secret) == "taken")

@@ -28,7 +28,7 @@ struct LateReplyTests {
             #expect(await peer.ask("subChanges", [("collection", "0")])?.error == nil)
             while let request = await requests.next(), request.profile != "rev" {}
         }
-        // The peer's answers are made beside the stream of what it was asked.
+        // The peer's replies are made independently of the stream of requests.
         while numbers.withLock({ $0.count }) < 2 { await Task.yield() }
         let (first, second) = numbers.withLock { ($0[0], $0[1]) }
         // What is answered goes before what is asked next.

@@ -2,7 +2,7 @@ import Environment
 import Synchronization
 import Testing
 
-/// What the process takes beside what is counted makes the budget smaller.
+/// Memory that the process uses beyond what is accounted for reduces the budget.
 @Suite struct MemoryObservationTests {
     /// What the process takes, as a test has it.
     private final class Process: Sendable {

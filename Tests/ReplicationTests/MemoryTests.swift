@@ -74,7 +74,7 @@ struct MemoryTests {
         #expect(codes[4001, default: 0] > 0)
     }
 
-    /// Each of them could do with a quarter of a megabyte for what it is told.
+    /// Each of them could use a quarter of a megabyte for what it is sent.
     @Test func manyFollowersThatAreToldAtOnceStayWithinTheBudget() async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 4 << 20)
@@ -249,7 +249,7 @@ struct MemoryTests {
             transport.setReading(false)
             transport.write(frames)
         }
-        // A well-behaved peer beside it is served; then the first one has had all the time there is.
+        // A well-behaved peer is served at the same time; after that, the first one has had ample time.
         let other = try await Peer(MemoryHub(database: b, memory: memory).connect())
         for _ in 0..<50 { #expect(await other.ask("getCheckpoint", [("client", "cp")])?.error == nil) }
         #expect(memory.used < 12 << 20)

@@ -3,9 +3,9 @@ import DocumentStore
 import Replication
 import Testing
 
-/// A peer that pushes and pulls is told of the revision that one of its own was refused for, even where it sent that itself.
+/// A peer that pushes and pulls is told of the revision because of which one of its own was refused, even if it sent that revision itself.
 ///
-/// Couchbase Lite keeps 20 generations of a document. Where it saves faster than its pushes are acknowledged, the revision that is
+/// Couchbase Lite keeps 20 generations of a document. If it saves faster than its pushes are acknowledged, the revision that is
 /// here is pruned there before the acknowledgement comes: it no longer knows that its document descends from it, proposes it as a
 /// new one, and waits for the pull.
 @Suite(.timeLimit(.minutes(10)))

@@ -115,7 +115,7 @@ struct RetryTests {
             #expect((error.remedy != nil) == (error.domain != .litecore), "\(error)")
             continuous.conditionsChanged()
             #expect(delays(&continuous, error, 2) == [60, 120])
-            // What passes by itself has its own delays, also behind such an error.
+            // Errors that pass by themselves have their own delays, even after such an error.
             continuous.flowed()
             #expect(delays(&continuous, refused, 2) == [2, 4])
         }

@@ -4,7 +4,7 @@ import NIOCore
 import Replication
 import Testing
 
-/// What a peer answers while a session is set up is read where the connection runs, beside all other connections there: it must be short.
+/// What a peer answers while a session is set up is read on the connection's event loop, along with all other connections there: it must be short.
 @Suite(.timeLimit(.minutes(10)))
 struct SetUpReplyTests {
     private static func checkpoint(bytes: Int) -> String { "{\"local\":1,\"x\":\"\(String(repeating: "x", count: bytes))\"}" }

@@ -29,7 +29,7 @@ package final class Scheduler: @unchecked Sendable {
     package private(set) var steps = 0
     /// Stands for everything that happened: when, where and what.
     package private(set) var trace: UInt64 = 0xCBF2_9CE4_8422_2325
-    /// Is told of each step before it is done.
+    /// Called with each step before it is executed.
     package var log: ((String) -> Void)?
     /// The serial context whose job runs now.
     package internal(set) var current: SimulatedContext?

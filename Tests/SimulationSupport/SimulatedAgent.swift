@@ -304,7 +304,7 @@ package final class SimulatedAgent: @unchecked Sendable {
 
     // MARK: looking at it
 
-    /// Reads at once and beside all that happens, which goes on as if nobody had looked. Nil while the machine is down or about to be.
+    /// Reads at once and apart from all that happens, which continues as if nobody had looked. Nil while the machine is down or about to be.
     func look<T>(_ body: (ReadTransaction, Collection) throws -> T) -> T? {
         guard let process, !disk.isDead else { return nil }
         let rates = disk.faultRates

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A disk in memory that keeps what was synced apart from what was only written, and loses the latter in a crash.
 ///
-/// It is the file system of an `Environment`, and under `vfsName` a VFS of SQLite. Folders, beside "/", must be made.
+/// It is the file system of an `Environment`, and under `vfsName` a VFS of SQLite. Folders other than "/" must be created.
 ///
 /// Unchecked: used by the thread that made it, which every call asserts.
 package final class SimulatedDisk: @unchecked Sendable {

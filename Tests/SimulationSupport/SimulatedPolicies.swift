@@ -39,7 +39,7 @@ package class SimulatedPolicy: @unchecked Sendable {
     }
 }
 
-/// Rejects documents whose id begins with x, in each version; beside that it does what its mood says.
+/// Rejects documents whose id begins with x, in each version; apart from that it does what its mood says.
 package final class SimulatedFilter: SimulatedPolicy, DocumentFilter, @unchecked Sendable {
     private let time: SimulatedTime
 

@@ -55,7 +55,7 @@ extension Simulation {
         if !isOpen { violate("machine \(agent.number) has \(id), which every filter on the way rejects") }
     }
 
-    /// Where nothing fails, both ends count the same.
+    /// If nothing fails, both ends count the same.
     private func checkCalmCounts() {
         guard plan.isCalm, plan.topology == .pair, network.connections == 1, let process = agents[0].process, let peer = agents[1].process,
             let session = peer.sessions.values.first, peer.sessions.count == 1

@@ -11,7 +11,7 @@ struct AuditedState: Equatable {
     var connections: Int
 }
 
-/// What has to be true as it goes, beside counts.
+/// What has to be true while it runs, apart from counts.
 extension Simulation {
     /// Simulated time within which a policy has answered, whose questions hold memory beyond their connection.
     private static let longestPolicy: UInt64 = 10_000_000_000

@@ -179,7 +179,7 @@ import Testing
         _ = try store.create(try Self.label("b"), IdentityRequest())
         #expect(try store.list().map(\.label.text) == ["a", "b"])
         #expect(!folder.exists("identities/b.pem.\(getpid()).part"))
-        // A damaged one is listed with its reason beside the good ones.
+        // A damaged one is listed with its reason alongside the good ones.
         try folder.write("identities/a.pem", "garbage")
         let entries = try store.list()
         #expect(entries.count == 2)

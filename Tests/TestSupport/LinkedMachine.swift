@@ -34,7 +34,7 @@ package final class LinkedMachine: Sendable {
             <busconfig><type>system</type><listen>unix:path=/run/dbus/system_bus_socket</listen><auth>EXTERNAL</auth>
             <policy context="default"><allow user="*"/><allow own="*"/><allow send_destination="*"/><allow receive_sender="*"/></policy></busconfig>
             """)
-        // The shell goes on as the bus, which ends with the holder; nothing that is started later outlives the namespace of processes.
+        // The shell becomes the bus, which ends with the holder; nothing that is started later outlives the process namespace.
         holder = try Subprocess(
             "/usr/bin/unshare",
             [

@@ -52,7 +52,7 @@ package final class TokenSigner: Sendable {
         return "\(signed).\(Base64.encodeURL(try sign(Array(signed.utf8), algorithm)))"
     }
 
-    /// As it stands in a token: ECDSA's two numbers behind each other.
+    /// As in a token: ECDSA's two numbers one after the other.
     package func sign(_ message: [UInt8], _ algorithm: String) throws -> [UInt8] {
         guard let key else { return hmacSHA256(key: secret, message: message) }
         guard let context = EVP_MD_CTX_new() else { throw SupportError("no context for a signature") }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Transport
 
-/// Work that goes on in pieces and the sockets of its event loop.
+/// Work that is done in pieces, and the sockets of its event loop.
 @Suite struct DeferredJobsTests {
     private final class Work: Sendable {
         private let state = Mutex((pieces: 0, isOver: false))

@@ -92,7 +92,7 @@ import Testing
         }
         #expect(requests.withLock { $0 } == (0..<5).map { "POST /\($0) HTTP/1.1 hello" })
         await server.stop()
-        // Nobody answers any more: that is told, after one attempt.
+        // Nobody answers any more: that is reported after one attempt.
         let error = await #expect(throws: ReplicationError.self) { try await client.request("GET", "/") }
         #expect(error?.domain == .network)
     }

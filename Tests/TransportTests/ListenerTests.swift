@@ -145,7 +145,7 @@ import Testing
         try await withListener(memory: MemoryBudget(limit: 10_000)) { listener, _ in
             // More than there will ever be room for.
             try await expectStatus(413, listener.port, "PUT /db/doc HTTP/1.1\r\nHost: h\r\nContent-Length: 6000\r\n\r\n\(String(repeating: "x", count: 6_000))")
-            // And what was held is given back: three bodies that have no room beside each other.
+            // And what was held is given back: three bodies for which there is no room at the same time.
             for _ in 0..<3 {
                 try await expectStatus(404, listener.port, "PUT /db/doc HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 4800\r\n\r\n\(String(repeating: "x", count: 4_800))")
             }

@@ -38,7 +38,7 @@ import Transport
         for _ in 0..<1000 { _ = guarding.failed(login("victim", "10.0.0.7"), at: 0) }
         #expect(guarding.wait(login("ada", "10.0.0.7"), at: 0) == nil)
         #expect(guarding.wait(login("victim", "10.0.0.7"), at: 0) == 300)
-        // One who mistypes beside them waits seconds.
+        // A user who mistypes in the meantime waits for seconds.
         _ = guarding.failed(login("ada", "10.0.0.7"), at: 0)
         #expect(guarding.wait(login("ada", "10.0.0.7"), at: 0) == 5)
         #expect(guarding.wait(login("ada", "10.0.0.7"), at: 5) == nil)

@@ -21,7 +21,7 @@ struct NetworkWatchTests {
         func isNews(_ bytes: [UInt8]) -> Bool { links.news(bytes) == .gain }
         #expect(!isNews(link(2, running: false)))
         #expect(isNews(link(2, running: true)))
-        // Wireless interfaces are told of at every scan.
+        // Wireless interfaces are reported at every scan.
         #expect(!isNews(link(2, running: true)))
         #expect(!isNews(link(2, running: false)))
         #expect(isNews(link(3, running: false) + link(2, running: true)))

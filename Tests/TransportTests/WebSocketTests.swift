@@ -185,7 +185,7 @@ import Testing
         limits.closeTime = .milliseconds(100)
         try await withListener(limits: limits) { listener, delegate in
             let (socket, accepted) = try await upgraded(listener, delegate, reads: false)
-            // A careless caller goes on although nothing is writable.
+            // A careless caller keeps writing although nothing is writable.
             try await accepted.transport.onLoop { transport in
                 for _ in 0..<10_000 { transport.write([ByteBuffer(repeating: 1, count: 16_000)]) }
             }

@@ -55,7 +55,7 @@ struct Attack: Sendable, CustomTestStringConvertible {
         """
     }
 
-    /// Runs it: the peer beside it gets on while it grows and while it is held, it costs what it may, and the agent ends in order under it.
+    /// Runs it: a companion peer makes progress while the attack grows and while it is held, it costs no more than allowed, and the agent stops cleanly under it.
     func run() async throws {
         let folder = try TemporaryFolder()
         try await furnish?(folder)

@@ -1,8 +1,8 @@
 import Documents
 import TestSupport
 
-/// A well-behaved peer beside an attacker: an agent whose replicator pushes and pulls all the time, from an address of its own.
-/// Whether it gets on is told by documents that arrived, not by the clock.
+/// A well-behaved peer alongside an attacker: an agent whose replicator pushes and pulls all the time, from an address of its own.
+/// Whether it makes progress is measured by documents that arrived, not by the clock.
 struct Companion: Sendable {
     let agent: AgentProcess
     private let hub: AgentProcess

@@ -80,7 +80,7 @@ final class Peer {
     var checksumOut: UInt32 { connection.checksumOut.value }
     var hasDueAcknowledgements: Bool { !connection.dueAcknowledgements.isEmpty }
     var unfinishedBytes: Int { connection.unfinishedBytes }
-    /// Where the bytes of the only unfinished message lie: another place means that they were copied.
+    /// The address of the bytes of the only unfinished message: a different one means that they were copied.
     var unfinishedPlace: UnsafeRawPointer? {
         let partial = connection.unfinishedReplies.values.first ?? connection.unfinishedRequests.values.first
         return partial?.bytes.withUnsafeReadableBytes { $0.baseAddress }
@@ -138,7 +138,7 @@ extension BLIPProperties {
     var list: [[String]] { pairs.map { [$0.key, $0.value] } }
 }
 
-/// What was told of one streamed reply.
+/// What was reported of one streamed reply.
 struct Told: Equatable {
     var properties: BLIPProperties?
     var body = ByteBuffer()

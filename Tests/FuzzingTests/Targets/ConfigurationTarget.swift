@@ -1,7 +1,7 @@
 @testable import AgentConfiguration
 
 extension FuzzTarget {
-    /// A configuration file: settings, or problems that say where. Nothing that a variable holds is told.
+    /// A configuration file: settings, or problems that say where. Nothing that a variable holds is revealed.
     static let configuration = FuzzTarget("yaml", longestInput: 4_096) { bytes in
         let secret = "hunter2-in-a-variable"
         let environment = ["HUB_PASSWORD": secret, "NAME": "value", "N": "7"]

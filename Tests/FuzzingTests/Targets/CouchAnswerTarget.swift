@@ -7,7 +7,7 @@ import NIOCore
 
 extension FuzzTarget {
     /// What a CouchDB answers our replicator: feeds, documents, its copy of the checkpoint, errors. What was read can be written as we push it, and is
-    /// read as the same again; a feed goes on where the peer said.
+    /// read as the same again; a feed resumes where the peer said.
     static let couchAnswers = FuzzTarget("couch-answers", longestInput: 4_096) { bytes in
         guard let kind = bytes.first else { return }
         let rest = Array(bytes.dropFirst())

@@ -187,7 +187,7 @@ private struct FuzzedSession: ~Copyable {
         switch request {
         case .setCheckpoint(let id, let body, _):
             try hold(body.count <= limits.maximumCheckpointBytes && id.utf8.count <= limits.maximumCheckpointIDBytes, "a checkpoint beyond its limits")
-            // What is kept of one peer is told to it again, in a list.
+            // What is kept for one peer is listed to it again.
             dialect.answer(handle, collections: [StoredCheckpoint(revision: "1-cc", body: body)])
             let own = CheckpointBody(parsing: body)
             try hold(CheckpointBody(parsing: own.bytes(time: 7)) == own, "a checkpoint reads differently")

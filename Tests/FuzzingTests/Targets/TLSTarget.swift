@@ -5,7 +5,7 @@ import NIOEmbedded
 
 extension FuzzTarget {
     /// TLS records as a peer or somebody between sends them: cut, changed, lost, doubled, made up. Each side gets a beginning of what the
-    /// other sent and nothing else, or an error; every write is told its end.
+    /// other sent and nothing else, or an error; every write gets its outcome.
     static let tlsRecords = FuzzTarget("tls-records", longestInput: 512) { bytes in
         var input = FuzzInput(bytes)
         var pair = try FuzzedTLS(&input)

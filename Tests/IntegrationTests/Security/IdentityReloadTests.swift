@@ -47,7 +47,7 @@ struct IdentityReloadTests {
         #expect(hub.process.errors.contains("the identity gateway expires in "))
         #expect(try await hub.command("status").output.contains("store: WARNING: the identity gateway expires in "))
 
-        // Nobody tells the agent: it looks by itself.
+        // Nobody tells the agent: it notices by itself.
         try install("good")
         let renewed = try TemporaryFolder()
         let pem = try await Subprocess.run(

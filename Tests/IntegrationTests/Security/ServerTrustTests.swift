@@ -85,7 +85,7 @@ struct ServerTrustTests {
         #expect(metrics.contains("nightjar_unsafe_skip_server_certificate_verification{replicator=\"roots\"} 0\n"))
         #expect(metrics.contains("nightjar_replicator_server_certificate_expires_seconds{replicator=\"roots\"}"), "\(metrics)")
 
-        // An agent whose own certificate has ended goes on, and says so.
+        // An agent whose own certificate has expired continues, and says so.
         #expect(try await hub.listener("expired")["tls"]?["warning"]?.asString?.contains("expired at") == true)
         #expect(hub.process.errors.contains("expired.pem: the certificate CN=expired expired at"))
 

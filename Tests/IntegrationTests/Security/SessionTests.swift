@@ -93,7 +93,7 @@ struct SessionTests {
         try await eventually("another session") { try await sessions() == ["ada"] }
         try await ada.save("later", "{}")
         try await eventually("it is pushed, too") { try await hub.has("later") }
-        // A wrong password is told as that, and no session is opened.
+        // A wrong password is reported as such, and no session is opened.
         let eve = try await edge("username: bob, password: wrong")
         try await eve.waits("refused") { $0["error"]?["public_code"]?.asInt64 == 10401 && $0["error"]?["kind"]?.asString == "needs_action" }
         #expect(try await sessions() == ["ada"])

@@ -31,7 +31,7 @@ struct SharedAddressTests {
         }
         #expect(statuses.isSubset(of: [401, 429, 503]), "\(statuses)")
         #expect(try await status("right-behind:x") == 200)
-        // Where the wait for the last of them is over already, each further guess doubles it.
+        // If the wait for the last of them is over already, each further guess doubles it.
         var guesses = 0
         while try await status("victim:again") != 429, guesses < 12 { guesses += 1 }
         #expect(guesses < 12)

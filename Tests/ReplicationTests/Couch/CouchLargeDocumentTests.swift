@@ -49,7 +49,7 @@ struct CouchLargeDocumentTests {
             #expect(status.error == nil && status.counts.pulled == 2 && status.counts.failed == 1, "\(status)")
             #expect(words?.contains("document large has ") == true && words?.contains("this agent's limits.memory (4194304)") == true, "\(words ?? "")")
             let needed = words?.number(after: "limits: { memory } here to ")
-            // With that much it comes by itself; not before.
+            // With that much memory it is pulled on its own; not before.
             let asked = server.count("POST /_bulk_get")
             #expect(try await pull(a, target, MemoryBudget(limit: 4 << 20)).0.counts.total == 0 && server.count("POST /_bulk_get") == asked)
             let mended = try await pull(a, target, MemoryBudget(limit: try #require(needed))).0

@@ -19,7 +19,7 @@ struct CouchLoginTests {
             let status = await Replicator(ReplicatorConfiguration(a, to: target), try DatabaseClient(target)).run()
             #expect(status.error == nil && status.counts.pushed == 1_500 && status.counts.pulled == 1_500, "\(status)")
             let (callers, requests) = server.state.withLock { ($0.callers.count, $0.requests.count) }
-            // A few at a time, and some that were taken for those that the server had ended.
+            // A few at a time, and some in place of those that the server had ended.
             #expect(callers <= 15 && requests > 30, "\(callers) connections for \(requests) requests")
         }
     }

@@ -16,7 +16,7 @@ import Testing
         #expect(push.last.map(\.words) == ["offer c@1-a"])
         #expect(!push.machine.isCaughtUp)
         push.on(.answered(push.list ?? ListID(number: 0), [.declined]))
-        // `d` is behind a revision of `a` that the peer does not know of: it must not be told of `d` before.
+        // `d` comes after a revision of `a` that the peer does not know: the peer must not be told of `d` first.
         #expect(push.on(.answered(list, [.wanted(known: []), .declined])) == ["send a@1-a"])
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "offer a@2-b d@1-a", "read 5"])
     }
@@ -71,7 +71,7 @@ import Testing
         #expect(few.fate(of: doc("a"), at: 1) == .unknown && few.fate(of: doc("b"), at: 2) == .untaken(.declined))
     }
 
-    /// Its marker ends a peer's one-shot subscription. A push of our own that is finished goes on with what changes.
+    /// Its marker ends a peer's one-shot subscription. A push of our own that has caught up continues with later changes.
     @Test func onlyASubscriptionThatIsNotContinuousIsOver() {
         var subscription = PushRun(.announce, continuous: false)
         subscription.start()

@@ -312,7 +312,7 @@ import Testing
         #expect(run.machine.isIdle)
     }
 
-    /// What is wrong with the blob, or passes by itself, concerns all that need it.
+    /// A permanent or temporary failure of the blob concerns all documents that need it.
     @Test func aFailureThatIsNoDocumentsIsToldToAllThatWait() {
         var run = Run()
         for code in [400, 503] {

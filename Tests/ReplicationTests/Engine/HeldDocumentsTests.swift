@@ -5,7 +5,7 @@ import Testing
 
 @testable import Replication
 
-/// A listener's push filter that fails on a document: the feed goes on behind it, and the peer's checkpoint does not.
+/// A listener's push filter that fails on a document: the feed continues past it, but the peer's checkpoint does not.
 @Suite struct HeldDocumentsTests {
     /// The sequences of the rows that were offered last, as the peer gets them.
     private func told(_ push: PushRun) -> [String] {

@@ -92,7 +92,7 @@ import Testing
         #expect(pull.counts.held == 1 && pull.through == "1" && pull.machine.isDrained && pull.machine.bufferedBytes == 0)
     }
 
-    /// As the protocol of CouchDB has them: they come beside the document, and by other digests than ours.
+    /// As the protocol of CouchDB has them: they arrive separately from the document, and under other digests than ours.
     @Test func attachmentsThatCannotBeTakenHoldTheirRevisionAndAreAskedForAgain() {
         var failed = checked(1, "a")
         failed.attachments = .failed(http(413))
@@ -116,7 +116,7 @@ import Testing
         #expect(pull.machine.isDrained && pull.machine.bufferedBytes == 0 && pull.counts.pulled == 1)
     }
 
-    /// It was looked at again, and is asked for by name beside that: one document is held.
+    /// It was checked again, and is also requested by name: one document is held.
     @Test(arguments: [true, false]) func whatIsHeldOnceMoreCountsOnce(_ wasCounted: Bool) {
         var pull = PullRun(heldBefore: wasCounted ? [doc("a")] : [])
         pull.offer(row(1, "a"), row(2, "b"))
@@ -246,7 +246,7 @@ import Testing
         #expect(pull.counts.rejected == 1 && pull.machine.isDrained)
     }
 
-    /// Each is judged beside the one that it replaces, once.
+    /// Each is checked once, together with the one that it replaces.
     @Test func theSyncFunctionIsAskedOnceForEachRevisionOfADocument() {
         var pull = PullRun(passive: true, sync: true)
         pull.arrive(received(1, "a"))

@@ -357,7 +357,7 @@ import Testing
         push.on(.read(page(outgoing("a", 2, "2-b"))))
         push.on(.read(end(2)))
         push.on(.throttled(true))
-        // What changed on its way is not held up by itself.
+        // A document that changed while being sent does not hold itself up.
         #expect(push.on(.acknowledged(doc("a"))) == ["report a ok", "note a@1-a", "again a"])
     }
 

@@ -119,7 +119,7 @@ import Testing
         await server.stop()
     }
 
-    /// Anybody can show a public certificate beside his own.
+    /// Anybody can present a public certificate alongside their own.
     @Test func aPinThatIsOnlyShownDoesNotCount() async throws {
         let servers = try TestServers.get()
         let attacker = try TestPKI.identity("attacker", sends: [servers.intermediate.leaf, servers.identity(.good).leaf])
