@@ -262,8 +262,7 @@ package actor Agent {
             database.close()
             throw error
         }
-        if let left = database.unfinishedRestore() { log.warning("database \(wanted.name.value): a nightjar restore has not finished, and this is the one from "
-            + "before: run it again, or remove \(left)") }
+        if let left = database.unfinishedRestore() { log.warning("database \(wanted.name.value): a nightjar restore has not finished, and this is the one from before: run it again, or remove \(left)") }
         log.info("database open", metadata: ["database": "\(wanted.name.value)", "folder": "\(database.folder)"])
         return database
     }
