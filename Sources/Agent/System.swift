@@ -7,11 +7,14 @@ import Glibc
 package enum System {
     package static var coreCount: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
 
-    /// Whether something keeps the clock right, such as a time server.
+    /// Whether something keeps the clock right, such as a time server; false where the system does not say: a sandbox in which nobody may set the clock
+    /// mostly refuses this question, too.
     package static var keepsClock: Bool {
         var facts = timex()
-        return adjtimex(&facts) != TIME_ERROR && facts.status & Int32(STA_UNSYNC) == 0
+        return isKept(answer: adjtimex(&facts), status: facts.status)
     }
+
+    static func isKept(answer: Int32, status: Int32) -> Bool { answer >= 0 && answer != TIME_ERROR && status & Int32(STA_UNSYNC) == 0 }
 
     /// Keeps what the allocator holds beyond what is in use small: what peers send makes threads of every kind allocate by turns.
     package static func boundAllocator() {

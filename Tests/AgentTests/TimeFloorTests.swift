@@ -116,6 +116,14 @@ struct TimeFloorTests {
         #expect(!folder.exists("clock.noted") && floor.now(keys: nil).seconds == StoreLimits.earliestSeconds)
     }
 
+    @Test("a system that does not say whether something keeps its clock right is none that does")
+    func unknown() {
+        let (error, unsynchronised): (Int32, Int32) = (5, 0x40)
+        #expect(!System.isKept(answer: -1, status: 0), "the question was refused")
+        #expect(!System.isKept(answer: error, status: 0) && !System.isKept(answer: 0, status: unsynchronised))
+        #expect(System.isKept(answer: 0, status: 0))
+    }
+
     @Test("connections end by the same time, and by the clock once that is set")
     func connections() throws {
         try folder.write("clock.noted", "\(Self.now)\n")

@@ -68,6 +68,15 @@ struct DeploymentTests {
         #expect(outcome.status == 0 && outcome.errors.isEmpty, "\(name): \(outcome)")
     }
 
+    @Test("the unit lets the agent ask whether the clock is kept right, and gives it nothing to set it with")
+    func unit() throws {
+        let lines = try Self.example("deploy/nightjar.service").split(separator: "\n")
+        // The last one counts: those before it take away all calls that set the clock.
+        #expect(lines.last { $0.hasPrefix("SystemCallFilter=") } == "SystemCallFilter=adjtimex clock_adjtime clock_adjtime64")
+        #expect(!lines.contains { $0.hasPrefix("ProtectClock=") })
+        #expect(lines.contains("CapabilityBoundingSet=") && lines.contains("PrivateDevices=yes"))
+    }
+
     @Test("a signed plugin and a signed fragment reach a gateway, as the example says")
     func signedFleet() async throws {
         let folder = try TemporaryFolder()
