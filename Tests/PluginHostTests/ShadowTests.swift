@@ -90,6 +90,44 @@ struct ShadowTests {
         }
     }
 
+    /// Who was asked, in the order in which it was.
+    private final class Asked: PluginServices {
+        let names = Shared<[String]>([])
+        func count(plugin: String, name: String, value: Double, labels: [(String, String)]) { names.withLock { $0.append(name) } }
+    }
+
+    /// Also with one worker, which takes turns.
+    @Test func thePluginThatServesIsNotBehindItselfAsACandidate() async throws {
+        let folder = Folder()
+        folder.write("new.lua", """
+            return { params = { slow = { type = 'boolean', default = false } },
+              push_filter = function(doc, ctx)
+                if not ctx.params.slow then nightjar.metrics.count('served', 1) return true end
+                nightjar.metrics.count('candidate', 1)
+                for i = 1, 200000 do end
+                return true
+              end }
+
+            """)
+        var limits = quick
+        limits.workers = 1
+        limits.turnMilliseconds = 1
+        let services = Asked()
+        try await withHost(folder.path, limits: limits, services: services) { host, _ in
+            let filter = try host.filter("new")
+            let watched = try host.shadowed(filter, hook: .pushFilter, by: "new", params: .members([("slow", .bool(true))]), usedBy: Self.place)
+            let documents = (0..<1_000).map { document("{\"n\":\($0)}") }
+            _ = await watched.evaluate(documents, push)
+            while !services.names.withLock({ $0.contains("candidate") }) { await Task.yield() }
+            services.names.withLock { $0 = [] }
+            #expect(await filter.judge("{}") == [.pass])
+            #expect(try await counted(host).counts.compared == 1_000)
+            let names = services.names.withLock { $0 }
+            let served = try #require(names.firstIndex(of: "served"))
+            #expect(names.suffix(from: served).contains("candidate"), "\(names.count) were asked before")
+        }
+    }
+
     private final class Gate: PluginServices {
         let isOpen = Atomic<Bool>(false)
         func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue {

@@ -119,7 +119,8 @@ final class PluginRecord: Sendable {
             }
             return PluginCall(
                 record: self, use: use, hook: registration.hook, version: version, prepared: prepared, breaker: registration.breaker,
-                context: context, limits: registration.limits ?? usual, sampleBytes: limits.breakerSampleBytes)
+                context: context, limits: registration.limits ?? usual, sampleBytes: limits.breakerSampleBytes,
+                isCandidate: registration.shadow != nil)
         }
     }
 

@@ -22,7 +22,7 @@ final class FilterJob: PluginJob, @unchecked Sendable {
         verdicts.reserveCapacity(documents.count)
     }
 
-    var line: Int { call.record.number }
+    var line: Int { call.line }
 
     func refuse(_ error: PluginError) {
         fill(with: call.refused(error))

@@ -14,6 +14,11 @@ struct PluginCall: Sendable {
     let context: CallContext
     let limits: LuaCallLimits
     let sampleBytes: Int
+    /// Nobody waits for its answers.
+    let isCandidate: Bool
+
+    /// Where its jobs wait. Of a plugin that is its own candidate, with other parameters, those that somebody waits for are not behind those of the candidate.
+    var line: Int { isCandidate ? ~record.number : record.number }
 
     /// Counts a failure and converts it to the policy's error.
     func failed(_ failure: LuaFailure, sample: @autoclosure () -> Breaker.Sample? = nil) -> PolicyFailure {

@@ -26,7 +26,7 @@ final class SingleJob<Answer: Sendable>: PluginJob {
         self.ask = ask
     }
 
-    var line: Int { call.record.number }
+    var line: Int { call.line }
 
     func refuse(_ error: PluginError) { continuation.resume(returning: failed(call.refused(error))) }
 

@@ -16,7 +16,7 @@ final class SyncJob: PluginJob, @unchecked Sendable {
         self.continuation = continuation
     }
 
-    var line: Int { call.record.number }
+    var line: Int { call.line }
 
     func refuse(_ error: PluginError) {
         while verdicts.count < requests.count { verdicts.append(.failed(call.refused(error))) }
