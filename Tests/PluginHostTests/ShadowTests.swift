@@ -90,6 +90,34 @@ struct ShadowTests {
         }
     }
 
+    private final class Notebook: PluginServices {
+        let writers = Shared<[String]>([])
+        func readState(plugin: String, key: String) throws(PluginServiceRefusal) -> LuaValue { .missing }
+        func writeState(plugin: String, key: String, value: LuaValue) throws(PluginServiceRefusal) { writers.withLock { $0.append("\(plugin) \(key)") } }
+    }
+
+    /// What the plugin that serves says must not depend on what its candidate wrote.
+    @Test func aCandidateWritesNoStateOfAPluginThatServes() async throws {
+        let folder = Folder()
+        let source = "return { params = { key = { type = 'string', default = 'served' } },\n  push_filter = function(doc, ctx) nightjar.state[ctx.params.key] = doc.n return true end }\n"
+        for name in ["old", "new"] { folder.write("\(name).lua", source) }
+        let notebook = Notebook()
+        try await withHost(folder.path, services: notebook) { host, _ in
+            func asked(beside plugin: String) async throws -> PluginStatus.Shadow {
+                let filter = try host.shadowed(
+                    try host.filter(plugin), hook: .pushFilter, by: "new", params: .members([("key", .text("watched"))]), usedBy: Self.place)
+                #expect(await filter.judge("{\"n\":1}") == [.pass])
+                return try await counted(host)
+            }
+            // It serves nowhere: its state is its own.
+            #expect(try await asked(beside: "old").counts.same == 1)
+            #expect(notebook.writers.withLock { $0 } == ["old served", "new watched"])
+            let own = try await asked(beside: "new")
+            #expect(own.counts.failed == 1 && own.differences.first?.candidate.contains("a shadow does not write nightjar.state") == true, "\(own)")
+            #expect(notebook.writers.withLock { $0 } == ["old served", "new watched", "new served"])
+        }
+    }
+
     /// Who was asked, in the order in which it was.
     private final class Asked: PluginServices {
         let names = Shared<[String]>([])

@@ -117,10 +117,13 @@ final class PluginRecord: Sendable {
             case .authenticatePassword, .authenticateCertificate, .token, .getSession: version.limits.authenticator
             case .pushFilter, .pullFilter: version.limits.filter
             }
+            let isCandidate = registration.shadow != nil
+            var context = context
+            if isCandidate { context.mayWriteState = fields.uses.values.allSatisfy { $0.shadow != nil } }
             return PluginCall(
                 record: self, use: use, hook: registration.hook, version: version, prepared: prepared, breaker: registration.breaker,
                 context: context, limits: registration.limits ?? usual, sampleBytes: limits.breakerSampleBytes,
-                isCandidate: registration.shadow != nil)
+                isCandidate: isCandidate)
         }
     }
 

@@ -65,4 +65,6 @@ struct CallContext: Sendable, Equatable {
     var remote: String?
     var user: String?
     var subprotocol: String?
+    /// False of a candidate of a plugin that serves, too: `nightjar.state` has one set of values for both.
+    var mayWriteState = true
 }
