@@ -1,7 +1,8 @@
 import Interfaces
 import LuaRuntime
-import PluginHost
 import Testing
+
+@testable import PluginHost
 
 /// Versions that serve only with a signature, wherever they come from.
 @Suite(.timeLimit(.minutes(10)))
@@ -82,6 +83,16 @@ struct SealTests {
         require("ada")
         folder.write("a.lua", passes("true"))
         try await withSeal(folder, data) { host, _ in #expect(host.status("a")?.version == version) }
+    }
+
+    /// A kept version is a file, to which somebody may have added.
+    @Test func aDocumentOfTheFleetSpeaksForNoModules() {
+        let seal = PluginSeal(problem: { _, _ in "is a document" }, suppliedProblem: { _, _ in nil })
+        let signed = SuppliedPlugin(name: "a", main: Array(passes("true").utf8), tests: nil, document: Array("{}".utf8)).source
+        #expect(seal.refusal(of: signed) == nil)
+        let added = PluginSource(
+            name: "a", main: signed.main, own: ["b": .init(path: "a/b.lua", bytes: [])], library: [:], tests: nil, signature: signed.signature)
+        #expect(seal.refusal(of: added)?.message.contains("its signature is a document") == true)
     }
 
     @Test func aRollbackToAnUnsignedVersionIsRefusedAndOneThatHoldsEnds() async throws {

@@ -27,9 +27,9 @@ package struct SuppliedPlugin: Sendable, Equatable {
     /// No file of the plugins folder has this name and is the plugin's.
     private static func path(_ name: String) -> String { "fleet/\(name).lua" }
 
-    /// What a source was made of; nil of one that comes from the plugins folder.
+    /// What a source was made of; nil of one that comes from the plugins folder. None has modules, which no document would have been signed with.
     init?(_ source: PluginSource) {
-        guard source.main.path.utf8.elementsEqual(Self.path(source.name).utf8) else { return nil }
+        guard source.main.path.utf8.elementsEqual(Self.path(source.name).utf8), source.modules.isEmpty else { return nil }
         self.init(name: source.name, main: source.main.bytes, tests: source.tests?.bytes, document: source.signature)
     }
 
