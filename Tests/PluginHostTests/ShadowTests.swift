@@ -1,4 +1,5 @@
 import Documents
+import Environment
 import Glibc
 import Interfaces
 import LuaRuntime
@@ -198,6 +199,33 @@ struct ShadowTests {
             shadow = try await counted(host)
             #expect(shadow.counts.compared == 1_001 && shadow.counts.skipped == 501)
         }
+    }
+
+    /// What waits with a small document may be large.
+    @Test func whatTheServingPluginHasSaidTakesRoomToo() async throws {
+        let folder = Folder()
+        let source = "return { sync = function(doc) for i = 1, 1000 do channel(string.rep('c', 200) .. i) end end }\n"
+        for name in ["old", "new"] { folder.write("\(name).lua", source) }
+        try await withHost(folder.path) { host, _ in
+            let place = "listener edge sync"
+            let function = try host.shadowed(try host.syncFunction(plugin: "old", usedBy: place), by: "new", usedBy: place)
+            let requests = (0..<150).map { SyncRequest(document: document("{\"n\":\($0)}"), old: nil, caller: SyncCaller(name: "anna")) }
+            let verdicts = await function.assign(requests, push)
+            #expect(verdicts.allSatisfy { if case .accepted(let assignment) = $0 { assignment.channels.count == 1_000 } else { false } })
+            let counts = try await counted(host).counts
+            // Each takes 200 KB and more.
+            #expect(counts.compared < 90 && counts.same == counts.compared && counts.compared + counts.skipped == 150, "\(counts)")
+        }
+    }
+
+    /// A letter with ten thousand accents is one character.
+    @Test func whatIsShownOfADifferenceIsBounded() throws {
+        let tally = ShadowTally(place: Self.place, beside: "old", time: Environment.system.time)
+        let letter = "e" + String(repeating: "\u{301}", count: 10_000)
+        tally.count(
+            [ShadowFinding(.different, id: DocumentID(stored: "a"), collection: .default, serving: letter, candidate: "\(letter) \(letter)")], serving: "1", candidate: "2")
+        let difference = try #require(tally.read().differences.first)
+        #expect(difference.serving.unicodeScalars.count == 300 && difference.candidate.unicodeScalars.count == 300)
     }
 
     @Test func eachVersionOfEitherIsCountedAnew() async throws {

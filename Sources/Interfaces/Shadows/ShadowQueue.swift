@@ -5,7 +5,7 @@ import Synchronization
 package enum ShadowLimits {
     /// `shadow_queue`: documents or conflicts.
     package static let waiting = 1_000
-    /// `shadow_queue_bytes`: bytes of their bodies.
+    /// `shadow_queue_bytes`: bytes of their bodies, and of what the plugin that serves has said.
     package static let waitingBytes = 16 << 20
     /// Questions that are answered together.
     static let batch = 50

@@ -7,8 +7,10 @@ protocol ComparedVerdict: Sendable {
     associatedtype Asked: Sendable
 
     static func id(of asked: Asked) -> DocumentID
-    /// What it takes in memory while it waits.
+    /// What the question takes in memory while it waits.
     static func bytes(of asked: Asked) -> Int
+    /// The same of the verdict, which waits with it.
+    var bytes: Int { get }
     /// Nil where it is an answer.
     var failure: PolicyFailure? { get }
     var words: String { get }
@@ -35,6 +37,7 @@ extension ComparedVerdict {
 extension FilterVerdict: ComparedVerdict {
     static func id(of asked: PolicyDocument) -> DocumentID { asked.id }
     static func bytes(of asked: PolicyDocument) -> Int { asked.body.count + 256 }
+    var bytes: Int { if case .replace(let body) = self { body.count } else { 0 } }
 
     var failure: PolicyFailure? { if case .failed(let failure) = self { failure } else { nil } }
 
@@ -56,6 +59,13 @@ extension FilterVerdict: ComparedVerdict {
 extension SyncVerdict: ComparedVerdict {
     static func id(of asked: SyncRequest) -> DocumentID { asked.document.id }
     static func bytes(of asked: SyncRequest) -> Int { asked.document.body.count + (asked.old?.body.count ?? 0) + 512 }
+    var bytes: Int {
+        switch self {
+        case .accepted(let assignment): assignment.bytes
+        case .rejected(let reason): reason.utf8.count
+        case .failed: 0
+        }
+    }
 
     var failure: PolicyFailure? { if case .failed(let failure) = self { failure } else { nil } }
 
@@ -95,6 +105,13 @@ extension SyncAssignment {
         if !isAboutTheSame(expiry, candidate.expiry) { parts.append((Self.words(expiry), Self.words(candidate.expiry))) }
         if parts.isEmpty { return nil }
         return (serving: parts.map(\.serving).joined(separator: "; "), candidate: parts.map(\.candidate).joined(separator: "; "))
+    }
+
+    /// Its names, and what lists and keys take for each.
+    fileprivate var bytes: Int {
+        func size(_ names: [String]) -> Int { names.reduce(0) { $0 + $1.utf8.count + 48 } }
+        func sizes(_ lists: [String: [String]]) -> Int { lists.reduce(0) { $0 + size([$1.key]) + size($1.value) } }
+        return size(channels) + sizes(access) + sizes(roles)
     }
 
     private func isAboutTheSame(_ one: Int64?, _ other: Int64?) -> Bool {

@@ -35,7 +35,7 @@ struct Shadow<Verdict: ComparedVerdict>: Sendable {
     ///   - version: of the plugin that gave them.
     func compare(_ asked: [Verdict.Asked], _ verdicts: [Verdict], _ version: String, _ context: PolicyContext) {
         guard !asked.isEmpty, asked.count == verdicts.count else { return }
-        let taken = queue.offer(asked.map { Verdict.bytes(of: $0) }) { count in
+        let taken = queue.offer(zip(asked, verdicts).map { Verdict.bytes(of: $0) + $1.bytes }) { count in
             Comparison(shadow: self, asked: Array(asked.prefix(count)), verdicts: Array(verdicts.prefix(count)), version: version, context: context)
         }
         if taken < asked.count { tally.skipped(asked.count - taken) }

@@ -25,8 +25,8 @@ final class ShadowTally: ShadowCounter {
 
     /// Differences that are shown.
     static let shown = 20
-    /// Characters of each side of them.
-    static let shownCharacters = 300
+    /// Scalars of each side of them: a single character may have thousands.
+    static let shownScalars = 300
 
     init(place: String, beside: String, time: any TimeSource) {
         self.place = place
@@ -50,7 +50,7 @@ final class ShadowTally: ShadowCounter {
                 guard finding.outcome != .same else { continue }
                 let difference = ShadowDifference(
                     at: now, id: finding.id.text, collection: "\(finding.collection)", outcome: finding.outcome,
-                    serving: String(finding.serving.prefix(Self.shownCharacters)), candidate: String(finding.candidate.prefix(Self.shownCharacters)))
+                    serving: Self.shown(finding.serving), candidate: Self.shown(finding.candidate))
                 // A candidate that fails all the time has one thing to tell, and must not hide where it differs.
                 if difference.outcome == .failed, state.differences.contains(where: { $0.outcome == .failed && $0.candidate == difference.candidate }) { continue }
                 state.differences.append(difference)
@@ -58,6 +58,8 @@ final class ShadowTally: ShadowCounter {
             }
         }
     }
+
+    private static func shown(_ words: String) -> String { String(words.unicodeScalars.prefix(shownScalars)) }
 
     func skipped(_ count: Int) {
         state.withLock { state in
