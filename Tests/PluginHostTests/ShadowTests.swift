@@ -324,6 +324,19 @@ struct ShadowTests {
         }
     }
 
+    @Test func channelsThatLookTheSameAreTwo() async throws {
+        let folder = Folder()
+        folder.write("old.lua", "return { sync = function(doc) channel('caf\u{E9}') access('anna', 'caf\u{E9}') end }")
+        folder.write("new.lua", "return { sync = function(doc) channel('cafe\u{301}') access('anna', 'cafe\u{301}') end }")
+        try await withHost(folder.path) { host, _ in
+            let place = "listener edge sync"
+            let function = try host.shadowed(try host.syncFunction(plugin: "old", usedBy: place), by: "new", usedBy: place)
+            _ = await function.assign([SyncRequest(document: document("{}"), old: nil, caller: SyncCaller(name: "anna"))], push)
+            let shadow = try await counted(host)
+            #expect(shadow.counts.different == 1 && shadow.differences.first?.serving.contains("access of anna") == true, "\(shadow)")
+        }
+    }
+
     /// Where nobody is in channels only the write itself counts.
     @Test func aValidationIsComparedByWhatItTakes() async throws {
         let folder = Folder()

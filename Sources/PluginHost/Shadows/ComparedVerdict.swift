@@ -96,9 +96,9 @@ extension SyncAssignment {
 
     fileprivate func difference(from candidate: SyncAssignment) -> (serving: String, candidate: String)? {
         var parts: [(serving: String, candidate: String)] = []
-        if Set(channels) != Set(candidate.channels) { parts.append((Self.words("channels", channels), Self.words("channels", candidate.channels))) }
+        if !Self.isSame(channels, candidate.channels) { parts.append((Self.words("channels", channels), Self.words("channels", candidate.channels))) }
         for (what, own, other) in [("access of", access, candidate.access), ("roles of", roles, candidate.roles)] {
-            for user in Set(own.keys).union(other.keys).sorted() where Set(own[user] ?? []) != Set(other[user] ?? []) {
+            for user in Set(own.keys).union(other.keys).sorted() where !Self.isSame(own[user] ?? [], other[user] ?? []) {
                 parts.append((Self.words("\(what) \(user)", own[user] ?? []), Self.words("\(what) \(user)", other[user] ?? [])))
             }
         }
@@ -113,6 +113,9 @@ extension SyncAssignment {
         func sizes(_ lists: [String: [String]]) -> Int { lists.reduce(0) { $0 + size([$1.key]) + size($1.value) } }
         return size(channels) + sizes(access) + sizes(roles)
     }
+
+    /// Names are bytes: two ways to write one letter are two names.
+    private static func isSame(_ names: [String], _ others: [String]) -> Bool { Set(names.map { Array($0.utf8) }) == Set(others.map { Array($0.utf8) }) }
 
     private func isAboutTheSame(_ one: Int64?, _ other: Int64?) -> Bool {
         guard let one, let other else { return one == other }
