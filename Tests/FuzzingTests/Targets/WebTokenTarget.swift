@@ -70,7 +70,7 @@ extension FuzzTarget {
     ) throws -> Verdict {
         do throws(TokenProblem) {
             let token = try WebToken(verifying: text, by: keys, algorithms: algorithms)
-            let (principal, end) = try rules.bearer(token.claims, now: now)
+            let (principal, end) = try rules.bearer(token.claims, at: (now, nil))
             return .accepted(principal, end: end)
         } catch {
             let isLine = error.reason.utf8.count <= 2_000 && error.reason.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
