@@ -85,6 +85,19 @@ struct SealTests {
         try await withSeal(folder, data) { host, _ in #expect(host.status("a")?.version == version) }
     }
 
+    /// Tests that have passed are not run again at a start.
+    @Test func aSignatureThatComesWithTestsThatFailIsNotKept() async throws {
+        let (folder, data) = (Folder(), Folder())
+        folder.write("a.lua", passes("doc.n == 1"))
+        try await withSeal(folder, data) { host, _ in
+            folder.write("a.test.lua", "return { never = function(t) t.reject(t.push_filter{ n = 1 }) end }\n")
+            folder.write("a.lua.sig", "ada")
+            _ = await host.reload()
+            #expect(host.status("a")?.state == .refused)
+        }
+        try await withSeal(folder, data) { host, _ in #expect(host.status("a")?.state == .refused) }
+    }
+
     /// A kept version is a file, to which somebody may have added.
     @Test func aDocumentOfTheFleetSpeaksForNoModules() {
         let seal = PluginSeal(problem: { _, _ in "is a document" }, suppliedProblem: { _, _ in nil })

@@ -118,7 +118,6 @@ final class Reloader {
         // The same files would be refused again.
         if let refused, refused.isFinal, refused.identity == source.identity, !demand.isForced { return .refused(refused.problem) }
         if let current, current.source.version == source.version {
-            if let signature = source.signature, signature != current.source.signature { keep(source, record) }
             if proven != source.identity || refused?.identity == source.identity {
                 // Only its tests have changed; if the version fails them it stays in force, and the failure is reported.
                 if let problem = core.prove(source, current.limits) {
@@ -131,6 +130,9 @@ final class Reloader {
                     record.stand(.trusted)
                     record.retry()
                 }
+            } else if let signature = source.signature, signature != current.source.signature {
+                // What is kept has passed its tests: a later start does not run them again.
+                keep(source, record)
             }
             return unchanged(record, demand)
         }
