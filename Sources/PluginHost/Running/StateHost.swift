@@ -60,7 +60,7 @@ final class StateHost: HashingHost {
     func writeState(key: String, value: LuaValue) throws(LuaHostRefusal) {
         guard context.withLock({ $0?.mayWriteState ?? true }) else {
             throw LuaHostRefusal(
-                "a shadow does not write nightjar.state of a plugin that serves as well: what it says would depend on the shadow; save the new version under another name")
+                "a shadow does not write nightjar.state of a plugin that serves as well, whose answers would depend on it; save the new version under another name")
         }
         do { try record.services.writeState(plugin: record.name, key: key, value: value) } catch { throw LuaHostRefusal(error.message) }
     }
