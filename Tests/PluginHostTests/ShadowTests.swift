@@ -218,6 +218,27 @@ struct ShadowTests {
         }
     }
 
+    /// What it says of many would be in memory at the same time.
+    @Test func aCandidateIsAskedAboutAFewAtOnce() async throws {
+        let (most, tally) = (Shared(0), ShadowTally(place: Self.place, beside: "old", time: Environment.system.time))
+        let folder = Folder()
+        folder.write("new.lua", passes("true"))
+        try await withHost(folder.path) { host, _ in
+            let use = try host.use("new", .pushFilter, .missing, "\(Self.place) shadow", nil, shadow: tally)
+            let shadow = Shadow<FilterVerdict>(
+                use: use, tally: tally, queue: host.core.shadows, serving: { "1" }, view: { $0 },
+                ask: { asked, _ in
+                    most.withLock { $0 = max($0, asked.count) }
+                    return asked.map { $0.id.text == "doc-120" ? .reject : .pass }
+                })
+            let documents = (0..<130).map { document("{}", id: "doc-\($0)") }
+            shadow.compare(documents, documents.map { _ in .pass }, "1", push)
+            let found = try await counted(host)
+            #expect(found.counts.same == 129 && found.differences.map(\.id) == ["doc-120"], "\(found)")
+            #expect(most.withLock { $0 } == ShadowLimits.batch)
+        }
+    }
+
     /// A letter with ten thousand accents is one character.
     @Test func whatIsShownOfADifferenceIsBounded() throws {
         let tally = ShadowTally(place: Self.place, beside: "old", time: Environment.system.time)

@@ -7,8 +7,8 @@ package enum ShadowLimits {
     package static let waiting = 1_000
     /// `shadow_queue_bytes`: bytes of their bodies, and of what the plugin that serves has said.
     package static let waitingBytes = 16 << 20
-    /// Questions that are answered together.
-    static let batch = 50
+    /// Questions that are answered together, and documents that a candidate is asked about at once.
+    package static let batch = 50
 }
 
 /// What candidates beside serving plugins are still to be asked. Whoever has something to ask goes on at once: it is asked later, one

@@ -49,13 +49,17 @@ struct Shadow<Verdict: ComparedVerdict>: Sendable {
         let context: PolicyContext
 
         func run(isWanted: @Sendable () -> Bool) async {
-            let candidates = await shadow.ask(asked, context)
-            // Of a host that ends.
-            guard isWanted() else { return }
-            let findings = zip(asked, zip(verdicts, candidates)).map { asked, verdicts in
-                shadow.view(verdicts.0).finding(shadow.view(verdicts.1), about: asked, in: context.collection)
+            // Not about all at once: what a candidate says of each may be large.
+            for first in stride(from: 0, to: asked.count, by: ShadowLimits.batch) {
+                let part = first..<min(first + ShadowLimits.batch, asked.count)
+                let candidates = await shadow.ask(Array(asked[part]), context)
+                // Of a host that ends.
+                guard isWanted() else { return }
+                let findings = zip(asked[part], zip(verdicts[part], candidates)).map { asked, verdicts in
+                    shadow.view(verdicts.0).finding(shadow.view(verdicts.1), about: asked, in: context.collection)
+                }
+                shadow.tally.count(findings, serving: version, candidate: shadow.use.version)
             }
-            shadow.tally.count(findings, serving: version, candidate: shadow.use.version)
         }
     }
 }
