@@ -119,41 +119,45 @@ struct ShadowTests {
         }
     }
 
-    /// Who was asked, in the order in which it was.
+    /// Who was asked, in the order in which it was. A candidate waits until it may be.
     private final class Asked: PluginServices {
         let names = Shared<[String]>([])
-        func count(plugin: String, name: String, value: Double, labels: [(String, String)]) { names.withLock { $0.append(name) } }
+        let permits = Atomic(0)
+
+        func count(plugin: String, name: String, value: Double, labels: [(String, String)]) {
+            while name == "candidate", names.withLock({ $0.filter { $0 == name }.count }) >= permits.load(ordering: .acquiring) { usleep(1_000) }
+            names.withLock { $0.append(name) }
+        }
     }
 
     /// Also with one worker, which takes turns.
     @Test func thePluginThatServesIsNotBehindItselfAsACandidate() async throws {
         let folder = Folder()
         folder.write("new.lua", """
-            return { params = { slow = { type = 'boolean', default = false } },
-              push_filter = function(doc, ctx)
-                if not ctx.params.slow then nightjar.metrics.count('served', 1) return true end
-                nightjar.metrics.count('candidate', 1)
-                for i = 1, 200000 do end
-                return true
-              end }
+            return { params = { who = { type = 'string', default = 'served' } },
+              push_filter = function(doc, ctx) nightjar.metrics.count(ctx.params.who, 1) return true end }
 
             """)
         var limits = quick
-        limits.workers = 1
-        limits.turnMilliseconds = 1
+        (limits.workers, limits.turnMilliseconds) = (1, 1)
         let services = Asked()
         try await withHost(folder.path, limits: limits, services: services) { host, _ in
             let filter = try host.filter("new")
-            let watched = try host.shadowed(filter, hook: .pushFilter, by: "new", params: .members([("slow", .bool(true))]), usedBy: Self.place)
-            let documents = (0..<1_000).map { document("{\"n\":\($0)}") }
+            let watched = try host.shadowed(filter, hook: .pushFilter, by: "new", params: .members([("who", .text("candidate"))]), usedBy: Self.place)
+            // Each is large enough to be asked about by itself, and all are one question.
+            let text = String(repeating: "x", count: 1_000)
+            let documents = (0..<ShadowLimits.batch).map { document("{\"n\":\($0),\"text\":\"\(text)\"}") }
             _ = await watched.evaluate(documents, push)
-            while !services.names.withLock({ $0.contains("candidate") }) { await Task.yield() }
             services.names.withLock { $0 = [] }
-            #expect(await filter.judge("{}") == [.pass])
-            #expect(try await counted(host).counts.compared == 1_000)
+            let served = Task { await filter.judge("{}") }
+            for permit in 1...documents.count {
+                services.permits.store(permit, ordering: .releasing)
+                try? await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(await served.value == [.pass])
+            #expect(try await counted(host).counts.compared == UInt64(documents.count))
             let names = services.names.withLock { $0 }
-            let served = try #require(names.firstIndex(of: "served"))
-            #expect(names.suffix(from: served).contains("candidate"), "\(names.count) were asked before")
+            #expect(names.count == documents.count + 1 && names.last == "candidate", "\(names)")
         }
     }
 
