@@ -66,7 +66,10 @@ struct SealTests {
             // Its key counts no more.
             require("bob")
             let verdict = await host.reload("a").first
-            guard case .refused = verdict?.outcome else { return Issue.record("\(String(describing: verdict))") }
+            guard case .refused = verdict?.outcome else {
+                Issue.record("\(String(describing: verdict))")
+                return
+            }
             #expect(host.status("a")?.version == nil && host.status("a")?.refused?.error.contains("its signature is by ada") == true)
             #expect(try await host.filter("a").failure("{\"n\":1}")?.message.contains("its signature is by ada") == true)
         }
