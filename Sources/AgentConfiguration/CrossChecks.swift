@@ -109,7 +109,7 @@ extension Reading {
             if let first = seen[name.value] {
                 problems.report(
                     at: name.position,
-                    "a \(kind) named \(ValueQuoting.quoted(name.value)) is here a second time; the first is at line \(first.line), column \(first.column)")
+                    "a \(kind) named \(ValueQuoting.quoted(name.value)) appears a second time; the first is at line \(first.line), column \(first.column)")
             } else {
                 seen[name.value] = name.position
             }

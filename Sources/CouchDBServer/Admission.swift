@@ -95,7 +95,7 @@ package final class Admission: Sendable {
     /// The error for a client that may not stay. If the listener is stopping it must not be a 401: the client would think its good password
     /// was wrong.
     package var refusal: HTTPError {
-        if state.withLock({ $0.isOfStop }) { return HTTPError(503, "the listener stops; come back later", headers: ["Retry-After": "5"]) }
+        if state.withLock({ $0.isOfStop }) { return HTTPError(503, "the listener is stopping; come back later", headers: ["Retry-After": "5"]) }
         return HTTPError(401, "the login is not valid any more", error: "unauthorized")
     }
 

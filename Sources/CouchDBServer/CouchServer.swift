@@ -97,7 +97,7 @@ package struct CouchServer: Sendable {
                 // The same as for a database without configured permissions: access is decided elsewhere.
                 .couch(200, ["admins": [:], "members": [:]])
             },
-            route("PUT", "/_security") { _ in throw CouchError.forbidden("who may do what is in the agent's configuration") },
+            route("PUT", "/_security") { _ in throw CouchError.forbidden("permissions are set in the agent's configuration") },
             route("GET", "/_revs_limit") { _ in .couch(200, .int(StoreLimits.historyDepth)) },
             route("PUT", "/_revs_limit") { _ in throw CouchError.forbidden("how much history is kept is in the agent's configuration") },
             route("POST", "/_compact") { _ in .couch(202, ["ok": true]) },

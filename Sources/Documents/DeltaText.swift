@@ -48,7 +48,7 @@ struct DeltaText {
         switch delta {
         case .array(let items): return try apply(items, to: old)
         case .object(let object):
-            guard let old else { throw .corrupt("it changes the inside of what is no object and no array") }
+            guard let old else { throw .corrupt("it changes the inside of something that is neither an object nor an array") }
             if object.isEmpty {
                 copy(old)
             } else if text[old.lowerBound] == UInt8(ascii: "{") {
@@ -56,7 +56,7 @@ struct DeltaText {
             } else if text[old.lowerBound] == UInt8(ascii: "[") {
                 try apply(object, toArrayAt: old.lowerBound)
             } else {
-                throw .corrupt("it changes the inside of what is no object and no array")
+                throw .corrupt("it changes the inside of something that is neither an object nor an array")
             }
         default: delta.serialize(into: &new)
         }
@@ -66,18 +66,18 @@ struct DeltaText {
     private mutating func apply(_ items: [JSONValue], to old: Range<Int>?) throws(JSONDelta.Failure) -> Bool {
         switch items.count {
         case 0:
-            guard old != nil else { throw .corrupt("it deletes what is not there") }
+            guard old != nil else { throw .corrupt("it deletes something that is not there") }
             return false
         case 1: items[0].serialize(into: &new)
         case 2:
-            guard old != nil else { throw .corrupt("it replaces what is not there") }
+            guard old != nil else { throw .corrupt("it replaces something that is not there") }
             items[1].serialize(into: &new)
         case 3:
-            guard let old else { throw .corrupt("it changes what is not there") }
+            guard let old else { throw .corrupt("it changes something that is not there") }
             switch items[2].asInt64 {
             case 0: return false
             case 2:
-                guard let text = string(old), let patch = items[0].asString else { throw .corrupt("it patches what is no text") }
+                guard let text = string(old), let patch = items[0].asString else { throw .corrupt("it patches something that is not text") }
                 JSONValue.writeString(try TextPatch.apply(patch, to: text), into: &new)
             default: throw .corrupt("it has an unknown operation")
             }
@@ -147,7 +147,7 @@ struct DeltaText {
             if index == remainder?.from { end = new.count }
             separate(&isFirst)
             if let place = changes[index] {
-                guard try apply(delta.members[place].value, to: item) else { throw .corrupt("it deletes an item in the midst of an array") }
+                guard try apply(delta.members[place].value, to: item) else { throw .corrupt("it deletes an item in the middle of an array") }
             } else {
                 copy(item)
             }

@@ -26,7 +26,7 @@ public enum ReservedKeys {
             case "_cv", "_vv", "_revisions", "_purged": continue
             // Sync Gateway's own keys.
             case let key where key.utf8.starts(with: "_sync".utf8): continue
-            default: return "\(quoted(member.key.utf8)) is no key of a document: top-level keys that begin with _ are reserved"
+            default: return "\(quoted(member.key.utf8)) is not a valid key for a document: top-level keys that begin with _ are reserved"
             }
             return "\(member.key) must be \(expected)"
         }

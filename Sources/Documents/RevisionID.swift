@@ -180,7 +180,7 @@ public enum RevisionIDError: Error, Equatable, Sendable, CustomStringConvertible
                 + "2 to \(DocumentLimits.revisionDigestDigits) (revision_digest_digits)"
         case .badDigest(let value): "the digest of revision id \(value) is not lowercase hexadecimal"
         case .isVersion(let value):
-            "the revision id \(value) is a version of a version vector (CBMobile_4), and this is no connection of that protocol"
+            "the revision id \(value) is a version of a version vector (CBMobile_4), and this connection does not use that protocol"
         }
     }
 }

@@ -279,7 +279,7 @@ public enum RevisionTreeError: Error, Equatable, Sendable, CustomStringConvertib
         case .generationsNotConsecutive(let child, let parent):
             "the history goes from \(child) to \(parent): generations must go down by one"
         case .historyDoesNotDescend(let child, let parent):
-            "the history goes from \(child) to \(parent), which is no lower generation: ancestors must come newest first"
+            "the history goes from \(child) to \(parent), whose generation is not lower: ancestors must come newest first"
         case .historyTooLong(let count, let limit): "the history has \(count) revisions, more than historyRevisions = \(limit)"
         case .generationTooHigh(let revision, let limit):
             "the revision \(revision) has a generation above storedGeneration = \(limit): purge the document and save it anew"

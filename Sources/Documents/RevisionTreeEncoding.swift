@@ -145,12 +145,12 @@ extension RevisionTree {
         }
         for _ in 0..<(try count(reader.varint())) {
             let index = try count(reader.varint())
-            guard index < nodes.count else { throw reader.malformed("a version vector of no revision") }
+            guard index < nodes.count else { throw reader.malformed("a version vector without a revision") }
             let (merged, older) = (try count(reader.varint()), try count(reader.varint()))
             var versions: [VectorVersion] = []
             for _ in 0..<(1 + merged + older) {
                 let author = try count(reader.varint())
-                guard author < authors.count else { throw reader.malformed("a version of no author") }
+                guard author < authors.count else { throw reader.malformed("a version without an author") }
                 let time = UInt64(littleEndian: try reader.take(8).loadUnaligned(as: UInt64.self))
                 versions.append(VectorVersion(time: time, source: authors[author]))
             }

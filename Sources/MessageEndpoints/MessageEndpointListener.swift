@@ -53,7 +53,7 @@ public final class MessageEndpointListener: Sendable {
     /// Admits everybody who speaks one of our protocols.
     public static let admitsAll: @Sendable (EndpointOffer, any MessageEndpointConnection) async -> EndpointAnswer = { offer, _ in
         guard let name = Subprotocol.choose(of: offer.protocols, prefersVersions: offer.prefersVersions) else {
-            return .refuse(status: 400, reason: "none of the protocols is spoken here: \(offer.protocols.joined(separator: ", "))")
+            return .refuse(status: 400, reason: "none of the protocols is supported here: \(offer.protocols.joined(separator: ", "))")
         }
         return .accept(protocol: name)
     }

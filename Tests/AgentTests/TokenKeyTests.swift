@@ -40,17 +40,17 @@ struct TokenKeyTests {
     func errors() throws {
         let of32 = Self.numbers.of32
         let all: [(contents: String, words: [String])] = [
-            ("", ["neither JSON nor PEM text", "-----BEGIN PUBLIC KEY-----"]), ("{", ["is no JSON", "{\"keys\": [ … ]}"]), ("{}", ["without an array \"keys\""]), ("{\"keys\":[]}", ["none of its 0 keys"]),
+            ("", ["neither JSON nor PEM text", "-----BEGIN PUBLIC KEY-----"]), ("{", ["is not JSON", "{\"keys\": [ … ]}"]), ("{}", ["without an array \"keys\""]), ("{\"keys\":[]}", ["none of its 0 keys"]),
             ("{\"keys\":[7]}", ["key 1: expected an object with kty"]), (web("\"kty\":\"RSA\",\"kid\":\"old\",\"n\":\"\(Self.numbers.rsa1024)\",\"e\":\"AQAB\""), ["key 1 (kid \"old\")", "1024 bits", "2048 to 8192"]),
-            (web("\"kty\":\"RSA\",\"n\":\"\(Self.numbers.rsa2048)\",\"e\":\"AQ\""), ["key 1", "an odd number of at least 3"]), (web("\"kty\":\"RSA\",\"n\":\"a+b/\",\"e\":\"AQAB\""), ["n is no base64url"]),
+            (web("\"kty\":\"RSA\",\"n\":\"\(Self.numbers.rsa2048)\",\"e\":\"AQ\""), ["key 1", "an odd number of at least 3"]), (web("\"kty\":\"RSA\",\"n\":\"a+b/\",\"e\":\"AQAB\""), ["n is not base64url"]),
             (web("\"kty\":\"RSA\",\"n\":\"\(Self.numbers.rsa2048)\""), ["expected e as a text"]), (web("\"kty\":\"RSA\",\"n\":\"\(Self.numbers.rsa2048)\",\"e\":\"AQAB\",\"d\":\"AQAB\""), ["private part (d)"]),
             (web("\"kty\":\"RSA\",\"n\":\"\(Self.numbers.rsa2048)\",\"e\":\"AQAB\",\"alg\":\"ES256\""), ["alg is ES256", "expected RS256, RS384, RS512, PS256"]),
-            (web("\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"\(of32)\",\"y\":\"\(of32)\""), ["key 1", "no public key"]), (web("\"kty\":\"EC\",\"crv\":\"P-384\",\"x\":\"\(of32)\",\"y\":\"\(of32)\""), ["expected 48 of P-384"]),
+            (web("\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"\(of32)\",\"y\":\"\(of32)\""), ["key 1", "not a public key"]), (web("\"kty\":\"EC\",\"crv\":\"P-384\",\"x\":\"\(of32)\",\"y\":\"\(of32)\""), ["expected 48 of P-384"]),
             (web("\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"AAAA\""), ["3 bytes; expected the 32"]), (web("\"kty\":\"oct\",\"k\":\"AAAA\""), ["a secret of 3 bytes; expected at least 32"]),
             (web("\"kty\":\"oct\",\"k\":\"\(of32)\",\"use\":\"enc\""), ["none of its 1 key is for signatures"]), (web("\"kty\":\"EC\",\"crv\":\"P-521\""), ["expected kty RSA, EC with crv P-256 or P-384, OKP with crv Ed25519, or oct"]),
             ("{\"keys\":[\((0...64).map { "{\"kty\":\"oct\",\"k\":\"\(of32)\",\"kid\":\"\($0)\"}" }.joined(separator: ","))]}", ["65 keys", "more than jwt_keys = 64"]),
             ("{\"keys\":[{\"kty\":\"oct\",\"k\":\"\(of32)\",\"kid\":\"a\"},{\"kty\":\"oct\",\"k\":\"\(of32)\",\"kid\":\"a\"}]}", ["key 2 (kid \"a\")", "this kid, too"]),
-            (web("\"kty\":\"oct\",\"k\":\"\(of32)\",\"k\":\"\(of32)\""), ["is no JSON", "twice"]), ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", ["key 1 of the file is no public key"]),
+            (web("\"kty\":\"oct\",\"k\":\"\(of32)\",\"k\":\"\(of32)\""), ["is not JSON", "twice"]), ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", ["key 1 of the file is not a public key"]),
         ]
         for (contents, words) in all {
             let found = try #require(try failure(contents), "\(contents)")
@@ -115,7 +115,7 @@ struct TokenKeyTests {
         #expect(try isTaken(old) && isTaken(new))
         try folder.write("keys", "{\"keys\":[")
         #expect(!authenticator.refresh(logger))
-        #expect(authenticator.failure?.description.contains("is no JSON") == true)
+        #expect(authenticator.failure?.description.contains("is not JSON") == true)
         #expect(try isTaken(old) && isTaken(new))
         try folder.write("keys", new.webKeys())
         #expect(authenticator.refresh(logger) && authenticator.failure == nil)

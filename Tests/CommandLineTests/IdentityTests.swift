@@ -137,7 +137,7 @@ import Testing
 
     @Test func whatMakesNoSenseIsRefused() async throws {
         for (arguments, status, words) in [
-            (["create", "../x"], 1 as Int32, "no label"), (["create", "anonymous"], 1, "the agent makes for itself"),
+            (["create", "../x"], 1 as Int32, "not a valid identity label"), (["create", "anonymous"], 1, "the agent makes for itself"),
             (["create", "a", "--validity", "0"], 1, "from 1 to 36525"), (["create", "a", "--validity", "x"], 64, "--validity"),
             (["create", "a", "--dns", "a b"], 1, "no host name"), (["create", "a", "--ip", "1.2.3"], 1, "no IP address"),
             (["create", "a", "--key", "rsa1024"], 64, "rsa2048"), (["create"], 64, "label"),

@@ -44,7 +44,7 @@ struct DamagedExportTests {
         #expect(found.last == "last-9" && found.contains("doc-0"))
         #expect(found.count > Self.count * 9 / 10 && found.count < Self.count + 10, "\(found.count)")
         let lost = Self.count + 11 - found.count
-        #expect(export.errors.contains("document \"garbled\" at sequence \(Self.count + 1) cannot be read: its body is no JSON object"), "\(export.errors)")
+        #expect(export.errors.contains("document \"garbled\" at sequence \(Self.count + 1) cannot be read: its body is not JSON object"), "\(export.errors)")
         #expect(export.errors.contains("up to \(lost - 1) documents at sequences "), "\(lost): \(export.errors)")
         #expect(export.errors.contains("main is damaged: 2 parts of it cannot be read; the other documents, \(found.count), are exported"), "\(export.errors)")
     }

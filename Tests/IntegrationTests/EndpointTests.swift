@@ -270,7 +270,7 @@ import Testing
     @Test("What an endpoint needs is said by check", arguments: [
         ("endpoint: \"serial:/dev/ttyS0\"", "nothing says who is at the other end"),
         ("endpoint: \"unix:a.sock\", mode: 0666", "other users of this machine may connect"),
-        ("endpoint: \"serial:/dev/ttyS0?speed=12\", user: a", "no speed of a serial device"),
+        ("endpoint: \"serial:/dev/ttyS0?speed=12\", user: a", "not a speed of a serial device"),
         ("endpoint: \"unix:a.sock\", port: 4984", "applies to listeners on a port only"),
         ("endpoint: \"ws://h/main\", user: a", "expected an endpoint beginning with"),
         ("interface: lo, user: a", "needs an \"endpoint\""),

@@ -148,7 +148,7 @@ struct FleetConfigurationTests {
     }
 
     @Test("accept_config names settings that there are, and none that would hand over the machine", arguments: [
-        ("admin", "is for this machine's own configuration"), ("fleet.keys", "is for this machine's own configuration"), ("listeners", "name a key"),
+        ("admin", "belongs in this machine's own configuration"), ("fleet.keys", "belongs in this machine's own configuration"), ("listeners", "name a key"),
         ("listeners.*", "name a key"), ("*", "unknown key"), ("log.colour", "unknown key"),
         ("replicators.hub.collections._default.push_filter.params", "is set as a whole"),
     ])

@@ -66,7 +66,7 @@ struct ReplicatorFigureTests {
         let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge")))
         try await edge.waits("idle") { $0["activity"]?.asString == "idle" }
         let text = try #require(try await edge.replicator("hub")["last_success_at"]?.asString)
-        guard case .at(let last)? = DocumentExpiry(.string(text)) else { throw SupportError("\(text) is no time") }
+        guard case .at(let last)? = DocumentExpiry(.string(text)) else { throw SupportError("\(text) is not a time") }
         try await eventually("it is another second") { time(nil) > last }
         let line = try await edge.metrics().split(separator: "\n").first { $0.hasPrefix("nightjar_replicator_last_success_seconds{replicator=\"hub\"} ") }
         #expect(line?.split(separator: " ").last.flatMap { Int64($0) }.map { $0 > last } == true, "\(line ?? "")")

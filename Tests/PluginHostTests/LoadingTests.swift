@@ -150,7 +150,7 @@ struct LoadingTests {
         #expect(problem("two.lua").contains("two/init.lua"))
         #expect(problem("Upper.lua").contains("lower case"))
         #expect(problem("syntax.lua").hasPrefix("syntax.lua:3: "))
-        #expect(problem("params.lua") == "params.lua:3: params.limit: type \"numbr\" is none of string, number, integer, boolean, table, array, file; did you mean number?")
+        #expect(problem("params.lua") == "params.lua:3: params.limit: type \"numbr\" is not one of string, number, integer, boolean, table, array, file; did you mean number?")
         #expect(problem("global.lua") == "global.lua:3: the variable 'docc' is not defined; did you mean 'doc'?")
         #expect(problem("lib/words.lua") == "lib/words.lua:2: the variable 'txet' is not defined; did you mean 'text'?")
         #expect(problem("nothing.lua") != "none")

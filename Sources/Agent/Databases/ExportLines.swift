@@ -110,9 +110,9 @@ package enum ExportLines {
         }
 
         private static func message(_ line: [UInt8]) -> String? {
-            guard let value = try? JSONValue(parsing: line) else { return "the export has a line that is no JSON" }
+            guard let value = try? JSONValue(parsing: line) else { return "the export has a line that is not JSON" }
             if value["_end"] != nil { return nil }
-            return value["_unreadable"]?["message"]?.asString ?? "the export has a line that is no document: \(value.text.prefix(200))"
+            return value["_unreadable"]?["message"]?.asString ?? "the export has a line that is not a document: \(value.text.prefix(200))"
         }
     }
 }

@@ -17,7 +17,7 @@ package enum PluginSignature {
     static func problem(_ file: [UInt8], of message: [UInt8], trusting keys: [VerifyingKey]) -> String? {
         guard let json = try? JSONValue(parsing: file), let key = json["key"]?.asString.flatMap({ VerifyingKey($0) }),
             let signature = json["signature"]?.asString.flatMap({ Base64.decode($0) })
-        else { return "is no signature: expected JSON with \"key\" and \"signature\"" }
+        else { return "is not a signature: expected JSON with \"key\" and \"signature\"" }
         guard keys.contains(key) else { return "is by \(key), which fleet.keys does not name" }
         return key.accepts(signature, of: message) ? nil : "does not fit: a file of the plugin was changed since it was signed, or \(key) has not signed it"
     }

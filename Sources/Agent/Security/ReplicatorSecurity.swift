@@ -36,7 +36,7 @@ package final class ReplicatorSecurity: Sendable {
             case .file(let path): files.append(path.value)
             case .publicKey(let text):
                 guard let key = CertificatePin(publicKeyText: text.value) else {
-                    throw ConfigurationProblem(at: text.position, "\(name) pinned_server_certificate: \(text.value) is no pin")
+                    throw ConfigurationProblem(at: text.position, "\(name) pinned_server_certificate: \(text.value) is not a pin")
                 }
                 keys.append(key)
             }

@@ -39,7 +39,7 @@ struct ListenerWhereabouts: Sendable {
         case .doesNotPull:
             WhereaboutsStatement("not_pulled", "the peer has not asked for documents: it only pushes, or has only just connected")
         case .notChosen:
-            WhereaboutsStatement("excluded", "it is none of the documents that the peer asked for", remedy: "add it to the peer's document ids")
+            WhereaboutsStatement("excluded", "it is not among the documents that the peer asked for", remedy: "add it to the peer's document ids")
         case .nothingHere: WhereaboutsStatement("nothing_here", "there is nothing here to pull")
         case .unrouted(let route?):
             WhereaboutsStatement(

@@ -195,7 +195,7 @@ struct ReplicatorWhereabouts: Sendable {
     }
 
     private var notChosen: WhereaboutsStatement {
-        WhereaboutsStatement("excluded", "it is none of the document_ids", remedy: "add it to document_ids")
+        WhereaboutsStatement("excluded", "it is not among the document_ids", remedy: "add it to document_ids")
     }
 
     private func held(_ noted: Exclusion, _ way: String) -> WhereaboutsStatement {

@@ -18,8 +18,8 @@ struct SettingPattern: Sendable {
 
     /// Why it does not name anything that a fragment may set; nil if it does.
     var problem: String? {
-        guard let root = parts.first, !Self.never.contains(root) else { return "\"\(parts.first ?? "")\" is for this machine's own configuration" }
-        if Self.isOfMachine(parts) { return "\"log.file\" is for this machine's own configuration" }
+        guard let root = parts.first, !Self.never.contains(root) else { return "\"\(parts.first ?? "")\" belongs in this machine's own configuration" }
+        if Self.isOfMachine(parts) { return "\"log.file\" belongs in this machine's own configuration" }
         if Self.ofOperator.contains(root), parts.count < 3 {
             return "\"\(root)\" has sections that a fleet neither adds nor takes out: name a key, as in \(root).*.KEY"
         }

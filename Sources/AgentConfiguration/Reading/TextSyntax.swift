@@ -10,12 +10,12 @@ struct TextSyntax: Sendable {
 
     /// As in CouchDB, but without characters that would need escaping in a path or folder name.
     static let database = TextSyntax(
-        expected: "a database name (a small letter, then up to 238 small letters, digits, _ or -)",
+        expected: "a database name (a lower case letter, then up to 238 lower case letters, digits, _ or -)",
         pattern: "^[a-z][a-z0-9_-]{0,238}$",
         accepts: { Bytes.matches($0, first: Bytes.isLower, rest: { Bytes.isLower($0) || Bytes.isDigit($0) || Bytes.isDash($0) }, 1...239) })
 
     static let plugin = TextSyntax(
-        expected: "the name of a plugin (small letters, digits, _ and -)",
+        expected: "the name of a plugin (lower case letters, digits, _ and -)",
         pattern: "^[a-z0-9][a-z0-9_-]{0,127}$",
         accepts: {
             Bytes.matches(

@@ -24,7 +24,7 @@ struct EndpointOptions: Sendable, Hashable {
             case "speed" where scheme == .serial && pair.count == 2:
                 guard let value = Int(pair[1]), Self.speeds.contains(value) else {
                     throw ReplicatorTarget.Invalid(
-                        description: "\(ValueQuoting.quoted(pair[1])) is no speed of a serial device: \(Self.speeds.map(String.init).joined(separator: ", "))")
+                        description: "\(ValueQuoting.quoted(pair[1])) is not a speed of a serial device: \(Self.speeds.map(String.init).joined(separator: ", "))")
                 }
                 speed = value
             case "database" where pair.count == 2:
@@ -39,7 +39,7 @@ struct EndpointOptions: Sendable, Hashable {
                 usesTLS = pair[1] == "on"
             default:
                 let known = scheme == .serial ? "speed=BITS and database=NAME" : scheme == .discover ? "database=NAME and tls=off" : "database=NAME"
-                throw ReplicatorTarget.Invalid(description: "unknown option \(ValueQuoting.quoted(String(part))) of a \(scheme.rawValue): target; there is \(known)")
+                throw ReplicatorTarget.Invalid(description: "unknown option \(ValueQuoting.quoted(String(part))) of a \(scheme.rawValue): target; known: \(known)")
             }
         }
     }

@@ -31,7 +31,7 @@ package enum PinnedCertificate: Sendable, Equatable {
         guard isPin(text) else {
             reading.report(
                 at: node.position,
-                "\(ValueQuoting.quoted(text)) is no pin; expected sha256/ and the base64 of 32 bytes, as \"nightjar identity show\" prints it")
+                "\(ValueQuoting.quoted(text)) is not a pin; expected sha256/ and the base64 of 32 bytes, as \"nightjar identity show\" prints it")
             return nil
         }
         return .publicKey(Located(text, at: node.position))

@@ -75,7 +75,7 @@ package struct ProxyURL: Sendable, Equatable {
         guard let mark = text.place(of: "://"), !text[..<mark.lowerBound].isEmpty, !text[mark.upperBound...].isEmpty else { throw Invalid(description: "expected a URL: http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT") }
         let word = text[..<mark.lowerBound].lowercased()
         guard let scheme = Scheme(rawValue: word == "socks5h" ? "socks5" : word) else {
-            throw Invalid(description: "unknown kind of proxy; there is http://HOST:PORT and https://HOST:PORT, asked with CONNECT, and socks5://HOST:PORT")
+            throw Invalid(description: "unknown kind of proxy; expected http://HOST:PORT and https://HOST:PORT, asked with CONNECT, and socks5://HOST:PORT")
         }
         let rest = String(text[mark.upperBound...].hasSuffix("/") ? text[mark.upperBound...].dropLast() : text[mark.upperBound...])
         guard !rest.contains("/") else { throw Invalid(description: "a proxy's URL has no path") }

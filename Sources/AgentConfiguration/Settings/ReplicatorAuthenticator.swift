@@ -213,7 +213,7 @@ extension Form where Value == [HTTPHeaderSetting] {
                 guard let headers = map.read(node, &reading) else { return nil }
                 var seen: Set<String> = []
                 for header in headers where !seen.insert(header.name.value.lowercased()).inserted {
-                    reading.report(at: header.name.position, "the header \(ValueQuoting.quoted(header.name.value)) is here a second time")
+                    reading.report(at: header.name.position, "the header \(ValueQuoting.quoted(header.name.value)) appears a second time")
                 }
                 return headers
             })

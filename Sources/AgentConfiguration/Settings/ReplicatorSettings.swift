@@ -162,7 +162,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     func check(_ reading: inout Reading) {
         let scheme = target.value.scheme
         if let time = schedule.first, !continuous {
-            reading.within(key: "schedule") { $0.report(at: time.position, "is for a replicator that is continuous: set continuous: true, or take it out") }
+            reading.within(key: "schedule") { $0.report(at: time.position, "applies only to continuous replicators: set continuous: true, or take it out") }
         }
         func refuse(_ key: String, at position: SourcePosition, _ why: String, _ reading: inout Reading) {
             reading.within(key: key) { $0.report(at: position, "\(why), but the target is \(scheme.rawValue):") }
@@ -220,7 +220,7 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
             if !direction.pulls { reading.report(at: choice.position, "decides what is pulled, but type is push: use push_filter") }
         }
         if case .iam(let key, _) = authenticator, !isDatabase {
-            refuse("authenticator", at: key.position, "an IAM key is for a CouchDB database (http or https)", &reading)
+            refuse("authenticator", at: key.position, "an IAM key works only with a CouchDB database (http or https)", &reading)
         }
         if openSession.value {
             if isDatabase || !scheme.isNetwork {
@@ -357,7 +357,7 @@ extension Form where Value == [ReplicatedCollectionSettings] {
                     if let first = seen[collection.value] {
                         reading.report(
                             at: collection.position,
-                            "the collection \(collection.value) is here a second time; the first is at line \(first.line), column \(first.column)")
+                            "the collection \(collection.value) appears a second time; the first is at line \(first.line), column \(first.column)")
                     } else {
                         seen[collection.value] = collection.position
                     }

@@ -125,7 +125,7 @@ struct YAMLReader: ~Copyable {
             if let first = stack[top].keyPositions[bytes] {
                 problems.report(
                     at: position,
-                    "the key \(ValueQuoting.quoted(text)) is here a second time; the first is at line \(first.line), column \(first.column)")
+                    "the key \(ValueQuoting.quoted(text)) appears a second time; the first is at line \(first.line), column \(first.column)")
             } else {
                 stack[top].keyPositions[bytes] = position
             }

@@ -42,7 +42,7 @@ enum IndexRoutes {
             case "ddoc": names.design = IndexNames.design(try text(member.value))
             case "type":
                 guard member.value.asString == "json" else {
-                    throw CouchError.query("invalid_index", "Invalid type for index: \(member.value.text); \"json\" is what there is here")
+                    throw CouchError.query("invalid_index", "Invalid type for index: \(member.value.text); only \"json\" is supported here")
                 }
             case "partitioned":
                 guard member.value.asBool == false else { throw CouchError.notHere("a partitioned index") }
@@ -84,7 +84,7 @@ enum IndexRoutes {
 
     /// An index affects everybody's writes, so it needs the same permission as a design document, of which it is a part in CouchDB.
     private static func requireRights(_ call: CouchCall) async throws {
-        try await call.requireFreedom(everyChannel: true, "indexes are made and removed by users who may read everything and whom no filter bounds")
+        try await call.requireFreedom(everyChannel: true, "indexes are made and removed only by users who may read everything and are not limited by a filter")
     }
 
     /// Starts pending work on indexes in the background.

@@ -30,7 +30,7 @@ extension FoundRevision {
             switch error.kind {
             // An older version may have accepted such text.
             case .duplicateKey, .tooDeep, .notFinite, .emptyKey, .nulInKey, .tooManyKeys, .loneSurrogate: return nil
-            default: return .documentDamaged(id: id, detail: "its body is no JSON: \(error)")
+            default: return .documentDamaged(id: id, detail: "its body is not JSON: \(error)")
             }
         }
         return nil

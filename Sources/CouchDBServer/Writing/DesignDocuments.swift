@@ -125,7 +125,7 @@ struct DesignDocuments: Sendable {
     /// - Returns: its revision.
     /// - Throws: ``HTTPError`` 403, 409.
     func put(_ id: String, _ document: IncomingDocument, parent: RevisionID?, isMade: Bool) async throws -> RevisionID {
-        try await call.requireFreedom("design documents are written by users whom no channel and no filter bounds")
+        try await call.requireFreedom("design documents are written only by users who are not limited by channels or a filter")
         let (collection, received) = (call.collection, document)
         return try await call.database.write { transaction in
             var document = received

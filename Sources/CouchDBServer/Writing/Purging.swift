@@ -6,12 +6,12 @@ import Interfaces
 /// `_purge`: removes documents without leaving a trace, for users who may read and write everything.
 enum Purging {
     static func answer(_ call: CouchCall) async throws -> HTTPResponse {
-        try await call.requireFreedom("documents are purged by users whom no channel and no filter bounds, or by the operator")
+        try await call.requireFreedom("documents are purged only by users who are not limited by channels or a filter, or by the operator")
         let collection = call.collection
         var asked: [(DocumentID, [RevisionID])] = []
         for member in try await call.jsonObject().members {
             guard case .document(let id) = try CouchID(member.key), let list = member.value.asArray else {
-                throw CouchError.badRequest("_purge takes an object of document ids with a list of revisions each")
+                throw CouchError.badRequest("_purge expects an object of document ids, each with a list of revisions")
             }
             asked.append((id, try list.compactMap { try NamedRevision($0.asString ?? "").known }))
         }

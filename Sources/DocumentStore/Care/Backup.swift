@@ -67,7 +67,7 @@ public struct BackupFacts: Sendable {
         guard json["format"]?.asInt64 == Self.format, let database = json["database"]?.asString, let madeAt = json["made_at"]?.asInt64,
             let documents = json["documents"]?.asInt64, let blobs = json["blobs"]?.asInt64, let bytes = json["bytes"]?.asInt64,
             let sha256 = json["sha256"]?.asString
-        else { throw .notADatabase(path: path, detail: "it does not say what a backup says") }
+        else { throw .notADatabase(path: path, detail: "it is not the description of a backup") }
         let damaged = (json["damaged_blobs"]?.asArray ?? []).compactMap { entry in
             entry["digest"]?.asString.flatMap { try? BlobDigest($0) }.map { DamagedBlob(digest: $0, problem: entry["problem"]?.asString ?? "") }
         }
@@ -150,14 +150,14 @@ public enum BackupRestoring {
         let path = "\(folder)/\(BackupFacts.fileName)"
         let bytes = try Copying.read(path, files)
         let json: JSONValue
-        do { json = try JSONValue(parsing: bytes) } catch { throw .notADatabase(path: path, detail: "it is no JSON") }
+        do { json = try JSONValue(parsing: bytes) } catch { throw .notADatabase(path: path, detail: "it is not JSON") }
         var facts = try BackupFacts(json, path: path)
         let file = folder + "/db.sqlite3"
         let (sha256, size) = try Copying.sum(file, files)
         guard sha256 == facts.sha256, size == facts.bytes else { throw .corrupt(path: file, detail: "its bytes are not those that were backed up") }
         let (digests, documents) = try Copying.contents(file)
         guard digests.count == facts.blobs + facts.damagedBlobs.count, documents == facts.documents else {
-            throw .corrupt(path: file, detail: "it holds something else than \(path) says")
+            throw .corrupt(path: file, detail: "it holds something other than \(path) says")
         }
         let before = Dictionary(facts.damagedBlobs.map { ($0.digest, $0.problem) }) { first, _ in first }
         var damaged: [DamagedBlob] = []

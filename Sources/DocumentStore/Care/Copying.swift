@@ -135,7 +135,7 @@ enum Copying {
     /// Nil if an error concerns this process or its permissions rather than the blob.
     private static func damage(_ digest: BlobDigest, _ error: StoreError) -> DamagedBlob? {
         switch error {
-        case .blobAltered(_, let path): DamagedBlob(digest: digest, problem: "\(path) is damaged: its bytes are others", isAltered: true)
+        case .blobAltered(_, let path): DamagedBlob(digest: digest, problem: "\(path) is damaged: its bytes have changed", isAltered: true)
         case .folder(let path, ENOENT, _): DamagedBlob(digest: digest, problem: "\(path) is not there")
         case .inputOutput(let path, let detail): DamagedBlob(digest: digest, problem: "\(path) cannot be read: \(detail)")
         default: nil

@@ -111,7 +111,7 @@ extension ReadTransaction {
             do throws(StoreError) {
                 _ = try tree(collection, row.id)
                 do { _ = try JSONValue(stored: row.body ?? []) } catch {
-                    throw StoreError.documentDamaged(id: row.id, detail: "its body is no JSON: \(error)")
+                    throw StoreError.documentDamaged(id: row.id, detail: "its body is not JSON: \(error)")
                 }
             } catch {
                 setAside(collection, error)

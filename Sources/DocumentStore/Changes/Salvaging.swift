@@ -116,10 +116,10 @@ extension ReadTransaction {
         func unreadable(_ id: String?, _ detail: String) -> Result<ChangeRow, Unreadable> {
             .failure(Unreadable(part: UnreadablePart(sequences: sequence...sequence, id: id, detail: detail)))
         }
-        guard let idText = text(1), let id = try? DocumentID(idText) else { return unreadable(nil, "its id is none") }
-        guard let revisionText = text(2), let revision = try? RevisionID(known: revisionText) else { return unreadable(idText, "its revision is none") }
+        guard let idText = text(1), let id = try? DocumentID(idText) else { return unreadable(nil, "its id is invalid") }
+        guard let revisionText = text(2), let revision = try? RevisionID(known: revisionText) else { return unreadable(idText, "its revision is invalid") }
         let body = statement.blob(6)
-        do throws(JSONError) { _ = try JSONScanner.scanDocument(body) } catch { return unreadable(idText, "its body is no JSON object: \(error)") }
+        do throws(JSONError) { _ = try JSONScanner.scanDocument(body) } catch { return unreadable(idText, "its body is not JSON object: \(error)") }
         let flags = statement.integer(3)
         return .success(
             ChangeRow(

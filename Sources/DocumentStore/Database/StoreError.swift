@@ -172,7 +172,7 @@ extension StoreError: CustomStringConvertible {
         case .blobTooLarge(let limit):
             "blob has more than \(limit) bytes (max_blob_bytes)"
         case .tooManyOpenBlobs(let limit):
-            "as many blobs as may be are being read or written (open_blobs = \(limit), which follows from RLIMIT_NOFILE); try again later"
+            "the maximum number of blobs is already being read or written (open_blobs = \(limit), which follows from RLIMIT_NOFILE); try again later"
         case .blobAltered(let digest, let path):
             "the bytes of blob \(digest) were altered on disk (\(path)): store the right ones anew with nightjar blob put, or let a peer send them again"
         }

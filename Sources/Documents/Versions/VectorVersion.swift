@@ -95,10 +95,10 @@ public enum VersionError: Error, Equatable, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .malformed(let value):
-            "\(value) is no version: a version is a hexadecimal time without leading zeros, \"@\", and \(SourceID.textBytes) characters of base64"
+            "\(value) is not a version: a version is a hexadecimal time without leading zeros, \"@\", and \(SourceID.textBytes) characters of base64"
         case .timeTooLate(let value): "the time of the version \(value) is above \(String(VectorVersion.largestTime, radix: 16))"
         case .timeImpossible(let value):
-            "the time of the version \(value) is none that peers take: it is outside of \(String(VectorVersion.times.lowerBound, radix: 16)) to \(String(VectorVersion.times.upperBound, radix: 16)) (set the clock of the machine that made it)"
+            "the time of the version \(value) is not one that peers accept: it is outside the range \(String(VectorVersion.times.lowerBound, radix: 16)) to \(String(VectorVersion.times.upperBound, radix: 16)) (set the clock of the machine that made it)"
         case .sourceReserved(let value): "the source of the version \(value) is zero, which peers take for their own"
         case .tooManyVersions(let limit): "a version vector has more versions than vectorVersions = \(limit)"
         case .badRevision(let error): "\(error)"

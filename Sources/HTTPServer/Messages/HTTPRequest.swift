@@ -30,7 +30,7 @@ public struct HTTPRequest: Sendable {
         if body.isEmpty || codings.isEmpty || takesGzip && codings.count == 1 && Self.isGzip(codings[0]) { return }
         let taken = takesGzip ? "gzip" : "identity"
         throw HTTPError(
-            415, "the body's Content-Encoding is \(codings.joined(separator: ", ").prefix(60)); \(takesGzip ? "gzip or none" : "none") is taken here",
+            415, "the body's Content-Encoding is \(codings.joined(separator: ", ").prefix(60)); \(takesGzip ? "gzip or none" : "none") is accepted here",
             headers: ["Accept-Encoding": taken, "Connection": "close"])
     }
 

@@ -69,7 +69,7 @@ package struct Router: Sendable {
             var allowed = targets.keys.sorted()
             if targets["GET"] != nil, targets["HEAD"] == nil { allowed.append("HEAD") }
             let allow = allowed.sorted().joined(separator: ", ")
-            throw HTTPError(405, "\(request.method) is not for \(path); \(allow) is", headers: ["Allow": allow])
+            throw HTTPError(405, "\(request.method) is not allowed for \(path); allowed: \(allow)", headers: ["Allow": allow])
         }
         var request = request
         request.parameters = RouteParameters(names: target.names, values: found)

@@ -24,7 +24,7 @@ extension PluginEvent {
             logger.warning("plugin rolled back", metadata: ["version": "\(to)", "from": "\(from)"])
         case .failing(_, let version, let usedBy, let failures, let message):
             logger.error(
-                "plugin fails again and again and is not called any more: \(message)",
+                "plugin keeps failing and is no longer called: \(message)",
                 metadata: ["version": "\(version)", "used_by": "\(usedBy)", "failures": "\(failures)"])
         case .recovered(_, let version, let usedBy):
             logger.notice("plugin works again", metadata: ["version": "\(version)", "used_by": "\(usedBy)"])

@@ -69,7 +69,7 @@ struct ParameterDeclarations: Sendable, Equatable {
         let kinds = ParameterDeclaration.Kind.allCases.map(\.rawValue)
         guard let type = value["type"].text else { throw problem("type is missing; expected one of \(kinds.joined(separator: ", "))") }
         guard let kind = ParameterDeclaration.Kind(rawValue: type) else {
-            throw problem("type \"\(type)\" is none of \(kinds.joined(separator: ", "))", nearest: PluginName.nearest(to: type, among: kinds))
+            throw problem("type \"\(type)\" is not one of \(kinds.joined(separator: ", "))", nearest: PluginName.nearest(to: type, among: kinds))
         }
         let required: Bool
         switch value["required"] {

@@ -18,7 +18,7 @@ struct ParameterFiles: Sendable {
 
     /// The text of one file. A path may be absolute or relative to one of the folders; the file must be in one of them.
     func read(_ given: String) throws(FileRefusal) -> Text {
-        guard !given.isEmpty, !given.utf8.contains(0) else { throw FileRefusal(message: "is no path") }
+        guard !given.isEmpty, !given.utf8.contains(0) else { throw FileRefusal(message: "is not a path") }
         let roots = folders.compactMap(Self.realPath)
         let candidates = given.utf8.first == UInt8(ascii: "/") ? [given] : folders.map { "\($0)/\(given)" }
         var missing: FileRefusal?

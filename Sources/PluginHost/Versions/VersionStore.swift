@@ -75,7 +75,7 @@ final class VersionStore {
         // Base64 adds a third, and names and quotes a little.
         let bytes = try BoundedFile.readOwn(path(plugin, version), limit: limits.pluginBytes * 4 + (1 << 20))
         guard let json = try? JSONValue(parsing: bytes), let main = Self.file(json["main"]) else {
-            throw FileRefusal(message: "\(path(plugin, version)) is no kept version")
+            throw FileRefusal(message: "\(path(plugin, version)) is not a kept version")
         }
         var modules: [String: PluginSource.File] = [:]
         for member in json["modules"]?.asObject?.members ?? [] { modules[member.key] = Self.file(member.value) }

@@ -240,7 +240,7 @@ final class CouchDialect: RequestingDialect, Sendable {
 
     /// Attachments come with their documents; a blob that is still requested was named by a digest that the peer does not know.
     func requestBlob(_ transfer: BlobTransfer, _ slot: Int, for document: DocumentID, compresses: Bool, offset: UInt64) {
-        let error = ReplicationError(domain: .http, code: 404, message: "document \(document) names the blob \(transfer.digest), which is no attachment of it")
+        let error = ReplicationError(domain: .http, code: 404, message: "document \(document) names the blob \(transfer.digest), which is not one of its attachments")
         tell([.blob(.failed(transfer, error))])
     }
 

@@ -306,7 +306,7 @@ struct InsertionMachine {
                 moved.append(revision)
                 continue
             case .moved:
-                let message = "the document changed each time that sync had looked at it (resolve_attempts)"
+                let message = "the document changed every time sync had looked at it (resolve_attempts)"
                 ended.append(Insertion(revision, .postponed(.busy(message))))
             case .stored(let outcome): ended.append(Insertion(revision, .stored(outcome)))
             case .failed(let error) where error.isNoRoom: ended.append(Insertion(revision, .postponed(ReplicationError(store: error))))

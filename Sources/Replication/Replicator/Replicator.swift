@@ -239,7 +239,7 @@ public actor Replicator {
             let end = await runOnce(resets: resets)
             comebacks = end.comesBack ? comebacks + 1 : 0
             if end.ending == .wantsLegacy, !speaksLegacy {
-                logger.info("the peer wants no collections in messages; trying again without")
+                logger.info("the peer does not accept collections in messages; trying again without")
                 // The peer may have refused the collection rather than the selection of documents.
                 (speaksLegacy, picksHere) = (true, false)
                 continue

@@ -31,7 +31,7 @@ extension Replicator {
         case .wait(let seconds): return seconds
         case .reconnect:
             update { $0.silence.reconnects += 1 }
-            await reconnect("idle, while the peer has \(missing) \(missing == 1 ? "document" : "documents") that it did not tell of")
+            await reconnect("idle, while the peer has \(missing) \(missing == 1 ? "document" : "documents") that it did not announce")
             return nil
         }
     }

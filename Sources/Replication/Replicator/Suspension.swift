@@ -60,7 +60,7 @@ extension Replicator {
         guard runner != nil, !isStopping, !isSuspended else { return }
         let open = sessions
         guard !open.isEmpty else { return retryNow(reason) }
-        runLogger.notice("connecting anew: \(reason)")
+        runLogger.notice("reconnecting:  \(reason)")
         // Remembered until the run of this connection has ended.
         pause.end()
         for session in open {

@@ -144,7 +144,7 @@ package struct PeerWriting: Sendable {
     }
 
     private static let tooManyChanges = ReplicationError(
-        domain: .http, code: 503, message: "the document changed each time that sync had looked at it (resolve_attempts)")
+        domain: .http, code: 503, message: "the document changed every time sync had looked at it (resolve_attempts)")
 
     // MARK: - Steps
 

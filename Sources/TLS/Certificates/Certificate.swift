@@ -186,7 +186,7 @@ package final class Certificate: Sendable, Hashable, CustomStringConvertible {
 
     private static func seconds(_ time: UnsafePointer<ASN1_TIME>?, _ what: String) throws(CertificateError) -> Int64 {
         var parts = tm()
-        guard let time, ASN1_TIME_to_tm(time, &parts) == 1 else { throw CertificateError("its \"\(what)\" is no time") }
+        guard let time, ASN1_TIME_to_tm(time, &parts) == 1 else { throw CertificateError("its \"\(what)\" is not a time") }
         return Int64(timegm(&parts))
     }
 

@@ -67,7 +67,7 @@ struct PEMReader: ~Copyable {
             let errors = OpenSSLErrors.drain()
             if errors.isEmpty || errors.contains(where: { $0.library == ERR_LIB_PEM && $0.reason == PEM_R_NO_START_LINE }) { return nil }
             throw TLSFileError(
-                .malformed, path: path, reason: "block \(blocks + 1) is no PEM: \(OpenSSLErrors.text(errors, otherwise: "damaged"))")
+                .malformed, path: path, reason: "block \(blocks + 1) is not valid PEM: \(OpenSSLErrors.text(errors, otherwise: "damaged"))")
         }
         blocks += 1
         let kind = String(cString: name)

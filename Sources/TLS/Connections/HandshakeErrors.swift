@@ -21,7 +21,7 @@ enum HandshakeErrors {
                 advice: "the peer has to offer ECDHE with AES-GCM or ChaCha20 (TLS 1.2), or TLS 1.3")
         case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE?:
             return TLSError(
-                .certificateRequired, "the client showed no certificate, and this listener requires one", reason: text,
+                .certificateRequired, "the client presented no certificate, and this listener requires one", reason: text,
                 advice: "give the client an identity, or set client_certificates to request")
         case SSL_R_EXCESSIVE_MESSAGE_SIZE?:
             return TLSError(.limitExceeded, "the peer's certificates are larger than chain_bytes allows", reason: text)
@@ -39,7 +39,7 @@ enum HandshakeErrors {
             return TLSError(
                 .certificateRequired, "the server requires a client certificate", reason: text,
                 advice: hasIdentity
-                    ? "the identity in use was not sent: the server asks for one of other authorities"
+                    ? "the identity in use was not sent: the server asks for one from other authorities"
                     : "set authenticator: { identity: LABEL }")
         case 42, 43, 44, 45, 46, 48, 49:
             if isClient {
@@ -54,11 +54,11 @@ enum HandshakeErrors {
                 .certificateRejected, "the client does not trust this listener's certificate", reason: text,
                 advice: "pin the certificate at the client, or use one whose root the client trusts")
         case 70:
-            return TLSError(.handshakeFailed, "the peer wants a version of TLS that is not supported here: 1.2 and 1.3, or 1.3 alone with min_tls_version", reason: text)
+            return TLSError(.handshakeFailed, "the peer requires a version of TLS that is not supported here: 1.2 and 1.3, or 1.3 alone with min_tls_version", reason: text)
         case 40, 71:
             return TLSError(
-                .handshakeFailed, "the peer found no common ground", reason: text,
-                advice: "it may want a cipher, a curve, a version or a client certificate that this side does not offer")
+                .handshakeFailed, "the peer found no TLS settings in common", reason: text,
+                advice: "it may require a cipher, a curve, a version or a client certificate that this side does not offer")
         default:
             return TLSError(.handshakeFailed, "the peer ended the connection with an alert", reason: text)
         }

@@ -59,7 +59,7 @@ extension TLSHandler {
                 return fail(error)
             case .needsMore:
                 // Renegotiation is disabled, so writing never has to wait for reading.
-                let error = TLSError(.handshakeFailed, "OpenSSL did not take the bytes to send")
+                let error = TLSError(.handshakeFailed, "OpenSSL did not accept the bytes to send")
                 promise?.fail(error)
                 return fail(error)
             }

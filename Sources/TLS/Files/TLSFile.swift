@@ -16,7 +16,7 @@ enum TLSFile {
     /// - Parameter owner: a further user who may own secrets, besides this one and root.
     static func read(_ path: String, _ content: Content, owner: uid_t? = nil) throws(TLSFileError) -> SecretBytes {
         guard !path.isEmpty, !path.utf8.contains(0) else {
-            throw TLSFileError(.invalid, path: path, reason: "is no path")
+            throw TLSFileError(.invalid, path: path, reason: "is not a path")
         }
         // O_NONBLOCK: opening a pipe without a writer would block forever.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
@@ -56,7 +56,7 @@ enum TLSFile {
         if case .secret = content, facts.st_uid == 0 { forbidden = 0o037 }
         guard facts.st_mode & forbidden == 0 else {
             throw TLSFileError(
-                .loosePermissions, path: path, reason: "others may use this secret (permissions \(octal(facts.st_mode)))",
+                .loosePermissions, path: path, reason: "other users can access this secret (permissions \(octal(facts.st_mode)))",
                 advice: "run: chmod 600 \(shellQuoted(path))")
         }
     }

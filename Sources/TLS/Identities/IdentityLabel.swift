@@ -13,7 +13,7 @@ package struct IdentityLabel: Sendable, Hashable, CustomStringConvertible {
             bytes.allSatisfy({ isAlphanumeric($0) || "._-".utf8.contains($0) })
         else {
             throw TLSFileError(
-                .invalid, path: String(text.prefix(TLSLimits.quotedCharacters)), reason: "is no label of an identity",
+                .invalid, path: String(text.prefix(TLSLimits.quotedCharacters)), reason: "is not a valid identity label",
                 advice: "a label is a letter or digit, then up to 127 letters, digits, \".\", \"_\" or \"-\"")
         }
         self.text = text

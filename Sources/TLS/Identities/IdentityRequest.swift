@@ -45,10 +45,10 @@ package struct IdentityRequest: Sendable, Equatable {
             throw refuse("a validity of \(validityDays) days is not from 1 to \(Self.longestValidityDays)")
         }
         for name in names.dns where !HostName.isValid(name) {
-            throw refuse("\"\(name.prefix(TLSLimits.quotedCharacters))\" is no host name (letters, digits, \"-\" and \".\"; others in punycode)")
+            throw refuse("\"\(name.prefix(TLSLimits.quotedCharacters))\" is not a host name (letters, digits, \"-\" and \".\"; others in punycode)")
         }
         for address in names.ip where IPAddress.bytes(address) == nil {
-            throw refuse("\"\(address.prefix(TLSLimits.quotedCharacters))\" is no IP address")
+            throw refuse("\"\(address.prefix(TLSLimits.quotedCharacters))\" is not an IP address")
         }
         guard names.uri.isEmpty, names.email.isEmpty else { throw refuse("a new identity has host names and IP addresses only") }
         guard names.dns.count + names.ip.count <= TLSLimits.alternativeNames else {

@@ -160,7 +160,7 @@ package final class KeyStore: Sendable {
     private func checkNotReserved(_ label: IdentityLabel) throws(TLSFileError) {
         guard label == .anonymous else { return }
         throw TLSFileError(
-            .invalid, path: label.text, reason: "this label is that of the identity which the agent makes for itself", advice: "choose another one")
+            .invalid, path: label.text, reason: "this label belongs to the identity that the agent makes for itself", advice: "choose another one")
     }
 
     // MARK: - The folder
@@ -182,7 +182,7 @@ package final class KeyStore: Sendable {
         }
         guard facts.st_mode & 0o077 == 0 else {
             throw TLSFileError(
-                .loosePermissions, path: folder, reason: "others may look into the key store (permissions \(TLSFile.octal(facts.st_mode)))",
+                .loosePermissions, path: folder, reason: "other users can access the key store (permissions \(TLSFile.octal(facts.st_mode)))",
                 advice: "run: chmod 700 \(TLSFile.shellQuoted(folder))")
         }
         return true

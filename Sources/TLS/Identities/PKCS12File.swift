@@ -108,7 +108,7 @@ package enum PKCS12File {
                 return d2i_PKCS12_bio(bio.pointer, &file)
             }
             guard let parsed else {
-                throw TLSFileError(.malformed, path: path, reason: "is no PKCS#12 file (\(OpenSSLErrors.text(otherwise: "damaged")))")
+                throw TLSFileError(.malformed, path: path, reason: "is not a PKCS#12 file (\(OpenSSLErrors.text(otherwise: "damaged")))")
             }
             handle = parsed
         }

@@ -31,7 +31,7 @@ enum SelfSigning {
             case .rsa4096: nightjar_make_rsa_key(4096)
             case .ed25519: nightjar_make_key("ED25519")
             }
-        guard let made else { throw CertificateError("OpenSSL makes no \(kind.rawValue) key: \(OpenSSLErrors.text(otherwise: "unknown reason"))") }
+        guard let made else { throw CertificateError("OpenSSL cannot make the \(kind.rawValue) key: \(OpenSSLErrors.text(otherwise: "unknown reason"))") }
         return PrivateKey(taking: made)
     }
 

@@ -101,7 +101,7 @@ extension ServerAuthentication {
             return .refused(
                 TLSError(
                     .certificateUntrusted,
-                    "the server showed the pinned certificate \(subject), but that has not signed the server's own, \(chain.subject)",
+                    "the server presented the pinned certificate \(subject), but it did not sign the server's own, \(chain.subject)",
                     certificate: chain.subject, advice: "there may be a man in the middle between this machine and the server"))
         case .none:
             return .refused(

@@ -78,7 +78,7 @@ package final class SignatureKey: Sendable, CustomStringConvertible, CustomRefle
         defer { OpenSSLErrors.clear() }
         guard bytes.count == 32 else { throw CertificateError("\(bytes.count) bytes; expected the 32 of an Ed25519 key") }
         guard let key = EVP_PKEY_new_raw_public_key(NID_ED25519, nil, bytes, bytes.count) else {
-            throw CertificateError("no Ed25519 key: \(OpenSSLErrors.text(otherwise: "OpenSSL refused it"))")
+            throw CertificateError("not an Ed25519 key: \(OpenSSLErrors.text(otherwise: "OpenSSL refused it"))")
         }
         return try SignatureKey(PublicKey(taking: key))
     }
@@ -152,10 +152,10 @@ private final class PublicKey: Sendable {
             let key = d2i_PUBKEY(nil, &at, bytes.count)
             return (key, at == bytes.baseAddress.map { $0 + bytes.count })
         }
-        guard let key else { throw CertificateError("no public key that this OpenSSL knows (\(OpenSSLErrors.text(otherwise: "damaged")))") }
+        guard let key else { throw CertificateError("not a public key that this OpenSSL knows (\(OpenSSLErrors.text(otherwise: "damaged")))") }
         guard isWhole else {
             EVP_PKEY_free(key)
-            throw CertificateError("no public key: bytes are left behind it")
+            throw CertificateError("not a public key: bytes are left after it")
         }
         self.init(taking: key)
     }

@@ -28,7 +28,7 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
         func wrong(_ why: String) -> ReplicationError {
             ReplicationError(
                 network: .invalidURL,
-                message: "\(Self.withoutPassword(text)) is no URL of a database: \(why); expected is ws://HOST:PORT/DATABASE, or wss://, http:// or https:// in its place")
+                message: "\(Self.withoutPassword(text)) is not the URL of a database: \(why); expected ws://HOST:PORT/DATABASE, or wss://, http:// or https:// in its place")
         }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw wrong("it has a space, a control character or a character beyond ASCII; write it percent-encoded")
@@ -45,7 +45,7 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
         let slash = rest.firstIndex(of: "/") ?? rest.endIndex
         let authority = rest[..<slash]
         path = slash == rest.endIndex ? "/" : String(rest[slash...])
-        if authority.contains("@") { throw wrong("user name and password do not belong into the URL but into the authenticator") }
+        if authority.contains("@") { throw wrong("user name and password belong in the authenticator, not in the URL") }
         var portText: Substring?
         if authority.first == "[" {
             guard let end = authority.firstIndex(of: "]") else { throw wrong("the bracket of the IPv6 address is not closed") }
@@ -65,7 +65,7 @@ public struct EndpointURL: Sendable, Equatable, CustomStringConvertible {
         guard !host.isEmpty else { throw wrong("it names no host") }
         port = scheme == "wss" || scheme == "https" ? 443 : 80
         if let portText, !portText.isEmpty {
-            guard let number = UInt16(portText), number > 0 else { throw wrong("\(portText) is no port") }
+            guard let number = UInt16(portText), number > 0 else { throw wrong("\(portText) is not a port") }
             port = Int(number)
         }
     }

@@ -169,7 +169,7 @@ private struct Judge: Sendable {
 
     func admit(_ offer: EndpointOffer, _ connection: any MessageEndpointConnection) async -> EndpointAnswer {
         guard let selected = Subprotocol.choose(of: offer.protocols, prefersVersions: offer.prefersVersions) else {
-            return .refuse(status: 400, reason: "no common subprotocol; here is spoken \(Subprotocol.names.joined(separator: ", "))")
+            return .refuse(status: 400, reason: "no common subprotocol; supported here: \(Subprotocol.names.joined(separator: ", "))")
         }
         let peerUser = (connection as? StreamConnection)?.peerUser
         let headers: HeaderList = offer.hasBothNames ? [Subprotocol.versionsHeader: Subprotocol.versionsSupported] : [:]

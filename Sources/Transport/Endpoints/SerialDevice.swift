@@ -22,13 +22,13 @@ enum SerialDevice {
         guard descriptor >= 0 else { throw failure(device, "cannot be opened", errno) }
         do {
             var settings = termios()
-            guard tcgetattr(descriptor, &settings) == 0 else { throw failure(device, "is no serial device", errno) }
+            guard tcgetattr(descriptor, &settings) == 0 else { throw failure(device, "is not a serial device", errno) }
             guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else { throw failure(device, "is used by another program or endpoint", errno) }
             cfmakeraw(&settings)
             settings.c_cflag |= tcflag_t(CLOCAL | CREAD)
             settings.c_cflag &= ~tcflag_t(CSTOPB)
             guard cfsetispeed(&settings, constant) == 0, cfsetospeed(&settings, constant) == 0, tcsetattr(descriptor, TCSANOW, &settings) == 0 else {
-                throw failure(device, "does not take \(speed) bits a second", errno)
+                throw failure(device, "does not support \(speed) bits a second", errno)
             }
             // Data in the buffers belongs to an earlier connection.
             tcflush(descriptor, TCIOFLUSH)

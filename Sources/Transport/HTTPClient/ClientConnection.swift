@@ -141,7 +141,7 @@ final class ClientConnection: Sendable {
             switch error {
             case is IOError, is ChannelError: throw NetworkErrors.replicationError(error, target: target)
             case is HTTPParserError, is NIOHTTPDecoderError:
-                throw ReplicationError(network: .connectionReset, message: "\(target): the answer is cut short or no HTTP/1.1 (\(error))")
+                throw ReplicationError(network: .connectionReset, message: "\(target): the answer is cut short or not HTTP/1.1 (\(error))")
             default: throw error
             }
         }

@@ -45,7 +45,7 @@ enum WebSocketHandshake {
         guard headers.list("Sec-WebSocket-Version") == ["13"] else {
             return .failure(
                 Refusal(
-                    status: 426, reason: "Sec-WebSocket-Version is \"\(version)\", spoken is 13",
+                    status: 426, reason: "Sec-WebSocket-Version is \"\(version)\", only 13 is supported",
                     headers: ["Upgrade": "websocket", "Sec-WebSocket-Version": "13"]
                 )
             )
@@ -58,10 +58,10 @@ enum WebSocketHandshake {
         guard let selected = Subprotocol.choose(of: offered, spoken: spoken, prefersVersions: prefersVersions) else {
             let said =
                 offered.isEmpty
-                ? "Sec-WebSocket-Protocol is missing" : "none of the offered protocols \(offered.joined(separator: ", ")) is spoken here"
+                ? "Sec-WebSocket-Protocol is missing" : "none of the offered protocols \(offered.joined(separator: ", ")) is supported here"
             return .failure(
                 Refusal(
-                    status: 400, reason: "\(said); spoken are \(spoken.joined(separator: ", "))",
+                    status: 400, reason: "\(said); supported: \(spoken.joined(separator: ", "))",
                     unknownProtocols: offered.isEmpty ? nil : offered))
         }
         let trimmed = String(Substring(HeaderList.trim(Substring(key).utf8)))

@@ -47,8 +47,8 @@ package enum ListenAddresses {
             throw ReplicationError(
                 network: .unknownInterface,
                 message: error.isTemporary
-                    ? "\(interface) is no network interface for the moment, and whether it is a host name cannot be looked up (\(error.text)); \(others)"
-                    : "\(interface) is no address, host name or network interface; \(others)")
+                    ? "\(interface) is not a network interface at the moment, and whether it is a host name cannot be looked up (\(error.text)); \(others)"
+                    : "\(interface) is not an address, host name or network interface; \(others)")
         }
     }
 

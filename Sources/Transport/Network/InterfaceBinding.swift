@@ -14,7 +14,7 @@ enum InterfaceBinding {
     static func localAddress(of interface: String, toReach host: String) throws -> SocketAddress {
         if let address = try? SocketAddress(ipAddress: interface, port: 0) { return address }
         guard NetworkInterfaces.exists(interface) else {
-            throw ReplicationError(network: .unknownInterface, message: "\(interface) is no network interface and no address of this machine")
+            throw ReplicationError(network: .unknownInterface, message: "\(interface) is neither a network interface nor an address of this machine")
         }
         let addresses = NetworkInterfaces.addresses(of: interface)
         // To connect to an IPv6 address, the local address must be an IPv6 address, too.

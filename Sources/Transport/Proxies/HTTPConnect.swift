@@ -31,7 +31,7 @@ struct HTTPConnect: ProxyNegotiation {
         while let byte = bytes.popFirst() {
             answer.append(byte)
             if answer.count <= Self.beginning.count, answer[answer.count - 1] != Self.beginning[answer.count - 1] {
-                throw proxy.isNone("the answer to CONNECT is no HTTP")
+                throw proxy.isNone("the answer to CONNECT is not HTTP")
             }
             guard passed + answer.count <= limit else {
                 throw proxy.isNone("the header of the answer to CONNECT is larger than header_bytes (\(limit))")
@@ -86,7 +86,7 @@ struct HTTPConnect: ProxyNegotiation {
             let offered = head.values("proxy-authenticate").compactMap { $0.split(separator: " ").first.map(String.init) }
             guard offered.isEmpty || offered.contains(where: { $0.lowercased() == "basic" }) else {
                 return ReplicationError(
-                    domain: .http, code: 407, message: "\(proxy): \(words); it takes \(offered.joined(separator: ", ")), which is not spoken here",
+                    domain: .http, code: 407, message: "\(proxy): \(words); it accepts \(offered.joined(separator: ", ")), which is not supported here",
                     remedy: "have the proxy accept Basic authentication, or this machine without a login")
             }
             return proxy.wantsLogin(words)

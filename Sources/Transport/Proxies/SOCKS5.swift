@@ -31,7 +31,7 @@ struct SOCKS5: ProxyNegotiation {
         var bytes = bytes[...]
         while let byte = bytes.popFirst() {
             answer.append(byte)
-            if answer.count == 1, byte != (stage == .login ? 1 : 5) { throw proxy.isNone("the answer is no SOCKS 5") }
+            if answer.count == 1, byte != (stage == .login ? 1 : 5) { throw proxy.isNone("the answer is not SOCKS 5") }
             guard let step = try step(rest: bytes) else { continue }
             answer = []
             // A server that answers before it is asked is not a proxy.

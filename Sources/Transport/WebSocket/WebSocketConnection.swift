@@ -186,7 +186,7 @@ public final class WebSocketConnection: ChannelInboundHandler, ChannelOutboundHa
         liveness.heard(at: eventLoop.now)
         guard reader.take(piece) else {
             reader.forget()
-            return drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "the connection ended before all that came of it was looked at", initiatedLocally: false))
+            return drop(ConnectionEnd(code: CloseFrame.abnormal, reason: "the connection ended before everything it had brought was processed", initiatedLocally: false))
         }
         tellUnfinished()
         if reader.hasControl { handleControl() }

@@ -218,7 +218,7 @@ extension DatabaseFolders {
                 || byte == UInt8(ascii: "_") || byte == UInt8(ascii: "-")
         }
         guard isRight, name.utf8.first.map({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }) == true else {
-            throw AgentError(.invalid, "\"\(name)\" is no name for a database: expected a-z, then a-z, 0-9, _ and -")
+            throw AgentError(.invalid, "\"\(name)\" is not a valid database name: expected a-z, then a-z, 0-9, _ and -")
         }
     }
 

@@ -196,14 +196,14 @@ struct FleetCommand: AsyncParsableCommand {
         let known = try fleet.trusted()
         let trusted = known + [try signing.signer().verifyingKey].compactMap(\.self)
         if let own = trusted.last, !known.isEmpty, !known.contains(own) {
-            Output.errorLine("nightjar: \(own) signs, and is none of fleet.keys of the configuration: gateways whose fleet.keys lack it refuse what it signs")
+            Output.errorLine("nightjar: \(own) signs, and is not among fleet.keys of the configuration: gateways whose fleet.keys lack it refuse what it signs")
         }
         let saved = try await fleet.withDocuments { place -> [String] in
             let published = try await PublishedVersions(place, trusting: trusted)
             let documents = try signing.sign(try contents(published)) { published.next($0) }
             for (document, _) in documents {
                 if let highest = published.highest(document.item), document.version <= highest {
-                    throw AgentError(.invalid, "\(document.item.name): version \(highest) was published; gateways take none below it")
+                    throw AgentError(.invalid, "\(document.item.name): version \(highest) was published; gateways accept none below it")
                 }
                 if signing.number == nil, let taken = published.passedOver(document.item, below: document.version) {
                     Output.errorLine("nightjar: \(document.item): \(taken), so this is version \(document.version)")
@@ -211,7 +211,7 @@ struct FleetCommand: AsyncParsableCommand {
                 for other in published.others where other.item == document.item && other.version >= document.version {
                     Output.errorLine(
                         "nightjar: \(document.item): there is version \(other.version) by \(other.key.map(String.init(describing:)) ?? "?"), which does not count here; "
-                            + "where gateways trust that key they take none below: then --trust it")
+                            + "where gateways trust that key they accept none below: then --trust it")
                 }
             }
             for (document, bytes) in documents { _ = try await place.put(document.id, bytes) }

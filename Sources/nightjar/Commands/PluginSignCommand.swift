@@ -39,7 +39,7 @@ struct PluginSignCommand: AsyncParsableCommand {
                 Output.line(path)
             }
             if let own = signer.verifyingKey, let keys = settings.fleet?.keys, !keys.isEmpty, !keys.contains(where: { VerifyingKey($0.value) == own }) {
-                Output.errorLine("nightjar: \(own) signs, and is none of fleet.keys of the configuration: agents whose fleet.keys lack it refuse what it signs")
+                Output.errorLine("nightjar: \(own) signs, and is not among fleet.keys of the configuration: agents whose fleet.keys lack it refuse what it signs")
             }
         }
     }

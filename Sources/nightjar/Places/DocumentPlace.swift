@@ -29,7 +29,7 @@ enum DocumentPlace: Sendable {
     ) async throws -> DocumentPlace {
         let (database, collection) = try DocumentAccess.parse(name)
         guard !database.isEmpty, !database.utf8.contains(UInt8(ascii: "/")) else {
-            throw AgentError(.invalid, "\"\(name)\" is no database: expected DB, DB.COLLECTION or DB.SCOPE.COLLECTION")
+            throw AgentError(.invalid, "\"\(name)\" is not a database: expected DB, DB.COLLECTION or DB.SCOPE.COLLECTION")
         }
         if let client = try AgentClient.find(settings, group: group) {
             try await check(database, collection, at: client)

@@ -48,14 +48,14 @@ struct PlaceServices: PluginServices {
     private static func document(_ json: [UInt8]) throws(PluginServiceRefusal) -> PolicyDocument {
         do {
             guard case .object(var object) = try JSONValue(stored: json), let id = object["_id"]?.asString, let revision = object["_rev"]?.asString
-            else { throw PluginServiceRefusal("the agent's answer is no document") }
+            else { throw PluginServiceRefusal("the agent's answer is not a document") }
             for name in ["_id", "_rev", "_deleted"] { object[name] = nil }
             return PolicyDocument(
                 id: try DocumentID(id), revision: try RevisionID(known: revision), isDeleted: false, body: JSONValue.object(object).serialize())
         } catch let refusal as PluginServiceRefusal {
             throw refusal
         } catch {
-            throw PluginServiceRefusal("the agent's answer is no document: \(error)")
+            throw PluginServiceRefusal("the agent's answer is not a document: \(error)")
         }
     }
 

@@ -55,7 +55,7 @@ struct Rehearsal: Sendable {
         var parts = file.split(separator: "/", omittingEmptySubsequences: true).map(String.init)
         let start = file.utf8.first == UInt8(ascii: "/") ? "/" : ""
         guard let last = parts.popLast(), last.hasSuffix(".lua"), last != ".lua" else {
-            throw AgentError(.invalid, "\"\(file)\" is no plugin: expected a file NAME.lua or NAME/init.lua")
+            throw AgentError(.invalid, "\"\(file)\" is not a plugin: expected a file NAME.lua or NAME/init.lua")
         }
         var name = String(last.dropLast(4))
         if name == "init", let folder = parts.popLast() { name = folder }

@@ -191,7 +191,7 @@ struct DirectReplication: Sendable {
     private func endpoint(_ text: String, group: any EventLoopGroup, logger: Logger) throws -> any TransportConnector {
         let target: ReplicatorTarget
         do { target = try ReplicatorTarget(parsing: text) } catch { throw AgentError(.invalid, "\(text): \(error)") }
-        guard let address = EndpointAddress(target) else { throw AgentError(.invalid, "\(text) is no endpoint") }
+        guard let address = EndpointAddress(target) else { throw AgentError(.invalid, "\(text) is not an endpoint") }
         return EndpointConnector(
             address, offer: EndpointOffer(database: target.database ?? "", username: credentials?.username, password: credentials?.password), group: group,
             environment: environment, logger: logger)

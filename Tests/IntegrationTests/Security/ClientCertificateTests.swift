@@ -69,7 +69,7 @@ struct ClientCertificateTests {
             #expect(error["message"]?.asString?.contains(words) == true, "\(name): \(error.text)")
         }
         // The hub's operator learns of it too.
-        _ = try await hub.process.line(containing: "the client showed no certificate", in: .errors)
+        _ = try await hub.process.line(containing: "the client presented no certificate", in: .errors)
         _ = try await hub.process.line(containing: "CN=intruder", in: .errors)
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }

@@ -190,7 +190,7 @@ struct CredentialTests {
         for name in ["name", "address"] { try await edge.connects(name) }
         let addresses = try await hub.listener("edge")["peers"]?.asArray?.compactMap { $0["address"]?.asString?.split(separator: ":").first.map(String.init) }
         #expect(addresses?.sorted() == ["127.0.0.1", "127.0.0.3"], "\(String(describing: addresses))")
-        for (name, code, words) in [("unknown", 5027, "nosuch0 is no network interface"), ("foreign", 5025, "192.0.2.1")] as [(String, Int64, String)] {
+        for (name, code, words) in [("unknown", 5027, "nosuch0 is neither a network interface"), ("foreign", 5025, "192.0.2.1")] as [(String, Int64, String)] {
             try await edge.waits("\(code)", replicator: name) { $0["error"]?["public_code"]?.asInt64 == code }
             let error = try await edge.replicator(name)["error"]
             #expect(error?["message"]?.asString?.contains(words) == true, "\(name): \(error?.text ?? "")")

@@ -109,7 +109,7 @@ struct WebTokenTests {
         let entry = try await eventually("health tells of it") {
             try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"] == "tls_files_refused" }
         }
-        #expect(entry["subject"] == "listener edge" && entry["text"]?.asString?.contains("issuer.json: is no JSON") == true, "\(entry.text)")
+        #expect(entry["subject"] == "listener edge" && entry["text"]?.asString?.contains("issuer.json: is not JSON") == true, "\(entry.text)")
         try await ada.push("with a broken file")
         try agent.folder.write("issuer.json", new.webKeys())
         #expect(try await ada.closeCode() == 4001)

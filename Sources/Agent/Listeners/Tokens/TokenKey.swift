@@ -64,7 +64,7 @@ struct TokenKey: Sendable {
     private static func keySet(_ bytes: UnsafeRawBufferPointer, _ path: String) throws(TLSFileError) -> [TokenKey] {
         let value: JSONValue
         do throws(JSONError) { value = try JSONValue(parsing: bytes) } catch {
-            throw TLSFileError(.malformed, path: path, reason: "is no JSON: \(error)", advice: "expected a JSON Web Key Set: {\"keys\": [ … ]}")
+            throw TLSFileError(.malformed, path: path, reason: "is not JSON:  \(error)", advice: "expected a JSON Web Key Set: {\"keys\": [ … ]}")
         }
         guard let entries = value["keys"]?.asArray ?? (value["kty"] == nil ? nil : [value]) else {
             throw TLSFileError(.malformed, path: path, reason: "is JSON without an array \"keys\"", advice: "expected a JSON Web Key Set: {\"keys\": [ … ]}")
@@ -103,18 +103,18 @@ private struct WebKey {
     /// Nil for a key that is not relevant here: for encryption, or of an unsupported kind. Issuers' key sets contain such keys as well.
     init?(_ value: JSONValue) throws(CertificateError) {
         guard value.asObject != nil, let type = value["kty"]?.asString else { throw CertificateError("expected an object with kty") }
-        if let id = value["kid"], id.asString == nil { throw CertificateError("kid is no text") }
+        if let id = value["kid"], id.asString == nil { throw CertificateError("kid is not a string") }
         (self.value, self.type) = (value, type)
         if let use = value["use"] {
-            guard let use = use.asString else { throw CertificateError("use is no text; expected sig") }
+            guard let use = use.asString else { throw CertificateError("use is not a string; expected sig") }
             if use != "sig" { return nil }
         }
         if let operations = value["key_ops"] {
-            guard let operations = operations.asArray else { throw CertificateError("key_ops is no array; expected [\"verify\"]") }
+            guard let operations = operations.asArray else { throw CertificateError("key_ops is not an array; expected [\"verify\"]") }
             if !operations.contains(where: { $0.asString == "verify" }) { return nil }
         }
         if let name = value["alg"] {
-            guard let name = name.asString else { throw CertificateError("alg is no text") }
+            guard let name = name.asString else { throw CertificateError("alg is not a string") }
             guard let known = SignatureAlgorithm(rawValue: name) else { return nil }
             algorithm = known
         } else {
@@ -154,7 +154,7 @@ private struct WebKey {
 
     private func bytes(_ name: String) throws(CertificateError) -> [UInt8] {
         guard let bytes = Base64.decodeURL(try text(name)), !bytes.isEmpty else {
-            throw CertificateError("\(name) is no base64url; expected it without padding, for kty \(type)")
+            throw CertificateError("\(name) is not base64url; expected it without padding, for kty \(type)")
         }
         return bytes
     }

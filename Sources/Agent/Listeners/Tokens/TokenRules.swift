@@ -13,7 +13,7 @@ struct TokenRules: Sendable {
     /// - Returns: who it is, and when the token is not taken any more.
     func bearer(_ claims: JSONObject, at moment: (seconds: Int64, doubt: String?)) throws(TokenProblem) -> (principal: Principal, end: Int64) {
         let (now, doubt) = (moment.seconds, moment.doubt.map { "; \($0)" } ?? "")
-        guard let expiry = try instant("exp", claims) else { throw Self.problem("it has no exp, so that it would be good for ever") }
+        guard let expiry = try instant("exp", claims) else { throw Self.problem("it has no exp, so it would never expire") }
         let end = expiry + Self.skew
         guard now < end else { throw Self.problem("it has ended, at \(Timestamp.format(expiry))\(doubt)") }
         if let start = try instant("nbf", claims), now < start - Self.skew { throw Self.problem("it begins only at \(Timestamp.format(start))\(doubt)") }
@@ -63,7 +63,7 @@ struct TokenRules: Sendable {
     private func instant(_ name: String, _ claims: JSONObject) throws(TokenProblem) -> Int64? {
         guard let claim = claims[name] else { return nil }
         // A time beyond the year 9999 is an error, such as milliseconds.
-        guard let seconds = claim.asDouble, (0...253_402_300_799).contains(seconds) else { throw Self.problem("its \(name) is no number of seconds since 1970") }
+        guard let seconds = claim.asDouble, (0...253_402_300_799).contains(seconds) else { throw Self.problem("its \(name) is not a number of seconds since 1970") }
         return Int64(seconds)
     }
 

@@ -30,11 +30,11 @@ struct WebToken: Sendable {
         guard parts.count == 3 else { throw TokenProblem("it has \(Plural.count(parts.count, "part")), where a signed token has three") }
         let header = try Self.object(parts[0], "the header")
         let algorithm = try Self.algorithm(header)
-        guard let signature = Base64.decodeURL(parts[2]), !signature.isEmpty else { throw TokenProblem("its signature is no base64url") }
-        guard algorithms.isEmpty || algorithms.contains(algorithm) else { throw TokenProblem("its algorithm \(algorithm.rawValue) is none of \"algorithms\"") }
+        guard let signature = Base64.decodeURL(parts[2]), !signature.isEmpty else { throw TokenProblem("its signature is not base64url") }
+        guard algorithms.isEmpty || algorithms.contains(algorithm) else { throw TokenProblem("its algorithm \(algorithm.rawValue) is not among \"algorithms\"") }
         var id: String?
         if let found = header["kid"] {
-            guard let text = found.asString else { throw TokenProblem("its kid is no text") }
+            guard let text = found.asString else { throw TokenProblem("its kid is not a string") }
             id = text
         }
         let candidates = keys.filter { $0.fits(id: id, algorithm) }
@@ -49,7 +49,7 @@ struct WebToken: Sendable {
     /// The algorithm that the token names; whether it is allowed depends on the key.
     private static func algorithm(_ header: JSONObject) throws(TokenProblem) -> SignatureAlgorithm {
         // Critical extensions that a recipient must understand; none are supported.
-        guard header["crit"] == nil else { throw TokenProblem("its header has crit, and none of what can stand there is known here") }
+        guard header["crit"] == nil else { throw TokenProblem("its header has crit, and none of the extensions it can name is supported here") }
         if let type = header["typ"] {
             // The same issuer's other tokens have other purposes, such as logout+jwt.
             guard let type = type.asString?.lowercased(), ["jwt", "at+jwt", "application/jwt", "application/at+jwt"].contains(type) else {
@@ -57,12 +57,12 @@ struct WebToken: Sendable {
             }
         }
         guard let name = header["alg"]?.asString else { throw TokenProblem("its header has no alg") }
-        guard let algorithm = SignatureAlgorithm(rawValue: name) else { throw TokenProblem("its algorithm \(shown(name)) is not taken") }
+        guard let algorithm = SignatureAlgorithm(rawValue: name) else { throw TokenProblem("its algorithm \(shown(name)) is not accepted") }
         return algorithm
     }
 
     private static func object(_ part: Substring, _ what: String) throws(TokenProblem) -> JSONObject {
-        guard let bytes = Base64.decodeURL(part) else { throw TokenProblem("\(what) is no base64url") }
+        guard let bytes = Base64.decodeURL(part) else { throw TokenProblem("\(what) is not base64url") }
         let value: JSONValue
         do throws(JSONError) { value = try JSONValue(parsing: bytes) } catch { throw TokenProblem("\(what): \(error)") }
         guard let object = value.asObject else { throw TokenProblem("\(what): expected a JSON object") }

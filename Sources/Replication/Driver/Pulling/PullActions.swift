@@ -57,7 +57,7 @@ struct PullActions {
             session.blobs.need(fetch, revision, link)
         case .bringAttachments(let fetch, let revision):
             if let couch = session.couch { return couch.bring(fetch, revision) }
-            let error = ReplicationError(domain: .http, code: 404, message: "the attachments of document \(revision.id) can be had by CouchDB's protocol only")
+            let error = ReplicationError(domain: .http, code: 404, message: "the attachments of document \(revision.id) are available over CouchDB's protocol only")
             session.tell(link, pull: .insertion(.attachmentsBrought(fetch, .failure(error))))
         case .releaseBlobs(let refused, let staying): session.blobs.release(refused, staying: staying, link)
         case .judge(let batch, let revisions): judge(batch, revisions, link)
