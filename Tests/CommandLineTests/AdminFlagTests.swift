@@ -22,7 +22,7 @@ import Testing
                     for word in ["yes", "1", "TRUE", ""] {
                         let answer = try await agent.admin.request(method.key.uppercased(), "\(place)?\(name)=\(word)", body: method.key == "get" ? nil : [])
                         #expect(answer.status == 400, "\(method.key) \(place)?\(name)=\(word): \(answer)")
-                        #expect(try answer.json["reason"]?.asString == "\(name) is true or false, not \"\(word)\"", "\(answer)")
+                        #expect(try answer.json["reason"]?.asString == "\(name) must be true or false, not \"\(word)\"", "\(answer)")
                     }
                 }
             }

@@ -23,7 +23,7 @@ import Testing
         #expect(line.contains("warning") && line.contains("the resolver wrong deleted document x of ") && line.contains("here \(local), there \(remote)"), "\(line)")
         #expect(line.contains("nightjar conflicts show 1 --db main has both documents") && line.contains("replicator=hub") && line.contains("version=\(version)"), "\(line)")
         let text = try await edge.command("doc", "why", "main", "x").output
-        #expect(text.contains("deleted: it is deleted: the resolver wrong (version \(version)) decided a conflict so at "), "\(text)")
+        #expect(text.contains("deleted: it is deleted: the resolver wrong (version \(version)) decided a conflict that way at "), "\(text)")
         #expect(text.contains("although both sides had it, here \(local), there \(remote)") && text.contains("nightjar conflicts show 1 --db main"), "\(text)")
         let answer = try await edge.command("doc", "why", "main", "x", "--json").json["document"] ?? .null
         #expect(answer["state"] == "deleted" && answer["decided_by"] == "wrong" && answer["decided_by_version"]?.asString == version, "\(answer.text)")

@@ -56,7 +56,7 @@ struct RestartTests {
         let begun = try #require(said.firstIndex { $0.contains("stopping") }, "\(said)")
         let done = try #require(said.firstIndex { $0.contains("stopped failed") }, "\(said)")
         #expect(begun < done, "\(said)")
-        #expect(said[begun].contains("an operator wants it, until nightjar replicator hub start or the agent's next start"), "\(said[begun])")
+        #expect(said[begun].contains("an operator requested it, until nightjar replicator hub start or the agent's next start"), "\(said[begun])")
         try await stopInTime(edge)
         try await stopInTime(hub)
     }

@@ -75,7 +75,7 @@ struct AdminAccess: Sendable {
         if isOpen, ["GET", "HEAD"].contains(request.method) { return .everybody }
         throw HTTPError(
             401,
-            "\(request.headers.first("Authorization") == nil ? "a token is needed" : "this is not the token"): send \"Authorization: Bearer TOKEN\" "
+            "\(request.headers.first("Authorization") == nil ? "a token is needed" : "the token is wrong"): send \"Authorization: Bearer TOKEN\" "
                 + "\(wanted); the agent's own user needs none on DATA/admin.sock",
             headers: ["WWW-Authenticate": "Bearer"])
     }

@@ -49,7 +49,7 @@ struct AdminDocumentRoutes: Sendable {
                 let text = try request.queryValue("count")
                 let count = text.flatMap { Int($0) } ?? 100
                 guard (1...DocumentAccess.maximumLast).contains(count) else {
-                    throw AgentError(.invalid, "count is 1 to \(DocumentAccess.maximumLast), not \(count)")
+                    throw AgentError(.invalid, "count must be 1 to \(DocumentAccess.maximumLast), not \(count)")
                 }
                 var buffer = ByteBuffer()
                 for row in try await access(request).last(count) { DocumentLines.append(row, to: &buffer) }
@@ -64,7 +64,7 @@ struct AdminDocumentRoutes: Sendable {
                 var access = try access(request)
                 access.importsWithoutBlobs = try request.flag(.missingBlobs)
                 let before = try request.queryValue("after")
-                guard let lines = Int(before ?? "0"), lines >= 0 else { throw AgentError(.invalid, "after is a number of lines") }
+                guard let lines = Int(before ?? "0"), lines >= 0 else { throw AgentError(.invalid, "after must be a number of lines") }
                 var pieces = request.body.makeAsyncIterator()
                 return Answer.json(try await access.importAll(source: try request.queryValue("source"), after: lines) { try await pieces.next() }.json)
             },
@@ -105,7 +105,7 @@ struct AdminDocumentRoutes: Sendable {
         let access = try access(request)
         let limit = try request.queryValue("limit").flatMap { Int($0) } ?? 100
         guard (1...DocumentAccess.maximumFound).contains(limit) else {
-            throw AgentError(.invalid, "limit is 1 to \(DocumentAccess.maximumFound)")
+            throw AgentError(.invalid, "limit must be 1 to \(DocumentAccess.maximumFound)")
         }
         let includesDeleted = try request.flag(.deleted)
         if try request.flag(.newest) {

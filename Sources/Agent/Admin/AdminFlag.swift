@@ -34,7 +34,7 @@ extension HTTPRequest {
         switch try queryValue(flag.rawValue) {
         case nil, "false": return false
         case "true": return true
-        case let other?: throw AgentError(.invalid, "\(flag.rawValue) is true or false, not \"\(other)\"")
+        case let other?: throw AgentError(.invalid, "\(flag.rawValue) must be true or false, not \"\(other)\"")
         }
     }
 }

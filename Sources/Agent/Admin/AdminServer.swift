@@ -119,7 +119,7 @@ package struct AdminServer: Sendable {
             .get("api/audit") { request in
                 let text = try request.queryValue("limit")
                 let limit = text.map { Int($0) ?? 0 } ?? 200
-                guard limit > 0 else { throw AgentError(.invalid, "limit is a number above 0, not \(text ?? "")") }
+                guard limit > 0 else { throw AgentError(.invalid, "limit must be a number above 0, not \(text ?? "")") }
                 let lines = try AuditLog.last(limit, dataFolder: agent.settings.data.value)
                 return Answer.json(bytes: [UInt8(ascii: "[")] + lines.joined(separator: [UInt8(ascii: ",")]) + [UInt8(ascii: "]"), UInt8(ascii: "\n")])
             },

@@ -16,7 +16,7 @@ package enum AdminTokenFile {
         guard access(path, F_OK) == 0 else { return nil }
         return ConfigurationProblem(
             at: admin.position,
-            "admin: DATA/admin.token (\(path)) is not used, because tokens are named here: who has that one needs one of these; remove the file")
+            "admin: DATA/admin.token (\(path)) is not used, because tokens are named here: holders of that one need one of these; remove the file")
     }
 
     /// The token from the file, which is created if it is missing.

@@ -47,7 +47,7 @@ struct ConflictRoutes: Sendable {
         let includeBodies = try request.flag(.bodies)
         let state = try request.queryValue("state")
         if let state, state != "pending", state != "decided" {
-            throw AgentError(.invalid, "state is pending or decided, not \"\(state)\"")
+            throw AgentError(.invalid, "state must be pending or decided, not \"\(state)\"")
         }
         let accesses = try accesses(try request.queryValue("db"))
         return Answer.rows { rows in
@@ -64,7 +64,7 @@ struct ConflictRoutes: Sendable {
 
     private static func number(_ key: String, _ request: HTTPRequest) throws -> Int64? {
         guard let text = try request.queryValue(key) else { return nil }
-        guard let number = Int64(text), number >= 0 else { throw AgentError(.invalid, "\(key) is a number, not \"\(text)\"") }
+        guard let number = Int64(text), number >= 0 else { throw AgentError(.invalid, "\(key) must be a number, not \"\(text)\"") }
         return number
     }
 

@@ -80,7 +80,7 @@ struct EventRoutes: Sendable {
     /// `status=SECONDS`, 1 to 60.
     private static func seconds(_ request: HTTPRequest) throws -> Int? {
         guard let text = try request.queryValue("status") else { return nil }
-        guard let seconds = Int(text), (1...60).contains(seconds) else { throw AgentError(.invalid, "status is 1 to 60 seconds, not \"\(text)\"") }
+        guard let seconds = Int(text), (1...60).contains(seconds) else { throw AgentError(.invalid, "status must be 1 to 60 seconds, not \"\(text)\"") }
         return seconds
     }
 

@@ -19,7 +19,7 @@ struct ReplicatorRoutes: Sendable {
                 agent.note(.stopped, of: replicator)
                 // Answered at once; stopping may take until the peer answers our CLOSE.
                 let start = "nightjar replicator \(replicator.configuration.name) start"
-                await replicator.beginStop(why: "an operator wants it, until \(start)\(isKept ? "" : " or the agent's next start")")
+                await replicator.beginStop(why: "an operator requested it, until \(start)\(isKept ? "" : " or the agent's next start")")
                 return Answer.json(JSONOutput.object(["ok": .bool(true)]), status: 202)
             },
             .post("api/replicators/:name/suspend") { request in

@@ -9,11 +9,11 @@ extension Agent {
             let subject = "plugin \(plugin.name)"
             if let refused = plugin.refused {
                 let (kind, message, remedy) = if plugin.version != nil {
-                    (AttentionKind.pluginRefused, "the changed version is refused and the version before serves: \(refused.error)", "mend the file")
+                    (AttentionKind.pluginRefused, "the changed version is refused and the version before serves: \(refused.error)", "fix the file")
                 } else if plugin.isOnlyShadow {
-                    (.pluginRefused, "it is a shadow, and nothing is compared with it: \(refused.error)", "mend the file: nothing is held")
+                    (.pluginRefused, "it is a shadow, and nothing is compared with it: \(refused.error)", "fix the file: nothing is held")
                 } else {
-                    (.pluginUnavailable, refused.error, "mend the file: what it should judge is held until then")
+                    (.pluginUnavailable, refused.error, "fix the file: what it should judge is held until then")
                 }
                 list.append(Attention(kind, subject, message, remedy: remedy))
             }

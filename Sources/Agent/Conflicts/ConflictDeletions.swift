@@ -36,7 +36,7 @@ extension Agent {
         else { return statement }
         let time = Timestamp.format(entry.at)
         let isByHand = entry.plugin == ConflictDecider.byHand
-        let who = isByHand ? "somebody decided a conflict so by hand" : "the resolver \(entry.plugin) (version \(entry.version)) decided a conflict so"
+        let who = isByHand ? "that is how somebody decided a conflict by hand" : "the resolver \(entry.plugin) (version \(entry.version)) decided a conflict that way"
         var copy = statement
         copy.text += ": \(who) at \(time), although both sides had it, here \(entry.local.revision), there \(entry.remote.revision)"
         copy.remedy = "nightjar conflicts show \(entry.number) --db \(database.name) has both documents; to have one back, save it again"

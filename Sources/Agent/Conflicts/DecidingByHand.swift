@@ -47,7 +47,7 @@ package struct DecisionByHand: Sendable {
     fileprivate func decision(_ id: DocumentID, _ documents: DocumentAccess) throws -> ConflictDecision {
         switch choice {
         case .take(let word):
-            guard let decision = Self.words[word] else { throw AgentError(.invalid, "take is local, remote or delete, not \"\(word)\"") }
+            guard let decision = Self.words[word] else { throw AgentError(.invalid, "take must be local, remote or delete, not \"\(word)\"") }
             return decision
         case .document(let json):
             let parts = try documents.parts(json)

@@ -100,7 +100,7 @@ extension DocumentAccess {
     private func place(of name: CollectionName?, _ batches: [ImportBatch]) throws -> DocumentAccess {
         guard let name, name != collection.name else { return self }
         if let found = batches.first(where: { $0.access.collection.name == name }) { return found.access }
-        guard let elsewhere else { throw AgentError(.invalid, "_collection: lines of \(name) are not taken here") }
+        guard let elsewhere else { throw AgentError(.invalid, "_collection: lines of \(name) are not accepted here") }
         var access = try elsewhere(name)
         access.importsWithoutBlobs = importsWithoutBlobs
         return access

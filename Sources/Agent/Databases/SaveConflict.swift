@@ -23,7 +23,7 @@ package enum SaveConflict: Sendable, Equatable {
         default:
             let name = text.hasPrefix(Self.prefix) ? String(text.dropFirst(Self.prefix.utf8.count)) : ""
             guard !name.isEmpty else {
-                throw AgentError(.invalid, "on_conflict is resolve, fail, overwrite or plugin:NAME, not \"\(text)\"")
+                throw AgentError(.invalid, "on_conflict must be resolve, fail, overwrite or plugin:NAME, not \"\(text)\"")
             }
             self = .plugin(name)
         }

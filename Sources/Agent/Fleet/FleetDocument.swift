@@ -156,7 +156,7 @@ package struct FleetDocument: Sendable, Equatable {
     private static func content(_ members: JSONObject, _ kind: FleetItem.Kind) throws(FleetRefusal) -> Content {
         if let withdrawn = members["withdrawn"] {
             try refuseUnknown(members, ["withdrawn"])
-            guard withdrawn == true else { throw FleetRefusal("content.withdrawn is something else than true") }
+            guard withdrawn == true else { throw FleetRefusal("content.withdrawn is something other than true") }
             return .withdrawn
         }
         func text(_ key: String) throws(FleetRefusal) -> [UInt8] {

@@ -92,7 +92,7 @@ extension PeerListener {
         switch await authenticate(login) {
         case .accepted(let principal, let proof): return known(principal, proof, nil)
         case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
-        case .refused(.accept): throw HTTPError(500, "the login was not decided")
+        case .refused(.accept): throw HTTPError(500, "the login could not be checked")
         }
     }
 
@@ -145,7 +145,7 @@ extension PeerListener {
         switch await authenticate(UpgradeRequest(login: request, database: "", credentials: BasicCredentials(username: credentials.name, password: credentials.password))) {
         case .refused(.refuse(let status, _, _)) where status == 401: throw HTTPError(401, "Name or password is incorrect.")
         case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
-        case .refused(.accept): throw HTTPError(500, "the login was not decided")
+        case .refused(.accept): throw HTTPError(500, "the login could not be checked")
         case .accepted(let principal, let proof):
             // CouchDB's replicator concludes that there are no sessions, and keeps using its credentials.
             guard case .password = proof else { throw HTTPError(404, noSession(for: proof)) }

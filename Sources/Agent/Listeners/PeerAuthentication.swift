@@ -197,13 +197,13 @@ final class PeerAuthentication: Sendable {
                 metadata: ["user": "\(user)", "peer": "\(request.remoteAddress)"])
             if !finding.why.isEmpty { return .refused(Self.tokenRefused) }
             return .refused(
-                policies.certificateAuthenticator == nil ? loginRequired : .refuse(status: 401, reason: "this client certificate is not let in"))
+                policies.certificateAuthenticator == nil ? loginRequired : .refuse(status: 401, reason: "this client certificate is not accepted"))
         case .failed(let failure):
             // A peer that comes while the plugin's tests are still running at startup is let in a moment later.
             logger.log(
                 level: failure.passesByItself ? .notice : .error,
                 failure.passesByItself
-                    ? "a login is asked to try again: plugin \(failure.plugin): \(failure.message)" : "the authenticator failed: \(failure.kind): \(failure.message)",
+                    ? "a login has to be tried again: plugin \(failure.plugin): \(failure.message)" : "the authenticator failed: \(failure.kind): \(failure.message)",
                 metadata: ["plugin": "\(failure.plugin)", "peer": "\(request.remoteAddress)"])
             return .refused(.refuse(status: 503, reason: "logins cannot be checked now; try again in 1 s", headers: ["Retry-After": "1"]))
         }

@@ -288,7 +288,7 @@ package final class PeerListener: ListenerDelegate {
         // An endpoint has no path, so no database need be named if there is only one.
         let name = request.database.isEmpty && settings.databases.count == 1 ? settings.databases[0].value : request.database
         guard serves(name), let database = databases(name) else {
-            return .refuse(status: 404, reason: name.isEmpty ? "several databases are here: name one" : "there is no database \"\(name)\" here")
+            return .refuse(status: 404, reason: name.isEmpty ? "this listener serves several databases: name one" : "there is no database \"\(name)\" here")
         }
         // Two agents of this kind both keep version vectors; over another protocol, the versions of one would be of no use to the other.
         let isOurs = request.headers.first(Subprotocol.versionsHeader) != nil && request.offeredProtocols.contains(Subprotocol.generation4.rawValue)

@@ -76,7 +76,7 @@ extension PeerListener {
         let login = UpgradeRequest(login: request, database: database, credentials: credentials)
         switch await authenticate(login) {
         case .refused(.refuse(let status, let reason, let headers)): throw HTTPError(status, reason, headers: headers)
-        case .refused(.accept): throw HTTPError(500, "the login was not decided")
+        case .refused(.accept): throw HTTPError(500, "the login could not be checked")
         case .accepted(let principal, let proof):
             guard case .password = proof else { throw HTTPError(400, noSession(for: proof)) }
             guard serves(database) else { throw HTTPError(404, "there is no database \"\(database)\" here") }

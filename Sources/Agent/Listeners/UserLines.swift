@@ -62,7 +62,7 @@ package struct UserLines {
                 user.isReadOnly = option == Self.readOnly
                 user.problem = Self.problem(user.name, String(decoding: hash, as: UTF8.self), option)
                 // The first line for a name counts, whatever it says.
-                if let first = seen[user.name] { user.problem = "line \(first) is of the same name, and counts" } else { seen[user.name] = index + 1 }
+                if let first = seen[user.name] { user.problem = "line \(first) has the same name, and is the one that counts" } else { seen[user.name] = index + 1 }
             } else {
                 user.problem = "expected NAME:HASH"
             }
@@ -90,7 +90,7 @@ package struct UserLines {
 
     /// Why nobody could log in under a name; nil for a valid name.
     package static func problem(ofName name: String) -> String? {
-        if name.isEmpty { return "a user has a name" }
+        if name.isEmpty { return "a user needs a name" }
         if name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "#") }) {
             return "a user's name has no colon, no # and no control characters"
         }
@@ -108,7 +108,7 @@ package struct UserLines {
     /// - Throws: ``AgentError`` if the name already exists.
     package mutating func add(_ name: String, hash: String, isReadOnly: Bool) throws {
         if let index = index(of: name) {
-            throw AgentError(.conflict, "there is a user \"\(name)\" already, in line \(index + 1); nightjar user passwd gives another password")
+            throw AgentError(.conflict, "there is a user \"\(name)\" already, in line \(index + 1); nightjar user passwd changes the password")
         }
         let usesCRLF = lines.first?.suffix(2).elementsEqual([0x0D, 0x0A]) == true
         let end: [UInt8] = usesCRLF ? [0x0D, 0x0A] : [0x0A]

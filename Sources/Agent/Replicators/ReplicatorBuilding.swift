@@ -266,7 +266,7 @@ package enum ReplicatorBuilding {
         if security.isUnsafe {
             logger.warning(
                 """
-                replicator \(settings.name.value) takes ANY server certificate (unsafe_skip_server_certificate_verification): anybody \
+                replicator \(settings.name.value) accepts ANY server certificate (unsafe_skip_server_certificate_verification): anybody \
                 on the way can read and change everything
                 """)
         }

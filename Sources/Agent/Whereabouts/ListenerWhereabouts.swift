@@ -62,7 +62,7 @@ struct ListenerWhereabouts: Sendable {
                 remedy: "fix the plugin, and the document is retried by itself; if it was rejected, change or remove it (nightjar doc rm)"
             ).with(["plugin": .string(failure.plugin), "error": .string(failure.message)])
         case .deletionSkipped:
-            WhereaboutsStatement("deletion_skipped", "it was deleted before the peer's first visit, and the peer wants no such deletions")
+            WhereaboutsStatement("deletion_skipped", "it was deleted before the peer's first visit, and the peer does not want such deletions")
         case .underWay: WhereaboutsStatement("under_way", "it was offered or sent, and the peer has not answered", remedy: "if it stays, check the line and the peer")
         case .taken: WhereaboutsStatement("sent", "the peer has its current revision")
         case .kept(let kept): Self.statement(kept)

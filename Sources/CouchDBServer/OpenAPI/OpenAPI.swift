@@ -29,7 +29,7 @@ enum OpenAPI {
         return [
             "openapi": "3.1.0",
             "info": [
-                "title": "CouchDB's API of a Nightjar", "version": .string(version),
+                "title": "CouchDB's API of Nightjar", "version": .string(version),
                 "description": """
                     What PouchDB, CouchDB's replicator and client libraries need of CouchDB 3. GET also answers HEAD. Another collection than the default one \
                     is DATABASE.SCOPE.COLLECTION. What a user may not see is answered like what is not there.

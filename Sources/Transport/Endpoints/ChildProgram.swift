@@ -165,7 +165,7 @@ private struct ErrorLines: Sendable {
             if !line.isEmpty { write() }
             if dropped > 0 {
                 about.logger.notice(
-                    "further lines of the command were not logged, stderr_lines is \(ChildProgram.errorLines)",
+                    "further lines of the command were not logged: stderr_lines is \(ChildProgram.errorLines)",
                     metadata: ["command": "\(about.name)", "lines": "\(dropped)"])
             }
         }

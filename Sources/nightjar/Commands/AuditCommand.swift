@@ -12,7 +12,7 @@ struct AuditCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON, one object a line.") var json = false
 
     func validate() throws {
-        if limit < 1 { throw ValidationError("--limit is at least 1") }
+        if limit < 1 { throw ValidationError("--limit must be at least 1") }
     }
 
     func run() async throws {

@@ -37,7 +37,7 @@ struct CheckCommand: AsyncParsableCommand {
         } else if problems.isEmpty {
             for line in advice { Output.errorLine("warning: \(line)") }
             if let settings { about(settings) }
-            Output.line("configuration is right\(plugins.isEmpty ? "" : "; plugins: \(plugins.joined(separator: ", "))")")
+            Output.line("configuration is valid\(plugins.isEmpty ? "" : "; plugins: \(plugins.joined(separator: ", "))")")
         } else {
             for problem in problems { Output.errorLine(problem) }
             for line in advice { Output.errorLine("warning: \(line)") }

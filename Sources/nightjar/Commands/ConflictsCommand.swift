@@ -165,7 +165,7 @@ struct ConflictsCommand: AsyncParsableCommand {
     }
 
     private static func check(_ count: Int, _ option: String, _ most: Int) throws {
-        if !(1...most).contains(count) { throw ValidationError("\(option) is 1 to \(most), not \(count)") }
+        if !(1...most).contains(count) { throw ValidationError("\(option) must be 1 to \(most), not \(count)") }
     }
 
     /// Runs with the conflicts in the given scope, and releases folder locks afterwards.

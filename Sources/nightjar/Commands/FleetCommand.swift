@@ -132,9 +132,9 @@ struct FleetCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "publish", abstract: "Signs plugins and fragments of a configuration and puts them into the hub's collection.",
             discussion: """
-                On the hub, or on any agent that replicates the collection to it. A gateway takes a plugin if fleet.accept of its configuration \
+                On the hub, or on any agent that replicates the collection to it. A gateway accepts a plugin if fleet.accept of its configuration \
                 names plugins, and a fragment if fleet.accept_config names all that the fragment sets. What every gateway would refuse is not \
-                published: a plugin that does not load by itself or whose tests fail, a fragment with a key or a value that there is not. What depends on a \
+                published: a plugin that does not load by itself or whose tests fail, a fragment with a key or a value that does not exist. What depends on a \
                 gateway's own configuration it sees itself: nightjar fleet status shows who refuses what.
                 """)
 
@@ -181,7 +181,7 @@ struct FleetCommand: AsyncParsableCommand {
                 try await FleetCommand.publish(fleet, signing, json, word: "published: \(isFragment ? "a fragment" : "a plugin") is withdrawn") { published in
                     for item in items where published.highest(item) == nil {
                         let others = Set(published.entries.map(\.item).filter { $0.kind == item.kind }.map(\.name)).sorted()
-                        throw AgentError(.notFound, "\(item) was not published by a key that counts; there \(others.isEmpty ? "is none" : "is \(others.joined(separator: ", "))")")
+                        throw AgentError(.notFound, "\(item) was not published by a key that counts; \(others.isEmpty ? "there is none" : "there are: \(others.joined(separator: ", "))")")
                     }
                     return items.map { ($0, .withdrawn) }
                 }

@@ -11,8 +11,8 @@ struct PinCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pin", abstract: "Shows the certificate that a server presents, and the text that pins its key in a configuration.",
         discussion: """
-            Nothing is sent but a request for the root, without a login. Whoever sits on the way could answer in the server's place: compare the pin with what the server's \
-            own operator reads there (nightjar identity show, on that machine) by another way, by telephone or on paper, before you write it into a configuration.
+            Nothing is sent but a request for the root, without a login. Anybody on the way could answer in the server's place: compare the pin with what the server's \
+            own operator reads there (nightjar identity show, on that machine) over another channel, such as the telephone or paper, before you write it into a configuration.
             """)
 
     @Argument(help: "wss://HOST:PORT or https://HOST:PORT, with or without a database; or HOST:PORT.") var url: String

@@ -41,10 +41,10 @@ struct PluginRunCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON, one object for each call.") var json = false
 
     func validate() throws {
-        if times < 1 || times > Self.maximumTimes { throw ValidationError("--times is 1 to \(Self.maximumTimes), not \(times)") }
+        if times < 1 || times > Self.maximumTimes { throw ValidationError("--times must be 1 to \(Self.maximumTimes), not \(times)") }
         if let last {
             guard [.pushFilter, .pullFilter].contains(hook) else { throw ValidationError("--last goes with filters, not with \(hook.rawValue)") }
-            if !(1...DocumentAccess.maximumLast).contains(last) { throw ValidationError("--last is 1 to \(DocumentAccess.maximumLast), not \(last)") }
+            if !(1...DocumentAccess.maximumLast).contains(last) { throw ValidationError("--last must be 1 to \(DocumentAccess.maximumLast), not \(last)") }
             if database == nil { throw ValidationError("--last needs a database: DB, DB.COLLECTION or DB.SCOPE.COLLECTION") }
             if doc != nil { throw ValidationError("--doc and --last exclude each other") }
         }

@@ -10,7 +10,7 @@ struct PluginSignCommand: AsyncParsableCommand {
         commandName: "sign", abstract: "Signs plugins of the folder, for agents with fleet: { require_signed: true }.",
         discussion: """
             Writes NAME.lua.sig beside each, or NAME/init.lua.sig: over the plugin's name and all of its files, modules and tests included. It is \
-            copied to agents with them. The key is one of nightjar fleet keygen, and belongs to the machine where plugins are approved, not to agents.
+            copied to agents with them. The key is one that nightjar fleet keygen made, and belongs to the machine where plugins are approved, not to agents.
             """)
 
     @OptionGroup var location: ConfigurationOptions

@@ -50,8 +50,8 @@ struct ReplicateCommand: AsyncParsableCommand {
         if selfSigned || !pinned.isEmpty, ![source, target].contains(where: { $0.hasPrefix("wss://") || $0.hasPrefix("https://") }) {
             throw ValidationError("--pinned and --self-signed need a URL that begins with wss:// or https://")
         }
-        if maxAttempts < 0 { throw ValidationError("--max-attempts is 0 or more, not \(maxAttempts)") }
-        if remoteId?.isEmpty == true { throw ValidationError("--remote-id is not empty") }
+        if maxAttempts < 0 { throw ValidationError("--max-attempts must be 0 or more, not \(maxAttempts)") }
+        if remoteId?.isEmpty == true { throw ValidationError("--remote-id must not be empty") }
         try choice.check(source: source, isBoth: both, target: target, others: (docIds.isEmpty ? [] : ["--doc-ids"]) + (channels.isEmpty ? [] : ["--channels"]))
         if password != nil, user == nil { throw ValidationError("--password needs --user") }
         if params != nil, pushFilter == nil, pullFilter == nil, resolver == nil {

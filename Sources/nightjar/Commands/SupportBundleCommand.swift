@@ -9,7 +9,7 @@ struct SupportBundleCommand: AsyncParsableCommand {
         discussion: """
             In it: version and machine, the configuration without secrets, parameters of plugins and comments, doctor's findings, and of a running agent \
             status, health, metrics and the recent log; plugins by name and version only; sizes of files in the data folder. Names of databases, users, \
-            peers and of documents that failed are in it. Look through it before it leaves the house: tar -xOf FILE | less.
+            peers and of documents that failed are in it. Look through it before you send it: tar -xOf FILE | less.
             """)
 
     @OptionGroup var location: ConfigurationOptions

@@ -9,7 +9,7 @@ struct UserCommand: AsyncParsableCommand {
         commandName: "user", abstract: "Manages who may log in to a listener: the users file of the password-file plugin.",
         discussion: """
             The file is that of the configuration's listener, or --file. It is replaced as a whole, readable by the agent's user only. A running \
-            agent sees the change by itself within seconds: whoever was removed or has another password is disconnected. Passwords are asked \
+            agent sees the change by itself within seconds: users who were removed or got another password are disconnected. Passwords are asked \
             for on the terminal and not shown; in a pipe the first line of standard input is the password.
             """,
         subcommands: [Add.self, Remove.self, List.self, Passwd.self])
@@ -26,7 +26,7 @@ struct UserCommand: AsyncParsableCommand {
         func validate() throws {
             if let problem = UserLines.problem(ofName: name) { throw ValidationError(problem) }
             // It would work, but nobody would understand why the name without the blank does not.
-            if name.hasPrefix(" ") || name.hasSuffix(" ") { throw ValidationError("a user's name does not begin or end with a blank") }
+            if name.hasPrefix(" ") || name.hasSuffix(" ") { throw ValidationError("a user's name must not begin or end with a blank") }
         }
 
         func run() async throws {
@@ -109,7 +109,7 @@ struct UserCommand: AsyncParsableCommand {
                 try trial.change(name, hash: "")
                 let hash = try PasswordHash.make(password: PasswordPrompt.choose())
                 try file.change(isThere: true) { try $0.change(name, hash: hash) }
-                UserCommand.tell("has another password in", name, file, json)
+                UserCommand.tell("has a new password in", name, file, json)
             }
         }
     }

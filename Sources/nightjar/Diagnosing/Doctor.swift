@@ -123,7 +123,7 @@ struct Doctor: Sendable {
         var findings = ownFiles(in: data)
         if facts.st_mode & 0o077 != 0 {
             findings.append(
-                Finding("disk", .warning, "others than its owner can look into the data folder \(data)", mend: "chmod 700 \(data)"))
+                Finding("disk", .warning, "users other than its owner can access the data folder \(data)", mend: "chmod 700 \(data)"))
         }
         if facts.st_uid != geteuid(), geteuid() != 0 {
             findings.append(

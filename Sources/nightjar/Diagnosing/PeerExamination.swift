@@ -56,7 +56,7 @@ extension Doctor {
             return findings
         } catch let error as ReplicationError where error.domain == .http && error.code == 401 && replicator.authenticator?.plugin != nil {
             // Only the agent calls plugins.
-            return [Finding("peer", .ok, "\(name): \(target) answers; the plugin was not asked for the token or session that it wants to see")]
+            return [Finding("peer", .ok, "\(name): \(target) answers; the plugin was not asked for the token or session that it requires")]
         } catch let error as ReplicationError {
             return [Finding("peer", .wrong, "\(name): \(error.cause)", mend: error.remedy ?? "nightjar explain \(error.domain.rawValue)/\(error.code)")]
         } catch {

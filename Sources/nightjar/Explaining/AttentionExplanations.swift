@@ -160,7 +160,7 @@ extension Explanation {
             "The text has file and line. Fix the plugin and save it."),
         Explanation(
             "plugin_unavailable", "A plugin that the configuration uses has no version that loads, or none with the signature that fleet.require_signed asks for.",
-            "nightjar plugin check says why. Mend its file, or have it signed (nightjar plugin sign); or name another plugin and nightjar reload."),
+            "nightjar plugin check says why. Fix its file, or have it signed (nightjar plugin sign); or name another plugin and nightjar reload."),
         Explanation(
             "plugin_file_gone",
             "The file of a plugin in use is gone. Its last version stays in use, even after a restart, from the copy in DATA/plugin-versions; without that copy the "

@@ -90,9 +90,9 @@ extension Explanation {
             "too_large_documents", "More than 1,000 documents of a remote's collection were larger than this agent takes, mostly than limits: { memory } allows: those beyond are not remembered by name.",
             "Raise limits: { memory } as the log says and start the agent again: those with a name are asked for by it, and the remote's changes since the first of the others "
                 + "are read again."),
-        Explanation("connect_time", "No connection within the time for it.", "Look whether a firewall drops packets on the way: nightjar doctor."),
+        Explanation("connect_time", "No connection within the time for it.", "Check whether a firewall drops packets on the way: nightjar doctor."),
         Explanation("max_collections", "The database has as many collections as it may.", "Use fewer; documents can be told apart by a field."),
-        Explanation("proof_bytes", "A peer had to prove more of a blob than 128 MiB on one connection.", "It connects anew and goes on."),
+        Explanation("proof_bytes", "A peer had to prove more of a blob than 128 MiB on one connection.", "It reconnects and goes on."),
         Explanation(
             "max_document_bytes", "A document, or what a transform made of one, is larger than 20 MiB, or than max_document_bytes of its database.",
             "Store what is large as a blob: nightjar blob put. If the database's limit is below 20 MiB, raise it and nightjar reload: what is held because of it "
@@ -127,7 +127,7 @@ extension Explanation {
             "resolve_attempts", "A document changed during each of 10 decisions about it.", "It is retried by itself. Find out what writes it so often."),
         Explanation(
             "removal_wait", "A peer took a document away while an edit of it was on its way there, and did not answer that edit for 120 seconds.",
-            "The replicator connects anew, and both are told once more. Look into the peer's log for what becomes of the document where it happens again."),
+            "The replicator reconnects, and both are told once more. Look into the peer's log for what becomes of the document where it happens again."),
         Explanation("shadow_queue", "1,000 documents or conflicts waited for shadows; those beyond were decided without asking them, and are counted as skipped.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),
         Explanation("shadow_queue_bytes", "16 MiB of documents or conflicts waited for shadows; those beyond were decided without asking them, and are counted as skipped.", "Nothing is wrong with the decisions. A faster shadow sees all of them."),
         Explanation("max_rehearsal_states", "A resolver keeps more than 10,000 keys of nightjar.state in a rehearsal.", "Rehearse on fewer conflicts: conflicts replay --last N."),
@@ -136,10 +136,10 @@ extension Explanation {
             "handshake_time", "A TLS handshake was not complete within 10 seconds.",
             "Look at the line, and whether the other side speaks TLS at that port: nightjar doctor."),
         Explanation("header_bytes", "The header of a request or of a proxy's answer is larger than 16 KiB.", "Look at the client's cookies, or what answers as the proxy."),
-        Explanation("handshake_bytes", "More than 1 MiB came before the end of a TLS handshake.", "Look what connects there: it does not wait for the handshake."),
-        Explanation("inbound_bytes", "A peer sent more than 4 MiB after it was asked to wait; its connection ended.", "It connects anew. Look at the peer's version where it happens again."),
-        Explanation("outbound_bytes", "More than 16 MiB waited for a peer that does not read; its connection ended.", "It connects anew. Look at the line to that peer."),
-        Explanation("message_bytes", "A message on a connection is larger than 1 MiB.", "Look what answers at the other side: peers of this protocol send smaller ones."),
+        Explanation("handshake_bytes", "More than 1 MiB came before the end of a TLS handshake.", "Look at what connects there: it does not wait for the handshake."),
+        Explanation("inbound_bytes", "A peer sent more than 4 MiB after it was asked to wait; its connection ended.", "It reconnects. Look at the peer's version where it happens again."),
+        Explanation("outbound_bytes", "More than 16 MiB waited for a peer that does not read; its connection ended.", "It reconnects. Look at the line to that peer."),
+        Explanation("message_bytes", "A message on a connection is larger than 1 MiB.", "Look at what answers at the other side: peers of this protocol send smaller ones."),
         Explanation("max_message_bytes", "A message of the replication protocol is larger than its kind may be.", "Look at the peer's version."),
         Explanation("max_change_list_bytes", "A peer's list of changes is larger than 4 MiB.", "Look at the peer's version: known ones send far less."),
         Explanation("max_rows_in_change_list", "A peer's list of changes has more than 1,000 rows.", "Look at the peer's version: known ones send 200."),

@@ -46,7 +46,7 @@ struct InputFile: Sendable {
         guard descriptor >= 0 else {
             let number = errno
             let isSocket = number == ENXIO && stat(path, &facts) == 0
-            throw AgentError(.failed, isSocket ? "\(path) is \(FileKind.words(facts.st_mode)), and no file" : "\(path): \(String(cString: strerror(number)))")
+            throw AgentError(.failed, isSocket ? "\(path) is \(FileKind.words(facts.st_mode)), not a file" : "\(path): \(String(cString: strerror(number)))")
         }
         guard fstat(descriptor, &facts) == 0 else {
             let number = errno

@@ -9,7 +9,7 @@ enum PasswordPrompt {
         guard terminal >= 0 else { throw AgentError(.failed, "there is no terminal on which to ask for a password") }
         defer { close(terminal) }
         var before = termios()
-        guard tcgetattr(terminal, &before) == 0 else { throw AgentError(.failed, "the terminal does not take settings") }
+        guard tcgetattr(terminal, &before) == 0 else { throw AgentError(.failed, "the terminal does not accept settings") }
         var quiet = before
         // Without ISIG, so that Control-C cannot end the program while the terminal's echo is off.
         quiet.c_lflag &= ~tcflag_t(ECHO | ICANON | ISIG)

@@ -36,9 +36,9 @@ struct DirectReplication: Sendable {
                 self = .url(text)
             case "exec", "unix", "serial": self = .url(text)
             case "discover":
-                throw AgentError(.invalid, "\(text): discover: is of an agent's configuration; nightjar discover prints URLs that can be used here")
+                throw AgentError(.invalid, "\(text): discover: works only in an agent's configuration; nightjar discover prints URLs that can be used here")
             case "local":
-                throw AgentError(.invalid, "\(text): local: is of an agent's configuration; here name the folder (DATA/NAME\(DatabaseFolders.suffix))")
+                throw AgentError(.invalid, "\(text): local: works only in an agent's configuration; here name the folder (DATA/NAME\(DatabaseFolders.suffix))")
             default:
                 self = try Self.folder(text)
             }

@@ -123,7 +123,7 @@ struct ClientCertificateTests {
         #expect(try await edge.has("from-hub"))
         #expect(try await !hub.has("from-kiosk"))
         #expect(try await edge.refusal("foreign")["public_code"]?.asInt64 == 5010)
-        for (name, words) in [("unlisted", "this client certificate is not let in"), ("bare", "a client certificate is needed"), ("denied", "not let in")] {
+        for (name, words) in [("unlisted", "this client certificate is not accepted"), ("bare", "a client certificate is needed"), ("denied", "not accepted")] {
             let error = try await edge.refusal(name)
             #expect(error["public_code"]?.asInt64 == 10401 && error["transient"]?.asBool == false, "\(name): \(error.text)")
             #expect(error["message"]?.asString?.contains(words) == true, "\(name): \(error.text)")

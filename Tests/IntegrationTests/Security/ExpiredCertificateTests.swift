@@ -12,7 +12,7 @@ struct ExpiredCertificateTests {
         let text = Configuration.secureHub([("edge", "identity: \(certificates.identity("expired"))")])
         try folder.write("nightjar.yaml", text)
         let check = try await NightjarExecutable.run("check", "--config", folder.path("nightjar.yaml"))
-        #expect(check.status == 0 && check.output.contains("configuration is right"), "\(check)")
+        #expect(check.status == 0 && check.output.contains("configuration is valid"), "\(check)")
         let warnings = check.errors.split(separator: "\n")
         #expect(warnings.count == 1 && warnings[0].hasPrefix("warning: ") && warnings[0].contains("expired at"), "\(check)")
         #expect(warnings[0].contains("nightjar.yaml:"), "\(check)")

@@ -79,7 +79,7 @@ struct ServerTrustTests {
         #expect(try await edge.replicator("roots")["tls"]?["unsafe"]?.asBool == false)
         let status = try await edge.command("status").output
         #expect(status.contains("unsafe: WARNING: accepts any server certificate (unsafe_skip_server_certificate_verification)\n"), "\(status)")
-        #expect(edge.process.errors.contains("replicator unsafe takes ANY server certificate (unsafe_skip_server_certificate_verification)"))
+        #expect(edge.process.errors.contains("replicator unsafe accepts ANY server certificate (unsafe_skip_server_certificate_verification)"))
         let metrics = try await edge.metrics()
         #expect(metrics.contains("nightjar_unsafe_skip_server_certificate_verification{replicator=\"unsafe\"} 1\n"), "\(metrics)")
         #expect(metrics.contains("nightjar_unsafe_skip_server_certificate_verification{replicator=\"roots\"} 0\n"))

@@ -95,10 +95,10 @@ final class TokenAuthenticator: Sendable {
     func refresh(_ logger: Logger) -> Bool {
         floor?.note()
         var hasChanged = false
-        do throws(TLSFileError) { hasChanged = try files?.reload() ?? false } catch { logger.error("tokens are judged by the keys from before: \(error)") }
+        do throws(TLSFileError) { hasChanged = try files?.reload() ?? false } catch { logger.error("tokens are checked with the previous keys: \(error)") }
         let (hasSecret, problem) = refreshSecret()
-        if let problem { logger.error("tokens are judged by the secret from before: \(problem)") }
-        if hasChanged || hasSecret { logger.notice("tokens are judged by the keys as they are now") }
+        if let problem { logger.error("tokens are checked with the previous secret: \(problem)") }
+        if hasChanged || hasSecret { logger.notice("tokens are checked with the keys as they are now") }
         return hasChanged || hasSecret
     }
 
