@@ -100,8 +100,8 @@ enum ConflictText {
 
     static func words(of decision: String?) -> String {
         switch decision {
-        case "local": "the document here stays"
-        case "remote": "the document from there is taken"
+        case "local": "the local document is kept"
+        case "remote": "the remote document is taken"
         case "merged": "both are merged"
         case "delete": "the document is deleted"
         default: "-"

@@ -6,14 +6,14 @@ const [WIDTH, HEIGHT, BOTTOM] = [320, 96, 14];
 
 export function charts(history) {
   if (!history) return card("The last hour", empty("Loading"));
-  if (history.samples.length < 2) return card("The last hour", empty("The agent began to keep figures seconds ago; come back soon."));
+  if (history.samples.length < 2) return card("The last hour", empty("The agent started to keep figures only seconds ago; come back soon."));
   const figures = columns(history);
   const perSecond = (value) => `${rate(value)}/s`;
   return card("The last hour", h("div", { class: "charts" },
-    chart("Documents of replicators", figures, [["pushed", "pushed"], ["pulled", "pulled"]], true, perSecond),
-    chart("Documents of peers", figures, [["sent_to_peers", "taken by peers"], ["received_from_peers", "given by peers"]], true, perSecond),
+    chart("Documents replicated", figures, [["pushed", "pushed"], ["pulled", "pulled"]], true, perSecond),
+    chart("Documents exchanged with peers", figures, [["sent_to_peers", "sent to peers"], ["received_from_peers", "received from peers"]], true, perSecond),
     chart("Bytes on the wire", figures, [["bytes_sent", "sent"], ["bytes_received", "received"]], true, (value) => `${bytes(value)}/s`),
-    chart("Calls of plugins", figures, [["plugin_calls", "calls"], ["plugin_errors", "errors"]], true, perSecond),
+    chart("Plugin calls", figures, [["plugin_calls", "calls"], ["plugin_errors", "errors"]], true, perSecond),
     chart("Lag", figures, [["lag_seconds", "slowest replicator"]], false, duration),
     chart("Memory", figures, [["resident_bytes", "resident"]], false, bytes)));
 }

@@ -15,7 +15,7 @@ export function documents(state) {
   const names = () => state.agent.databases.flatMap((database) => database.collections.map((entry) => `${database.name}.${entry.name}`));
 
   async function find(more) {
-    const mine = list = more ? { ...list, busy: true } : { rows: [], next: null, busy: true, title: prefix ? `Ids that begin with “${prefix}”` : "Changed last" };
+    const mine = list = more ? { ...list, busy: true } : { rows: [], next: null, busy: true, title: prefix ? `Ids that begin with “${prefix}”` : "Last changed" };
     state.refresh();
     const query = prefix || more ? `prefix=${encodeURIComponent(prefix)}&limit=${PAGE}&since=${more ? list.next : 0}` : `newest=true&limit=${PAGE}`;
     try {
@@ -65,7 +65,7 @@ export function documents(state) {
     const id = open.isNew ? document.getElementById("document-id").value : open.id;
     const body = document.getElementById("document-text").value;
     try { JSON.parse(body); } catch (error) {
-      open = { ...open, problem: `This is no JSON: ${error.message}`, text: body };
+      open = { ...open, problem: `This is not JSON: ${error.message}`, text: body };
       return state.refresh();
     }
     if (!id) {
@@ -87,7 +87,7 @@ export function documents(state) {
   async function take() {
     const { id } = open;
     const revision = /"_rev": "([^"]+)"/.exec(open.text)?.[1];
-    if (!await ask(`Delete ${id}?`, "The deletion goes to everybody who has the document.", "Delete it")) return;
+    if (!await ask(`Delete ${id}?`, "The deletion is replicated to everybody who has the document.", "Delete it")) return;
     if (await act(`${id} is deleted`, () => remove(`${at("databases", collection, "documents", id)}${revision ? `?rev=${encodeURIComponent(revision)}` : ""}`))) {
       location.hash = href();
       find(false);
@@ -104,11 +104,11 @@ export function documents(state) {
         h("form", { class: "card find", role: "search", onsubmit: (event) => { event.preventDefault(); prefix = document.getElementById("prefix").value; find(false); } },
           h("div", null, h("label", { for: "collection" }, "Collection"),
             h("select", { id: "collection", onchange: (event) => { location.hash = `#/documents/${encodeURIComponent(event.target.value)}`; } }, known.map((name) => h("option", { value: name, selected: name === collection }, name.replace("._default._default", ""))))),
-          h("div", null, h("label", { for: "prefix" }, "Id, or its beginning"), h("input", { id: "prefix", type: "search", spellcheck: "false", autocomplete: "off" })),
+          h("div", null, h("label", { for: "prefix" }, "Id, or the start of it"), h("input", { id: "prefix", type: "search", spellcheck: "false", autocomplete: "off" })),
           h("button", { class: "primary", type: "submit" }, "Find"),
           h("a", { class: "button", href: href("") }, "New document")),
         h("div", { class: open ? "columns documents" : "columns documents alone" },
-          h("section", { class: "card", "data-key": "list", "aria-label": "Found documents" }, h("h2", null, list.title),
+          h("section", { class: "card", "data-key": "list", "aria-label": "Documents found" }, h("h2", null, list.title),
             list.error && h("p", { class: "problem", role: "alert" }, list.error),
             list.rows.length ? h("ul", { class: "ids" }, list.rows.map((row) => h("li", { "data-key": row.id }, row.deleted ? h("span", { class: "faint" }, row.id, " (deleted)")
               : h("a", { href: href(row.id), "aria-current": open?.id === row.id ? "true" : null }, row.id), h("code", { class: "faint" }, row.rev.split("-")[0] + (row.rev.includes("-") ? "-" : ""), row.rev.split("-")[1]?.slice(0, 6) ?? ""))))
@@ -130,6 +130,6 @@ export function documents(state) {
       h("p", { id: "document-problem", class: "problem", role: "alert" }, open.problem ?? ""),
       h("p", { class: "buttons" }, h("button", { class: "primary", type: "submit" }, "Save"),
         !open.isNew && button("Read again", () => read(open.id)), !open.isNew && button("Delete", take), h("a", { class: "button", href: href() }, "Close")),
-      !open.isNew && h("p", { class: "faint" }, "Saved on top of the revision in _rev. Where somebody else was first, the database's resolver decides, or the save is refused."));
+      !open.isNew && h("p", { class: "faint" }, "Saved on top of the revision in _rev. If somebody else saved first, the database's resolver decides, or the save is refused."));
   }
 }

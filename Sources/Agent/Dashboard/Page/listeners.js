@@ -39,7 +39,7 @@ function one(state, listener, isChosen) {
       ["Busy", count(listener.active_connections)],
       ["Sent to them", bytes(sum(peers, "sent_bytes"))], ["Received from them", bytes(sum(peers, "received_bytes"))],
       ["Now", `${rate(sum(flows, "documents"))} documents/s, ${bytes(sum(flows, "bytes"))}/s`],
-      ["Taken by them", plural(sum(peers, "pulled_by_peer"), "document")], ["Given by them", plural(sum(peers, "pushed_by_peer"), "document")],
+      ["Pulled by them", plural(sum(peers, "pulled_by_peer"), "document")], ["Pushed by them", plural(sum(peers, "pushed_by_peer"), "document")],
       ["Held for them", count(listener.held)],
       ["Refused by them", count(listener.refused_by_peers.length + listener.more_refused_by_peers)],
     ]),
@@ -61,7 +61,7 @@ function peerTable(state, listener) {
   // Peers that are transferring come first; otherwise the order is stable, oldest first.
   const sorted = [...listener.peers].sort((one, other) => other.active - one.active || one.since.localeCompare(other.since));
   return [
-    table(`Peers of ${listener.name}`, ["User", "Address", "Database", "Activity", "Sent", "Received", "Now", "Took", "Gave", "Since"],
+    table(`Peers of ${listener.name}`, ["User", "Address", "Database", "Activity", "Sent", "Received", "Now", "Pulled", "Pushed", "Since"],
       sorted.slice(0, MOST).map((peer) => row(peer, state.rates[peerKey(listener, peer)])), "peers"),
     sorted.length > MOST && h("p", { class: "faint" }, `These are the first ${count(MOST)} of ${count(sorted.length)}, the busy ones first.`),
   ];

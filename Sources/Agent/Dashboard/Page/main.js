@@ -36,7 +36,7 @@ function draw() {
   show(place("about"), `${plural(agent.databases.length, "database")}, ${plural(agent.listeners.length, "listener")}, ${plural(agent.replicators.length, "replicator")} · `
     + `version ${agent.version} · up ${duration(agent.uptime_seconds)} · ${bytes(agent.resident_bytes)}`);
   const health = place("health");
-  const words = { ok: "All is well", attention: `${plural(agent.attention.length, "thing")} to look at`, unhealthy: `Unhealthy: ${plural(agent.attention.filter((entry) => entry.gravity === "unhealthy").length, "thing")} to mend` };
+  const words = { ok: "All is well", attention: `${plural(agent.attention.length, "thing")} to look at`, unhealthy: `Unhealthy: ${plural(agent.attention.filter((entry) => entry.gravity === "unhealthy").length, "thing")} to fix` };
   show(health, words[agent.health] ?? agent.health);
   health.className = `pill ${agent.health}`;
   document.title = `${agent.attention.length ? `(${agent.attention.length}) ` : ""}${TITLES[state.path[0] ?? ""]} · Nightjar`;
@@ -182,7 +182,7 @@ whenLoginIsNeeded((why) => {
   place("menu").hidden = true;
   place("view").hidden = true;
   place("leave").hidden = true;
-  place("login-problem").textContent = why ? "This is not the token." : "";
+  place("login-problem").textContent = why ? "The token is wrong." : "";
   show(place("health"));
   show(place("about"));
   place("health").className = "pill";
@@ -197,7 +197,7 @@ place("login").onsubmit = (event) => {
   const given = place("token").value.trim();
   // A token that is not valid in a header cannot be right.
   if (!/^[\x21-\x7e]+$/.test(given)) {
-    place("login-problem").textContent = "This is not the token.";
+    place("login-problem").textContent = "The token is wrong.";
     return;
   }
   token.set(given);

@@ -26,13 +26,13 @@ const WHERE = {
 
 function attention(agent) {
   if (!agent.attention.length && !agent.plugin_folder_problems.length) {
-    return h("section", { class: "card fine", "data-key": "attention" }, h("h2", null, "Nothing needs a hand"));
+    return h("section", { class: "card fine", "data-key": "attention" }, h("h2", null, "Nothing needs attention"));
   }
   return h("section", { class: "card", "data-key": "attention" },
-    h("h2", null, "What needs a hand"),
+    h("h2", null, "What needs attention"),
     h("ul", { class: "attention" },
       agent.attention.map((entry) => h("li", { class: entry.gravity, "data-key": `${entry.kind} ${entry.subject}` },
-        h("p", { class: "subject" }, h("span", { class: `mark ${entry.gravity}` }, entry.gravity === "unhealthy" ? "Mend" : "Look"), " ",
+        h("p", { class: "subject" }, h("span", { class: `mark ${entry.gravity}` }, entry.gravity === "unhealthy" ? "Fix" : "Check"), " ",
           link(entry.subject), entry.since && h("span", { class: "faint" }, " since ", ago(entry.since))),
         h("p", null, entry.text),
         entry.remedy && h("p", { class: "remedy" }, "What to do: ", entry.remedy),
@@ -79,11 +79,11 @@ function listeners(agent) {
       h("span", { class: "faint" }, ` ${listener.connections} of ${count(listener.max_connections)} connections, ${count(listener.active_connections)} busy`)),
     listener.error && h("p", { class: "problem" }, listener.error.message),
     h("ul", { class: "plain" }, listener.urls.map((url) => h("li", null, h("code", null, url)))),
-    listener.tls && h("p", { class: "faint" }, "Certificate ", listener.tls.label, ", ends in ", duration((Date.parse(listener.tls.expires_at) - Date.now()) / 1000)),
-    listener.tls?.next_pin && h("p", null, "Another key is to follow, which peers should pin too: ", h("code", null, listener.tls.next_pin)),
+    listener.tls && h("p", { class: "faint" }, "Certificate ", listener.tls.label, ", expires in ", duration((Date.parse(listener.tls.expires_at) - Date.now()) / 1000)),
+    listener.tls?.next_pin && h("p", null, "The next key, which peers should pin too: ", h("code", null, listener.tls.next_pin)),
     listener.peers.length > 0 && h("details", null, h("summary", null, plural(listener.peers.length, "peer")),
       h("ul", { class: "plain" }, listener.peers.slice(0, 100).map((peer) => h("li", { "data-key": peer.correlation_id ?? peer.address },
-        peer.user ?? "guest", h("span", { class: "faint" }, ` ${peer.address}, ${peer.database}, `, `took ${count(peer.pulled_by_peer)} (${bytes(peer.sent_bytes)}), gave ${count(peer.pushed_by_peer)} (${bytes(peer.received_bytes)}), since `, ago(peer.since)))))))) : empty("There are none."));
+        peer.user ?? "guest", h("span", { class: "faint" }, ` ${peer.address}, ${peer.database}, `, `pulled ${count(peer.pulled_by_peer)} (${bytes(peer.sent_bytes)}), pushed ${count(peer.pushed_by_peer)} (${bytes(peer.received_bytes)}), since `, ago(peer.since)))))))) : empty("There are none."));
 }
 
 // The diagram: listeners with their peers, databases, and replicators with their targets, from left to right; from top to bottom on narrow screens.
@@ -174,7 +174,7 @@ function tall(columns, edges, width) {
 }
 
 function drawing(width, height, lines, nodes) {
-  return h("svg", { class: "topology", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Listeners, databases and replicators, and how they are joined" },
+  return h("svg", { class: "topology", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Listeners, databases and replicators, and how they are connected" },
     h("g", { "aria-hidden": "true" }, lines), h("g", null, nodes));
 }
 

@@ -33,7 +33,7 @@ function one(plugin, isChosen) {
       h("span", { class: "spring" }), buttons(plugin)),
     plugin.description && h("p", null, plugin.description),
     h("p", { class: "faint" }, plugin.used_by.length ? `Used by ${plugin.used_by.join(", ")}` : `Not used; it has ${plugin.hooks.join(", ") || "no hooks"}`),
-    plugin.refused && h("div", { class: "trouble" }, h("p", null, h("strong", null, `${plugin.refused.version ? `Version ${plugin.refused.version}` : "What is in the folder"} is refused, the one before serves`)), h("pre", null, plugin.refused.error)),
+    plugin.refused && h("div", { class: "trouble" }, h("p", null, h("strong", null, `${plugin.refused.version ? `Version ${plugin.refused.version}` : "What is in the folder"} is refused; the previous one stays in use`)), h("pre", null, plugin.refused.error)),
     plugin.rolled_back && h("p", { class: "hint" }, `Rolled back by hand from ${plugin.rolled_back.from}; it holds until the file changes or is reloaded.`),
     plugin.failing.map((use) => h("div", { class: "trouble" }, h("p", null, h("strong", null, `${use.used_by}: failed ${plural(use.failures, "time")} in a row, and is called only now and then`)), h("pre", null, use.error))),
     plugin.parameter_problems.map((problem) => h("p", { class: "trouble" }, problem)),
@@ -56,7 +56,7 @@ function beside(plugin, shadow) {
   return h("details", null, h("summary", null, `A shadow of ${shadow.beside} in ${shadow.place}: ${counted}`),
     shadow.differences.length ? table(`Last differences of ${plugin.name} in ${shadow.place}`, ["Document", "Collection", shadow.beside, plugin.name, "When"], shadow.differences.map((row) => h("tr", null,
       h("th", { scope: "row" }, row.id), h("td", null, row.collection), h("td", null, row.serving), h("td", null, row.candidate), h("td", null, ago(row.at)))))
-      : h("p", { class: "hint" }, shadow.compared ? "Both have said the same." : "Nothing has been compared yet."));
+      : h("p", { class: "hint" }, shadow.compared ? "Both gave the same answers." : "Nothing has been compared yet."));
 }
 
 function buttons(plugin) {
@@ -65,14 +65,14 @@ function buttons(plugin) {
     plugin.version && button("Source", () => source(plugin.name), label("Source of")),
     button("Reload", () => reload(plugin.name), label("Reload")),
     plugin.kept_versions.length > 1 && button("Roll back", () => rollBack(plugin), label("Roll back")),
-    (plugin.errors > 0 || plugin.failing.length > 0) && button("Retry", () => act(`What waits for ${plugin.name} is tried again`, () => post(at("plugins", plugin.name, "retry"))), label("Retry what waits for")));
+    (plugin.errors > 0 || plugin.failing.length > 0) && button("Retry", () => act(`What waits for ${plugin.name} is being tried again`, () => post(at("plugins", plugin.name, "retry"))), label("Retry what waits for")));
 }
 
 function reload(name) {
   return act("Nothing has changed", async () => {
     const verdicts = await post(name ? at("plugins", name, "reload") : "api/plugins/reload");
     const refused = verdicts.find((verdict) => verdict.error);
-    if (refused) throw new Error(`${refused.plugin} is refused, the version before serves: ${refused.error}`);
+    if (refused) throw new Error(`${refused.plugin} is refused; the previous version stays in use: ${refused.error}`);
     const changed = verdicts.filter((verdict) => verdict.outcome !== "unchanged");
     return changed.length ? changed.map((verdict) => `${verdict.plugin}: ${verdict.outcome.replace("_", " ")}`).join(", ") : "Nothing has changed";
   });
@@ -96,7 +96,7 @@ function rollBack(plugin) {
   front(`Roll back ${plugin.name}`,
     h("p", null, "The version holds until the plugin's file changes or is reloaded. What is held is tried again with it."),
     h("ul", { class: "plain" }, others.map((kept) => h("li", { class: "row" }, h("code", null, kept.version), h("span", { class: "faint" }, "in force ", ago(kept.since)), h("span", { class: "spring" }),
-      button("Take this version", async () => {
+      button("Use this version", async () => {
         document.getElementById("dialog").close();
         if (!await ask(`Roll back ${plugin.name} to ${kept.version}?`, `Version ${plugin.version} is in force now.`, "Roll back")) return;
         await act(`${plugin.name} is at ${kept.version}`, () => post(`${at("plugins", plugin.name, "rollback")}?to=${encodeURIComponent(kept.version)}`));

@@ -54,10 +54,10 @@ function one(state, replicator, isChosen) {
       ["Conflicts decided", count(replicator.conflicts_resolved)],
       ["Sent, received", `${bytes(replicator.bytes_sent)}, ${bytes(replicator.bytes_received)}`],
       ["Blobs sent, received", `${bytes(replicator.blob_bytes_sent)}, ${bytes(replicator.blob_bytes_received)}`],
-      replicator.bandwidth && ["At most, sent, received", [replicator.bandwidth.send, replicator.bandwidth.receive]
+      replicator.bandwidth && ["Limits, sent, received", [replicator.bandwidth.send, replicator.bandwidth.receive]
         .map((most) => most === null ? "–" : `${bytes(most)}/s`).join(", ")],
       ["Saved by deltas", bytes(replicator.delta.bytes_saved)],
-      ["Last in step", ago(replicator.last_success_at)],
+      ["Last in sync", ago(replicator.last_success_at)],
       replicator.resumes_at && ["Suspended by its schedule until", clock(replicator.resumes_at)],
       replicator.remote_went_back && ["Remote went back", ago(replicator.remote_went_back.at)],
     ]),
@@ -83,10 +83,10 @@ function blobs(replicator) {
 function trouble(replicator, waits) {
   const { error } = replicator;
   const retry = waits ? h("p", null, waits > 0 ? `Tries again in ${duration(waits)}` : "Tries again now", replicator.attempt ? `, attempt ${count(replicator.attempt + 1)}.` : ".") : null;
-  const stopped = replicator.stopped_by_operator && h("p", null, "Stopped by hand, and stays so over restarts.");
+  const stopped = replicator.stopped_by_operator && h("p", null, "Stopped by hand, and stays stopped across restarts.");
   if (!error && !retry && !stopped) return null;
   return h("div", { class: error ? "trouble" : "hint" },
-    error && h("p", null, h("strong", null, error.message), h("span", { class: "faint" }, ` (${error.domain} ${error.code}${error.transient ? ", may pass by itself" : ""})`)),
+    error && h("p", null, h("strong", null, error.message), h("span", { class: "faint" }, ` (${error.domain} ${error.code}${error.transient ? ", may resolve itself" : ""})`)),
     error?.remedy && h("p", { class: "remedy" }, "What to do: ", error.remedy),
     retry, stopped);
 }
@@ -96,14 +96,14 @@ function buttons(replicator, isStopped) {
   const label = (verb) => ({ "aria-label": `${verb} ${replicator.name}` });
   const tell = (verb, words) => () => act(words, () => post(path(verb)));
   const stop = async () => {
-    if (await ask(`Stop ${replicator.name}?`, "It stays stopped, also when the agent starts again, until somebody starts it. Nothing is lost: what changes meanwhile is moved then.", "Stop it")) {
-      await act(`${replicator.name} stops`, () => post(`${path("stop")}?keep=true`));
+    if (await ask(`Stop ${replicator.name}?`, "It stays stopped, even if the agent restarts, until somebody starts it. Nothing is lost: what changes in the meantime is replicated then.", "Stop it")) {
+      await act(`${replicator.name} is stopping`, () => post(`${path("stop")}?keep=true`));
     }
   };
   return h("div", { class: "buttons" },
-    isStopped && button("Start", tell("start", `${replicator.name} starts`), { class: "primary", ...label("Start") }),
-    !isStopped && replicator.activity === "offline" && !replicator.suspended && button("Retry now", tell("start", `${replicator.name} tries now`), { class: "primary", ...label("Retry") }),
-    !isStopped && replicator.suspended && button("Resume", tell("resume", `${replicator.name} goes on`), { class: "primary", ...label("Resume") }),
+    isStopped && button("Start", tell("start", `${replicator.name} is starting`), { class: "primary", ...label("Start") }),
+    !isStopped && replicator.activity === "offline" && !replicator.suspended && button("Retry now", tell("start", `${replicator.name} is trying now`), { class: "primary", ...label("Retry") }),
+    !isStopped && replicator.suspended && button("Resume", tell("resume", `${replicator.name} is resuming`), { class: "primary", ...label("Resume") }),
     !isStopped && !replicator.suspended && button("Suspend", tell("suspend", `${replicator.name} is suspended`), label("Suspend")),
     !isStopped && button("Stop", stop, label("Stop")));
 }
@@ -141,8 +141,8 @@ export function held(state) {
       }
       show(place,
         h("header", { class: "row" }, h("h1", null, "Held documents"), h("span", { class: "spring" }),
-          button("Ask all plugins again", () => act("The plugins are asked again", () => post("api/plugins/retry")))),
-        h("p", { class: "faint" }, "A document is held where a plugin failed on it or a blob of it cannot be taken, and refused where the peer said no. Neither is lost, and the others go on."),
+          button("Retry all plugins", () => act("The plugins are being retried", () => post("api/plugins/retry")))),
+        h("p", { class: "faint" }, "A document is held if a plugin failed on it or one of its blobs cannot be accepted, and refused if the peer rejected it. Neither is lost, and other documents are not held up."),
         parts.length ? parts : h("section", { class: "card fine" }, h("h2", null, "No document is held or refused")));
     },
   };
@@ -160,7 +160,7 @@ function heldOf(replicator, list) {
       h("td", null, open(replicator.database, row)), h("td", null, row.direction), h("td", null, row.plugin ? h("a", { href: `#/plugins/${encodeURIComponent(row.plugin)}` }, row.plugin) : "–"),
       h("td", { class: "words" }, row.error), h("td", { class: "figure" }, count(row.tries)), h("td", null, ago(row.since)))), "table"),
     tail(list, replicator.held),
-    h("p", { class: "remedy" }, "What to do: repair the plugin and save it, or raise the limit that is named and reload the configuration; the documents are tried again at once."));
+    h("p", { class: "remedy" }, "What to do: fix the plugin and save it, or raise the limit that is named and reload the configuration; the documents are tried again at once."));
 }
 
 function refusedOf(replicator, list) {
