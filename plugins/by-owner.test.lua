@@ -15,7 +15,7 @@ return {
   ["deletions pass"] = function(t)
     t.accept(t.push_filter({ _deleted = true }, anna))
   end,
-  ["deletions stay when told so"] = function(t)
+  ["deletions are held back if the parameters say so"] = function(t)
     t.reject(t.push_filter({ _deleted = true }, { params = { name = "anna", field = "owner", deletions = false } }))
   end,
   ["a deletion that names its owner is judged by it"] = function(t)

@@ -9,7 +9,7 @@ return {
     t.accept(t.push_filter({ type = "order" }, params()))
     t.accept(t.pull_filter({ type = "invoice" }, params()))
   end,
-  ["other types and documents without one stay"] = function(t)
+  ["other types and documents without a type are held back"] = function(t)
     t.reject(t.push_filter({ type = "note" }, params()))
     t.reject(t.push_filter({ total = 3 }, params()))
   end,

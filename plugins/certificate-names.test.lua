@@ -41,11 +41,11 @@ return {
     t.reject(t.authenticate_certificate({ issuer, kiosk }, ctx { "kiosk-3" }))
     t.reject(t.authenticate_certificate({ certificate {} }, ctx { "*" }))
   end,
-  ["certificates out of their time are refused"] = function(t)
+  ["certificates that have expired or are not valid yet are refused"] = function(t)
     t.reject(t.authenticate_certificate({ certificate { common_name = "a", not_after = 1000 } }, ctx { "a" }))
     t.reject(t.authenticate_certificate({ certificate { common_name = "a", not_before = 4102444799 } }, ctx { "a" }))
   end,
-  ["a fingerprint stands for one certificate"] = function(t)
+  ["a fingerprint identifies one certificate"] = function(t)
     t.equal(t.authenticate_certificate({ issuer }, ctx { "SHA256:0A:0B" }), { name = "fleet CA", read_only = false })
     t.reject(t.authenticate_certificate({ kiosk, issuer }, ctx { "SHA256:0a0b" }))
   end,

@@ -15,11 +15,11 @@ local cases = {
   ["numbers work too"] = function(t)
     t.equal(t.resolve({ local_doc = { updated_at = 20 }, remote_doc = { updated_at = 10 } }, by_update), { updated_at = 20 })
   end,
-  ["a revision without a readable timestamp is the older"] = function(t)
+  ["a revision without a readable timestamp counts as older"] = function(t)
     t.equal(t.resolve({ local_doc = { n = 1 }, remote_doc = { updated_at = 10 } }, by_update), { updated_at = 10 })
     t.equal(t.resolve({ local_doc = { updated_at = 10 }, remote_doc = { updated_at = "soon" } }, by_update), { updated_at = 10 })
   end,
-  ["of equal ones the greater revision wins"] = function(t)
+  ["with equal timestamps the greater revision wins"] = function(t)
     local conflict = {
       local_doc = { updated_at = 10, n = 1 }, local_rev = "10-aa", remote_doc = { updated_at = 10, n = 2 }, remote_rev = "9-bb",
     }
@@ -33,7 +33,7 @@ local cases = {
     local late = { updated_at = "2026-03-01T10:00:00.002Z" }
     t.equal(t.resolve({ local_doc = { updated_at = "2026-03-01T10:00:00.001Z" }, remote_doc = late }, by_update), late)
   end,
-  ["a number and a text are compared as times"] = function(t)
+  ["a number and a string are compared as times"] = function(t)
     local late = { updated_at = "2026-03-01T10:00:00Z" }
     t.equal(t.resolve({ local_doc = late, remote_doc = { updated_at = 1772359199 } }, by_update), late)
   end,
@@ -48,7 +48,7 @@ local cases = {
 -- Both replicas see the same two revisions, each from its own side, and must come to the same decision.
 local values = { 10, 10.0, 11, "1970-01-01T00:00:10Z", "1970-01-01T01:00:10+01:00", "1970-01-01", "soon", "", nightjar.null, false, { 10 } }
 for number, a in ipairs(values) do
-  cases["both replicas decide the same, " .. number] = function(t)
+  cases["both replicas decide alike, " .. number] = function(t)
     for _, b in ipairs(values) do
       local x, y = { updated_at = a, who = "x" }, { updated_at = b, who = "y" }
       local here = t.resolve({ local_doc = x, local_rev = "3-ab", remote_doc = y, remote_rev = "3-aa" }, by_update)

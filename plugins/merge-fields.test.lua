@@ -33,7 +33,7 @@ return {
     }, remote)
     t.equal(merged, { tags = { "a", "c" } })
   end,
-  ["without an ancestor fields of both sides are kept"] = function(t)
+  ["without an ancestor the fields of both sides are kept"] = function(t)
     t.equal(t.resolve({ local_doc = { a = 1, c = 1 }, remote_doc = { b = 2, c = 2 } }, remote), { a = 1, b = 2, c = 2 })
   end,
   ["null is a value"] = function(t)
@@ -60,7 +60,7 @@ return {
     local function at(a, b) return { one = { two = { a = a, b = b, same = { 1, { k = nightjar.null } } } } } end
     t.equal(t.resolve({ base_doc = at(1, 1), local_doc = at(2, 1), remote_doc = at(1, 2) }, remote), at(2, 2))
   end,
-  ["an array that only one side changed is kept, also when its objects were written in another order"] = function(t)
+  ["an array that only one side changed is kept, even if its objects were written in another order"] = function(t)
     local function doc(text) return nightjar.json.decode(text) end
     local merged = t.resolve({
       base_doc = { list = doc '[{"a":1,"b":2}]' }, local_doc = { list = doc '[{"a":1,"b":2},{"a":3}]' }, remote_doc = { list = doc '[{"b":2,"a":1}]', n = 1 },

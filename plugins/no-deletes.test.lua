@@ -7,7 +7,7 @@ return {
     t.accept(t.push_filter({ type = "order" }))
     t.accept(t.pull_filter({}))
   end,
-  ["a field named deleted is no deletion"] = function(t)
+  ["a field named deleted is not a deletion"] = function(t)
     t.accept(t.push_filter({ deleted = true }))
     t.accept(t.push_filter({ _deleted = false }))
   end,

@@ -19,7 +19,7 @@ local function entry(text, name)
   local _, line = text:sub(1, start):gsub("\n", "")
   -- Up to the last byte that is not a blank: a pattern that looks for trailing blanks would start over at each blank.
   local rest = text:match("^[^\r\n]*", stop + 1):match("^.*[^ \t]") or ""
-  return rest, "line " .. line .. " of the file of users, user " .. name .. ": "
+  return rest, "line " .. line .. " of the users file, user " .. name .. ": "
 end
 
 return {

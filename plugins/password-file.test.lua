@@ -29,10 +29,10 @@ return {
   ["a broken line is named by its number"] = function(t)
     for name, line in pairs { carl = 5, dora = 6 } do
       local _, message = pcall(t.authenticate_password, name, "correct horse", ctx)
-      t.equal(tostring(message):find("line " .. line .. " of the file of users, user " .. name .. ": ", 1, true) ~= nil, true)
+      t.equal(tostring(message):find("line " .. line .. " of the users file, user " .. name .. ": ", 1, true) ~= nil, true)
     end
   end,
-  ["a byte order mark, blanks at the end and a second line for a name do no harm"] = function(t)
+  ["a byte order mark, trailing blanks and a second line for a name do no harm"] = function(t)
     local marked = { params = { file = "\xEF\xBB\xBFanna:" .. hash .. " \t\nanna:nonsense\nben:" .. hash .. ":read_only \n" } }
     t.equal(t.authenticate_password("anna", "correct horse", marked), { name = "anna", read_only = false })
     t.equal(t.authenticate_password("ben", "correct horse", marked), { name = "ben", read_only = true })
@@ -40,12 +40,12 @@ return {
   ["an empty file lets nobody in"] = function(t)
     t.equal(t.authenticate_password("anna", "correct horse", { params = { file = "" } }), false)
   end,
-  ["a name is no pattern, and its beginning is not enough"] = function(t)
+  ["a name is not a pattern, and its beginning is not enough"] = function(t)
     t.equal(t.authenticate_password("ann.", "correct horse", ctx), false)
     t.equal(t.authenticate_password(".*", "correct horse", ctx), false)
     t.equal(t.authenticate_password("nna", "correct horse", ctx), false)
   end,
-  ["a line that was commented out is none"] = function(t)
+  ["a line that was commented out does not count"] = function(t)
     t.equal(t.authenticate_password("anna", "correct horse", { params = { file = "#anna:" .. hash .. "\n# anna:" .. hash } }), false)
   end,
 }

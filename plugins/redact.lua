@@ -1,7 +1,7 @@
 -- redact: removes fields before a document leaves this database (push_transform), or before it enters it
 -- (pull_transform).
 return {
-  description = "Takes fields out of documents on their way",
+  description = "Removes fields from documents on their way",
 
   params = {
     fields = { type = "array", required = true, doc = "names of the fields that stay behind" },

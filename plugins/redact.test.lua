@@ -9,7 +9,7 @@ return {
     t.equal(t.transform({ type = "order", tags = nightjar.array {} }, ctx), { type = "order", tags = nightjar.array {} })
   end,
 
-  ["what is under another name stays"] = function(t)
+  ["fields of another name stay"] = function(t)
     t.equal(t.transform({ order = { owner = "anna" } }, ctx), { order = { owner = "anna" } })
   end,
 }

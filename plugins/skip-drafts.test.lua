@@ -1,5 +1,5 @@
 return {
-  ["drafts stay home"] = function(t)
+  ["drafts are held back"] = function(t)
     t.reject(t.push_filter({ type = "draft" }))
     t.reject(t.push_filter({ type = "article", draft = true }))
     t.reject(t.pull_filter({ type = "draft" }))

@@ -19,7 +19,7 @@ return {
     t.accept(t.push_filter({ value = "high" }, params()))
     t.accept(t.push_filter({ _deleted = true }, params()))
   end,
-  ["documents without a number stay when told so"] = function(t)
+  ["documents without a number are held back if the parameters say so"] = function(t)
     t.reject(t.push_filter({ unit = "C" }, params { others = false }))
     t.reject(t.push_filter({ value = nightjar.null }, params { others = false }))
   end,

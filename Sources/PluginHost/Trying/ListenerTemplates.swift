@@ -2,14 +2,14 @@
 enum ListenerTemplates {
     static func certificates(_ name: String) -> String {
         """
-        -- \(name): says whose client certificate opens a listener, and as whom.
+        -- \(name): decides which client certificates may connect to a listener, and under which names.
         --
         -- In nightjar.yaml, for a TLS listener:
         --   client_certificates: require
         --   roots: [ fleet-ca.pem ]
         --   authenticator: { plugin: \(name), params: { domain: fleet.example } }
         --
-        -- Without roots anybody can make a certificate of any name: names are worth what their issuer is worth.
+        -- Without roots anybody can make a certificate with any name: a name can be trusted only as far as its issuer.
         --
         -- Try it:   nightjar plugin test \(name)
         --           nightjar plugin run \(name) authenticate_certificate --doc chain.json --params '{"domain":"fleet.example"}'
@@ -21,7 +21,7 @@ enum ListenerTemplates {
             read_only = { type = "array", default = {}, doc = "names that may pull only" },
           },
 
-          -- chain[1] is the peer's own certificate, its key is proved; the others lead to its issuer. Each has subject, common_name,
+          -- chain[1] is the peer's own certificate, whose key it has proved to have; the others lead to its issuer. Each has subject, common_name,
           -- dns_names, ip_addresses, emails, uris, serial, sha256, spki_sha256, not_before, not_after (seconds since 1970) and der.
           -- Return false to refuse, true to accept, or { name = …, read_only = …, channels = {…}, roles = {…} }.
           -- An error refuses with 503: the certificate may be right.
@@ -30,7 +30,7 @@ enum ListenerTemplates {
             if not certificate then return false end
             local now = nightjar.time.now()
             if now < certificate.not_before or now > certificate.not_after then return false end
-            -- The names for hosts count, not the common name: that one may be any text.
+            -- Host names count, not the common name, which may be any text.
             for _, dns_name in ipairs(certificate.dns_names or {}) do
               local name = dns_name:lower()
               if nightjar.glob("?*." .. ctx.params.domain, name) then
@@ -72,7 +72,7 @@ enum ListenerTemplates {
             t.reject(t.authenticate_certificate({ certificate("x"), certificate("truck.fleet.example") }))
           end,
 
-          ["a certificate out of its time is refused"] = function(t)
+          ["a certificate that has expired or is not valid yet is refused"] = function(t)
             local old, early = certificate("truck.fleet.example"), certificate("truck.fleet.example")
             old.not_after, early.not_before = 1000, 4102444799
             t.reject(t.authenticate_certificate({ old }))
@@ -84,7 +84,7 @@ enum ListenerTemplates {
 
     static func sync(_ name: String) -> String {
         """
-        -- \(name): decides which writes of peers are stored, and puts documents into channels, which say who may pull them.
+        -- \(name): decides which of the peers' writes are stored, and puts documents into channels, which say who may pull them.
         --
         -- In nightjar.yaml, for a listener:
         --   sync: { plugin: \(name), params: { admins: [ boss ] } }
@@ -96,18 +96,18 @@ enum ListenerTemplates {
         local function notes(user) return "notes-" .. user end
 
         return {
-          description = "Everybody's own notes, which their owners share",
+          description = "Each user's own notes, which their owners may share",
 
           params = {
-            admins = { type = "array", default = {}, doc = "users that may write everybody's notes" },
+            admins = { type = "array", default = {}, doc = "users who may write everybody's notes" },
           },
 
           -- doc is what the peer wrote; old_doc the revision before, nil if there is none or it is a deletion. ctx.user is who writes.
           -- Nothing is returned: channel, access, role and expiry assign; require_user, require_role, require_access, require_admin and
-          -- throw reject the write, and the peer is told why. A document without a channel goes to nobody but those who may have all.
-          -- An error keeps the document with the peer, which comes back with it.
+          -- throw reject the write, and the peer is told why. A document without a channel goes only to those who may have everything.
+          -- On an error the peer keeps the document, and sends it again later.
           sync = function(doc, old_doc, ctx)
-            -- Owners and admins, judged by the revision that is stored: what the peer says of itself proves nothing.
+            -- Owners and admins, judged by the revision that is stored: what the peer says about itself proves nothing.
             local writers = nightjar.copy(ctx.params.admins)
             writers[#writers + 1] = old_doc and old_doc.owner or doc.owner
             require_user(writers)
@@ -157,13 +157,13 @@ enum ListenerTemplates {
             t.reject(t.sync({ owner = "ben" }, { owner = "anna" }, anna))
           end,
 
-          ["the owner may delete it, and it is in no channel then"] = function(t)
+          ["the owner may delete it, and then it is in no channel"] = function(t)
             local deleted = t.sync({ _deleted = true }, { owner = "anna" }, anna)
             t.accept(deleted)
             t.equal(deleted.channels, {})
           end,
 
-          ["it goes when its time is over"] = function(t)
+          ["it expires at its time"] = function(t)
             t.equal(t.sync({ owner = "anna", expires = 4102444800 }, nil, anna).expiry, 4102444800)
           end,
         }

@@ -2,7 +2,7 @@
 enum ObserverTemplates {
     static func status(_ name: String) -> String {
         """
-        -- \(name): is told how a replicator is, and writes into the log when somebody has to act.
+        -- \(name): is told the status of a replicator, and writes to the log when somebody has to act.
         --
         -- In nightjar.yaml, for a replicator:
         --   observer: \(name)
@@ -10,16 +10,16 @@ enum ObserverTemplates {
         -- Try it:   nightjar plugin test \(name)
         --           nightjar plugin run \(name) on_status --doc FILE    FILE: { "activity": "offline", "error": { "message": "…", "is_transient": false } }
 
-        -- What somebody has to do something about, or nil: what is transient passes by itself.
+        -- The error that somebody has to act on, or nil: a transient one passes by itself.
         local function trouble(status)
           return status.error and not status.error.is_transient and status.error.message or nil
         end
 
         return {
-          description = "Tells of a replicator that needs somebody",
+          description = "Reports a replicator that needs somebody to act",
 
           -- status: activity, progress, pushed, pulled, failed, attempt, error, …; ctx: params, replicator, database, remote.
-          -- It is called after changes, five times a second at most, with the newest status: some are passed over. What it returns is for tests.
+          -- It is called after changes, five times a second at most, with the newest status: some are skipped. What it returns is only for tests.
           on_status = function(status, ctx)
             local now = trouble(status)
             nightjar.metrics.gauge("needs_somebody", now and 1 or 0, { replicator = ctx.replicator })
@@ -38,11 +38,11 @@ enum ObserverTemplates {
         local ctx = { replicator = "hub" }
 
         return {
-          ["a wrong login needs somebody"] = function(t)
+          ["a wrong login needs somebody to act"] = function(t)
             t.equal(t.on_status({ activity = "offline", error = { code = 401, message = "no such user", is_transient = false } }, ctx), "no such user")
           end,
 
-          ["a lost connection comes back by itself"] = function(t)
+          ["a lost connection needs nobody: it comes back by itself"] = function(t)
             t.equal(t.on_status({ activity = "offline", error = { code = 1006, message = "lost", is_transient = true } }, ctx), nil)
           end,
 
@@ -55,7 +55,7 @@ enum ObserverTemplates {
 
     static func documents(_ name: String) -> String {
         """
-        -- \(name): is told what becomes of documents, counts them, and writes into the log which were not replicated.
+        -- \(name): is told what becomes of documents, counts them, and logs those that were not replicated.
         --
         -- In nightjar.yaml, for a replicator:
         --   observer: \(name)
@@ -63,12 +63,12 @@ enum ObserverTemplates {
         -- Try it:   nightjar plugin test \(name)
         --           nightjar plugin run \(name) on_documents --doc FILE    FILE: [ { "id": "a", "is_push": true, "flags": { "deleted": false } } ]
         return {
-          description = "Counts documents, and tells of those that were not replicated",
+          description = "Counts documents, and reports those that were not replicated",
 
           -- documents: a list; each has id, collection, is_push, flags.deleted, flags.access_removed, time, and error (domain, code, message,
           -- is_transient) where it was not replicated. ctx: params, replicator, database, remote; nightjar.get(document.collection, document.id)
           -- gives the document as it is by now. It is called with 100 at most, 200 ms after the first of them at the latest, and never keeps a
-          -- replicator waiting: where it is too slow, some are left out. What it returns is for tests.
+          -- replicator waiting: if it is too slow, some are left out. What it returns is only for tests.
           on_documents = function(documents, ctx)
             local refused = 0
             for _, document in ipairs(documents) do
@@ -95,7 +95,7 @@ enum ObserverTemplates {
         end
 
         return {
-          ["documents that went are no trouble"] = function(t)
+          ["documents that were replicated are not counted as refused"] = function(t)
             t.equal(t.on_documents({ document("a"), document("b") }, ctx), 0)
           end,
 
@@ -103,7 +103,7 @@ enum ObserverTemplates {
             t.equal(t.on_documents({ document("a"), document("b", { domain = "http", code = 403, message = "forbidden", is_transient = false }) }, ctx), 1)
           end,
 
-          ["what is tried again is no trouble yet"] = function(t)
+          ["one that is tried again is not refused yet"] = function(t)
             t.equal(t.on_documents({ document("a", { domain = "http", code = 503, message = "busy", is_transient = true }) }, ctx), 0)
           end,
         }

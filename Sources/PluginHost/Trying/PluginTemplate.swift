@@ -192,7 +192,7 @@ package enum PluginTemplate {
 
     private static let authenticatorTests = """
         return {
-          ["who is not known is refused"] = function(t)
+          ["an unknown user is refused"] = function(t)
             t.reject(t.authenticate_password("nobody", "x"))
           end,
 

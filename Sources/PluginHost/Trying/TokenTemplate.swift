@@ -2,8 +2,8 @@
 enum TokenTemplate {
     static func plugin(_ name: String) -> String {
         """
-        -- \(name): makes the tokens by which a replicator logs in, here JSON Web Tokens that are signed with a key that both sides have (HS256), as
-        -- CouchDB's jwt_authentication_handler takes them.
+        -- \(name): makes the tokens with which a replicator logs in, here JSON Web Tokens that are signed with a key that both sides have (HS256), as
+        -- CouchDB's jwt_authentication_handler accepts them.
         --
         -- In nightjar.yaml, for a replicator:
         --   authenticator: { plugin: \(name), params: { user: gateway-7, key: "${file:jwt.key}" } }
@@ -17,11 +17,11 @@ enum TokenTemplate {
           params = {
             user = { type = "string", required = true, doc = "who logs in: the claim sub" },
             key = { type = "string", required = true, doc = "the key that the other side has, too" },
-            seconds = { type = "integer", default = 600, doc = "how long a token is good" },
+            seconds = { type = "integer", default = 600, doc = "how long a token is valid" },
           },
 
-          -- Return a text, or a table with token and expires_in (seconds). It is asked again when four fifths of that time are over, and when
-          -- the other side does not take a token any more. Where it fails, the replicator tries again later.
+          -- Return a string, or a table with token and expires_in (seconds). It is asked again when four fifths of that time are over, and when
+          -- the other side no longer accepts a token. Where it fails, the replicator tries again later.
           token = function(ctx)
             local now = math.floor(nightjar.time.now())
             local header = base64url(nightjar.json.encode({ alg = "HS256", typ = "JWT" }))
@@ -58,11 +58,11 @@ enum TokenTemplate {
             t.equal(#signature, 43)
           end,
 
-          ["the parameter says how long it is good"] = function(t)
+          ["the parameter says how long it is valid"] = function(t)
             t.equal(t.token({ params = { user = "gateway-7", key = "a key", seconds = 3600 } }).expires_in, 3600)
           end,
 
-          ["another key signs otherwise"] = function(t)
+          ["another key gives another signature"] = function(t)
             local function signature(key)
               return t.token({ params = { user = "gateway-7", key = key, seconds = 60 } }).token:match("[^.]+$")
             end

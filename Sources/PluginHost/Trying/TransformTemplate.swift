@@ -16,7 +16,7 @@ enum TransformTemplate {
             fields = { type = "array", default = { "owner" }, doc = "names of the fields that stay behind" },
           },
 
-          -- Return doc to let it travel as it is, or a table. The revision keeps its id, so no replica takes the result for an edit: do not
+          -- Return doc to let it travel as it is, or a table. The revision keeps its id, so no replica takes the result for an edit. Do not
           -- let the result depend on anything but doc and params. A document that fails here is held.
           transform = function(doc, ctx)
             local changed

@@ -61,12 +61,12 @@ struct LoginTests {
         for _ in 0..<60 { #expect(try await login(agent, "bob:x").status == 503) }
         #expect(try await login(agent, "ada:secret").status == 101)
         let line = try await agent.process.line(containing: "the authenticator failed", in: .errors)
-        #expect(line.contains("line 3 of the file of users, user bob"), "\(line)")
+        #expect(line.contains("line 3 of the users file, user bob"), "\(line)")
         // So does the listener's status, although others have come in since, and until the line is mended. It is no matter of health,
         // which anybody could then turn by a name.
         #expect(try await agent.admin.get("/health").status == 200)
         let attention = try await agent.listener("edge")["attention"] ?? .null
-        #expect(attention.text.contains("line 3 of the file of users, user bob"), "\(attention.text)")
+        #expect(attention.text.contains("line 3 of the users file, user bob"), "\(attention.text)")
         let users = try agent.folder.read("users.txt")
         try agent.folder.write("users.txt", bytes: Array(String(decoding: users, as: UTF8.self).replacing("bob:nonsense\n", with: "").utf8))
         try await eventually("all is well") { try await agent.listener("edge")["attention"]?.asArray?.isEmpty == true }
