@@ -117,7 +117,7 @@ struct LoadTests {
                 """)
             let names = try state.loadTests(chunkName: "p.test.lua", source: Array("""
                 return {
-                  ["drafts are held back"] = function(t) t.reject(t.push_filter({ type = "draft" })) t.accept(t.push_filter{ type = "x", _id = "1" }) end,
+                  ["drafts stay home"] = function(t) t.reject(t.push_filter({ type = "draft" })) t.accept(t.push_filter{ type = "x", _id = "1" }) end,
                   ["params"] = function(t) t.accept(t.push_filter({ owner = "a" }, { params = { owner = "a" } })) t.reject(t.push_filter({ owner = "b" }, { params = { owner = "a" } })) end,
                   ["remote wins on price"] = function(t)
                     local merged = t.resolve{ base_doc = { price = 1 }, local_doc = { price = 1, note = "x", tags = nightjar.array{} }, remote_doc = { price = 2 } }

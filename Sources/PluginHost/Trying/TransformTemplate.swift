@@ -10,7 +10,7 @@ enum TransformTemplate {
         -- Try it:   nightjar plugin test \(name)
         --           nightjar plugin run \(name) transform --params '{"fields":["owner"]}' --doc doc.json
         return {
-          description = "Takes fields out of documents",
+          description = "Removes fields from documents",
 
           params = {
             fields = { type = "array", default = { "owner" }, doc = "names of the fields that stay behind" },
