@@ -1,14 +1,14 @@
 import AgentConfiguration
 import Testing
 
-@Suite("What is valid and hardly meant")
+@Suite("What is valid but probably not intended")
 struct AdviceTests {
     private func advice(_ keys: String, target: String = "wss://hub/main") throws -> [String] {
         let read = try settings("databases: { main: {} }\nreplicators: [ { name: hub, database: main, target: \"\(target)\"\(keys) } ]\n")
         return read.advice(plugins: nil).map(\.description)
     }
 
-    @Test("a filter or transform of a way that the replicator does not go", arguments: [
+    @Test("a filter or transform for a direction in which the replicator does not replicate", arguments: [
         ("pull", "push_filter"), ("pull", "push_transform"), ("push", "pull_filter"), ("push", "pull_transform"),
     ])
     func otherWay(_ type: String, _ key: String) throws {

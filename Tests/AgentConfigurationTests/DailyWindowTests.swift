@@ -13,7 +13,7 @@ import Testing
         for minute in outside { #expect(!window.holds(minute), "\(minute)") }
     }
 
-    @Test("are refused otherwise", arguments: ["", "22:00", "22:00-", "22-06", "25:00-01:00", "22:60-23:00", "24:00-01:00", "10:00-10:00", "1:00-2:00", "a0:00-11:00", "00:00-24:01"])
+    @Test("are refused in any other form", arguments: ["", "22:00", "22:00-", "22-06", "25:00-01:00", "22:60-23:00", "24:00-01:00", "10:00-10:00", "1:00-2:00", "a0:00-11:00", "00:00-24:01"])
     func refused(_ text: String) { #expect(DailyWindow(text) == nil) }
 
     @Test("are listed for a continuous replicator")

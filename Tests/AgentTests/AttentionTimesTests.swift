@@ -10,7 +10,7 @@ import Testing
         return list.map(\.since)
     }
 
-    @Test("what has shown itself before somebody looks began then, and keeps that time until it is over")
+    @Test("what appeared before anybody looked keeps the time when it appeared until it is over")
     func signs() {
         let times = AttentionTimes()
         times.sign(of: .pluginRefused, "plugin a", at: 100)

@@ -11,7 +11,7 @@ import Transport
 @testable import Agent
 
 /// Who is judged again after which change.
-@Suite("Judging again")
+@Suite("Checking logins again")
 struct JudgingAgainTests {
     /// Lets everybody in, and counts how often it is asked.
     private final class Door: PasswordAuthenticator {
@@ -28,7 +28,7 @@ struct JudgingAgainTests {
     private let token = PeerAuthentication.Proof.token(PeerToken(text: "a.b.c", end: 1))
     private let password = PeerAuthentication.Proof.password(BasicCredentials(username: "ada", password: "x"))
 
-    @Test("the keys of tokens concern who came by a token, and the authenticator everybody")
+    @Test("changed token keys concern those who logged in with a token, and a changed authenticator everybody")
     func generations() {
         var generations = JudgingGenerations()
         #expect(generations.last(for: token) == 0 && generations.last(for: password) == 0)
@@ -41,7 +41,7 @@ struct JudgingAgainTests {
         #expect(generations.tokenKeysChange() > door && generations.last(for: password) == door)
     }
 
-    @Test("a session that a password opened is not judged again for other keys of tokens")
+    @Test("a session that a password opened is not checked again when the keys of tokens change")
     func sessions() async throws {
         let folder = try TemporaryFolder()
         var settings = TokenSettings()

@@ -36,7 +36,7 @@ import Testing
         #expect(untold.count == 0 && untold.take(1).events.isEmpty && untold.close() == 0)
     }
 
-    @Test("what there is not is left out")
+    @Test("what does not exist is left out")
     func texts() throws {
         let error = ReplicationError(domain: .http, code: 403, message: "no")
         let event = DocumentEvent(id: try DocumentID("a"), collection: .default, direction: .push, isDeleted: true, error: error)

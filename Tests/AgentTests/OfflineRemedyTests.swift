@@ -16,7 +16,7 @@ struct OfflineRemedyTests {
         #expect(remedy(ReplicationError(domain: .litecore, code: 13, message: "no memory")).contains("reached"))
     }
 
-    @Test("What the peer says sends to the peer")
+    @Test("What the peer reports is to be fixed at the peer")
     func peers() {
         for code in [1012, 1013, 4001] { #expect(remedy(ReplicationError(domain: .websocket, code: code, message: "")).contains("asks to come back later (\(code))")) }
         #expect(remedy(ReplicationError(domain: .http, code: 503, message: "")).contains("answers with 503"))

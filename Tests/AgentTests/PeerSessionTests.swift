@@ -40,7 +40,7 @@ import Testing
         #expect(sessions.all.isEmpty && sessions.end(of: "ada") == 0)
     }
 
-    @Test("each use lets it live on, and its end takes no other with it")
+    @Test("each use extends it, and its end affects no other session")
     func use() throws {
         let (used, unused) = (open("ada"), open("ben"))
         clock.jump(PeerSessions.Limits.seconds / 2)
@@ -78,7 +78,7 @@ import Testing
         #expect(sessions.count == PeerSessions.Limits.perUser + 1)
     }
 
-    @Test("its client is given the cookie again after each tenth of its time, as long as it is there", arguments: ["main", ""])
+    @Test("its client is given the cookie again after each tenth of its time, as long as the session exists", arguments: ["main", ""])
     func renewal(_ database: String) throws {
         let cookie = open("ada", database: database)
         let id = String(try #require(cookie.split(separator: "=").last))

@@ -13,7 +13,7 @@ import Testing
         try numbers.map { try DocumentEvent(id: DocumentID("doc-\($0)"), collection: .default, direction: .push, error: error) }
     }
 
-    @Test("a document is counted once, however often its peer comes for it, and not any more once it was taken")
+    @Test("a document is counted once, however often its peer comes for it, and no longer once it was accepted")
     func counts() throws {
         var refused = RefusedByPeers()
         let all = RefusedByPeers.limit + 500

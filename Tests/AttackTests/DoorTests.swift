@@ -23,7 +23,7 @@ struct DoorTests {
         (#"{"a":1,"\u005fowner":"ann"}"#, "_owner"),
     ]
 
-    @Test("keys that come twice, odd _deleted and _id: by the listener, CouchDB's API, a save, and an import")
+    @Test("duplicate keys, odd _deleted and _id: through the listener, CouchDB's API, a save, and an import")
     func ambiguous() async throws {
         let hub = try await AgentProcess.start(Attack.hub())
         let companion = try await Companion.join(hub)
@@ -137,7 +137,7 @@ struct DoorTests {
         for agent in [hub, companion.agent] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("the digest of a blob gives nothing to a peer that has neither sent nor proved it")
+    @Test("the digest of a blob gains nothing for a peer that has neither sent nor proved it")
     func digests() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/open.lua", "return { push_filter = function(doc) return not doc.secret end }")

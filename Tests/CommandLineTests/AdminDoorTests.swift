@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Who may do what over the admin port, and what is recorded of it.
-@Suite("The admin door")
+@Suite("Access to the admin port")
 struct AdminDoorTests {
     private static let configuration = """
         data: data

@@ -6,7 +6,7 @@ import Testing
 @Suite struct AdminFlagTests {
     private static let all = ["bodies", "collection_names", "cv", "deleted", "dry_run", "facts", "keep", "log", "missing_blobs", "newest", "reset"]
 
-    @Test("every query that is true or false is described, and another word is refused with what it may be, before anything is done")
+    @Test("every query parameter that is true or false is described, and another value is refused with a message that says so, before anything is done")
     func words() async throws {
         let agent = try await AgentProcess.start(
             Configuration.plain + "replicators:\n" + Configuration.replicator("away", to: "ws://127.0.0.1:1/main"))

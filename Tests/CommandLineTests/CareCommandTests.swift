@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// `backup`, `restore` and `compact`.
-@Suite("The care of databases")
+@Suite("Maintenance of databases")
 struct CareCommandTests {
     @Test("a backup holds documents, attachments and history, is verified, and becomes a database again", arguments: Place.allCases)
     func backUp(_ place: Place) async throws {
@@ -201,7 +201,7 @@ struct CareCommandTests {
         #expect(outcome.status == 0 && outcome.output.contains("freed in the file, 0 blobs removed"), "\(outcome)")
     }
 
-    @Test("manual pages are made of the commands, and groff reads them without a complaint")
+    @Test("manual pages are generated from the commands, and groff reads them without warnings")
     func manual() async throws {
         let folder = try TemporaryFolder()
         #expect(try await NightjarExecutable.run("manual", folder.path("man")).status == 0)

@@ -67,7 +67,7 @@ struct ShownPluginTests {
         #expect(count >= 6, "what looks for them is broken: \(count)")
     }
 
-    @Test("README's first filter says of documents what README says")
+    @Test("README's first filter decides about documents as README says")
     func filter() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/hot-only.lua", try Self.named("hot-only", in: "README.md"))
@@ -90,7 +90,7 @@ struct ShownPluginTests {
         return try outcome.json["result"] ?? .null
     }
 
-    @Test("the first resolver of README and of the guide: the later timestamp wins, and a deletion", arguments: ["README.md", "examples/guides/conflicts.md"])
+    @Test("the first resolver of README and of the guide: the later timestamp wins, and so does a deletion", arguments: ["README.md", "examples/guides/conflicts.md"])
     func resolver(_ page: String) async throws {
         let block = try #require(try Self.blocks(page).first { $0.contains("The later timestamp wins") }, "\(page)")
         let early = #"{"at":"2026-01-01T00:00:00Z","n":1}"#, late = #"{"at":"2026-01-02T00:00:00Z","n":2}"#

@@ -31,7 +31,7 @@ struct AttachmentSieveTests {
         #expect(found.attachments == [Array("hello".utf8), [], [0xFF, 0xEF]])
     }
 
-    @Test("of a document too, and of that only its own", arguments: [1, 3, 1000])
+    @Test("of a single document too, and only its own", arguments: [1, 3, 1000])
     func document(_ size: Int) {
         let text = #"{"data":"aGk=","docs":[{"_attachments":{"p":{"data":"aGk="}}}],"x":{"_attachments":{"p":{"data":"aGk="}}},"_attachments":{"p":{"data":"aGVsbG8=","deep":{"data":"aGk="}}}}"#
         let found = sieve(text, by: size, .document)
@@ -39,7 +39,7 @@ struct AttachmentSieveTests {
         #expect(found.attachments == [Array("hello".utf8)])
     }
 
-    @Test("what is not base64 has no number", arguments: ["a", "aGk=aGk=", "%%%%", #"aG\nk="#, #"aG\u00e9="#])
+    @Test("what is not base64 gets no number", arguments: ["a", "aGk=aGk=", "%%%%", #"aG\nk="#, #"aG\u00e9="#])
     func wrong(_ data: String) {
         let found = sieve(#"{"docs":[{"_attachments":{"p":{"data":"\#(data)"},"q":{"data":"aGk="}}}]}"#, by: 5)
         #expect(found.text == #"{"docs":[{"_attachments":{"p":{"data":null},"q":{"data":0}}}]}"#)

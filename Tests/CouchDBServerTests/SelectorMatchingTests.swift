@@ -37,7 +37,7 @@ import Testing
         let task = Mutex<Task<Void, any Error>?>(nil)
     }
 
-    @Test("a turn ends behind the document that is one too many, and the next goes on with what is spent")
+    @Test("a turn ends after the document that exceeds it, and the next one starts with the excess")
     func turns() async throws {
         let (selector, document) = (selector, document)
         let turn = try await SelectorMatching.each(Array(1...10), SelectorBudget(), turn: 1_000_000, .system) { number, budget in

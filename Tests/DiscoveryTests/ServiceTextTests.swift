@@ -15,7 +15,7 @@ struct ServiceTextTests {
         #expect(ServiceText(strings: text.strings) == text)
     }
 
-    @Test("databases that do not fit 255 bytes are left out whole")
+    @Test("databases that do not fit into 255 bytes are left out entirely")
     func manyDatabases() {
         var text = ServiceText()
         text.databases = (0..<100).map { "database-\($0)" }

@@ -230,7 +230,7 @@ import Testing
         #expect(store.database.sizeBytes() < 500_000)
     }
 
-    @Test("what a request brought goes at its end, unless a document names it or others have to do with it")
+    @Test("what a request brought is removed at its end, unless a document names it or others use it")
     func arrivedBlobs() async throws {
         let store = try store()
         let (database, blobs) = (store.database, store.database.blobs)

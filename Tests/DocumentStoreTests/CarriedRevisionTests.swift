@@ -3,7 +3,7 @@ import Documents
 import Testing
 
 /// A client of version vectors carries a document that has no version from one agent to another, and tells its version only.
-@Suite("Revisions that clients of versions carry") struct CarriedRevisionTests {
+@Suite("Revisions from clients with versions") struct CarriedRevisionTests {
     private static let bob = "ABEiM0RVZneImaq7zN3u/w"
     private let first = rev("1-b5b38c9e7f0011")
     private let second = rev("2-cc")
@@ -44,7 +44,7 @@ import Testing
         #expect(try await store.database.read { try $0.tree(c, doc("x")) }?.leaves.count == 1)
     }
 
-    @Test("a proposal that names it as its parent by that id is taken, and by the id of another one it is not", arguments: [RevisionNaming.trees, .vectors])
+    @Test("a proposal that names it as its parent by that id is accepted, and by the id of another one is not", arguments: [RevisionNaming.trees, .vectors])
     func proposed(naming: RevisionNaming) async throws {
         let store = try await carried()
         let c = try store.c

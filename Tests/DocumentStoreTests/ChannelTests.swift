@@ -236,7 +236,7 @@ struct ChannelTests {
         #expect(try await store.database.read { try $0.channelAccess(c, of: anna) }.channels == ["!"])
     }
 
-    @Test("what was not assigned yet holds the feed up, or is in no channel")
+    @Test("documents that are not assigned yet hold up the feed, or are in no channel")
     func unassigned() async throws {
         let store = try Store()
         let c = try store.c

@@ -189,7 +189,7 @@ struct FieldIndexTests {
         #expect(try await contents(again, index).found.count == 2_500)
     }
 
-    @Test("that are dropped leave nothing; the same one is made once, another one of the same name replaces it")
+    @Test("that are dropped leave nothing behind; the same one is made once, another one of the same name replaces it")
     func dropping() async throws {
         let store = try Store()
         for number in 0..<1_500 { _ = try await store.save("d\(number)", "{\"a\":\(number),\"b\":1}") }

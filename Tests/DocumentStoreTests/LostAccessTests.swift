@@ -58,7 +58,7 @@ struct LostAccessTests {
         #expect(steps.count == 1 && steps.first?.contains("channels_entered (collection=? AND channel=? AND entered>? AND entered<?)") == true, "\(steps)")
     }
 
-    @Test("a database of the version before gets the index where it is, and loses nothing")
+    @Test("a database of the previous version gets the index in place, and loses nothing")
     func migration() async throws {
         let (store, place) = try await store(500)
         store.database.close()

@@ -72,7 +72,7 @@ struct ReroutingTests {
         #expect(try await outdated(store, "p", "3") == nil)
     }
 
-    @Test("access that a document grants begins and ends behind what peers have seen")
+    @Test("access that a document grants begins and ends after what peers have already seen")
     func grants() async throws {
         let store = try Store()
         let c = try store.c
@@ -87,7 +87,7 @@ struct ReroutingTests {
         #expect(try await store.database.write { try !$0.reroute(c, doc("card"), card, DocumentRoute(access: ["ben": ["red"]])) })
     }
 
-    @Test("what another version has assigned is found wherever it is, some documents at a time")
+    @Test("what another version has assigned is found wherever it is, a few documents at a time")
     func pages() async throws {
         let store = try Store()
         for number in 0..<9 { _ = try await put(store, "d\(number)", DocumentRoute(plugin: "p", version: number == 4 || number == 8 ? "1" : "2")) }

@@ -166,7 +166,7 @@ import Testing
         #expect(try gateway.database().versionsAhead == nil)
     }
 
-    @Test("a clock set back by an hour, and forth again: edits stay newer than what they replace")
+    @Test("a clock set back by an hour, and forward again: edits stay newer than what they replace")
     func backAndForth() async throws {
         let gateway = try Gateway()
         var last = try await gateway.edit("a")
@@ -182,7 +182,7 @@ import Testing
         #expect(Set(versions).count == versions.count)
     }
 
-    @Test("before the clock is set after a start, versions go on from the last one, and it counts for nothing")
+    @Test("until the clock is set after a start, versions go on from the last one, and the clock is ignored")
     func unset() async throws {
         let gateway = try Gateway()
         let before = try await gateway.edit("a").current

@@ -109,7 +109,7 @@ import Testing
         #expect(try await tree(store, "a").leaves.map(\.revision) == [loser])
     }
 
-    @Test("the version that a revision of a tree gets here says nothing of when it was made")
+    @Test("the version that a revision of a tree gets here does not say when it was made")
     func timesOfTrees() async throws {
         let store = try Store()
         let remote = try await store.remote()
@@ -224,7 +224,7 @@ import Testing
         #expect(try known.knows(VectorVersion("7@\(Self.ann)")) && known.knows(theirs))
     }
 
-    @Test("what is edited here on top of a version gets a version of this database; other documents stay as they are")
+    @Test("an edit made here on top of a version gets a version of this database; other documents stay as they are")
     func edits() async throws {
         let store = try Store()
         let legacy = try await store.save("plain", "{}")
@@ -300,7 +300,7 @@ import Testing
         #expect(try await verdict(store, "plain", "9@\(Self.bob)", whole: "9@\(Self.bob);\(legacy)") == .accept)
     }
 
-    @Test("of offered versions those are wanted that no leaf knows")
+    @Test("of the versions offered, those that no leaf knows are requested")
     func offers() async throws {
         let store = try Store()
         let c = try store.c

@@ -22,7 +22,7 @@ struct DocumentExpiryTests {
         #expect(DocumentExpiry(.string(text)) == .at(seconds))
     }
 
-    @Test("what is not a time is refused, and named", arguments: [
+    @Test("what is not a time is refused, with its name", arguments: [
         "true", "-1", "1.5", "{}", "[]", #""""#, #""tomorrow""#, #""2023-02-29T00:00:00Z""#, #""2030-01-01""#, #""2030-01-01T00:00:00""#, #""2030-13-01T00:00:00Z""#,
         #""2030-01-01T24:00:00Z""#, #""2030-01-01T00:00:00+0200""#, #""1969-12-31T23:59:59Z""#, "253402300800", #""2030-01-01T00:00:00Zx""#,
     ])

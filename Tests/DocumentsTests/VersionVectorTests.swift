@@ -4,7 +4,7 @@ import TestRandomness
 @testable import Documents
 
 @Suite("Versions and version vectors") struct VersionVectorTests {
-    @Test("Couchbase Lite 4's rule: a deletion wins, else the later edit; both peers come to the same")
+    @Test("Couchbase Lite 4's rule: a deletion wins, else the later edit; both peers come to the same result")
     func laterWinner() throws {
         let (early, late) = (try VectorVersion("5@ABEiM0RVZneImaq7zN3u/w"), try VectorVersion("6@AAAAAAAAAAAAAAAAAAAAAA"))
         let same = try VectorVersion("5@AAAAAAAAAAAAAAAAAAAAAA")
@@ -107,7 +107,7 @@ import TestRandomness
         #expect(try vector.knows(version(200, 199)) && !vector.knows(version(2, 1)))
     }
 
-    @Test("whatever is edited and merged where: what was made of another is newer, and order is the same from both sides", arguments: 0..<50)
+    @Test("whatever is edited and merged where: what was made from another is newer, and the order is the same from both sides", arguments: 0..<50)
     func histories(_ run: Int) throws {
         let seed = makeSeed("histories \(run)")
         var random = SeededGenerator(seed: seed)
@@ -155,7 +155,7 @@ import TestRandomness
         }
     }
 
-    @Test("a tree with vectors is stored with them, and reads as it was; of ancestors the version stays")
+    @Test("a tree with vectors is stored with them, and reads as it was; ancestors keep their versions")
     func encoding() throws {
         var tree = RevisionTree(), plain = RevisionTree()
         _ = try tree.insert(RevisionID("2-bb"), history: [RevisionID("1-aa")])

@@ -3,7 +3,7 @@ import Testing
 
 /// Dates of HTTP, and how long an answer asks to wait.
 @Suite struct HTTPDateTests {
-    @Test("the three forms of a date are one time; what is none is none", arguments: [
+    @Test("the three forms of a date give the same time; what is not a date gives none", arguments: [
         ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777), ("Sunday, 06-Nov-94 08:49:37 GMT", 784_111_777), ("Sun Nov  6 08:49:37 1994", 784_111_777),
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Sun, 06 Foo 1994 08:49:37 GMT", nil), ("Sun, 06 Nov 1994 08:49 GMT", nil), ("120", nil), ("", nil),
         ("Sun, 32 Nov 1994 08:49:37 GMT", nil), ("Sun Nov 6", nil),

@@ -11,7 +11,7 @@ struct TextSearchTests {
         #expect("x://y://z"[...].dropFirst(2).place(of: "://") != nil)
     }
 
-    @Test("are replaced everywhere, and what comes in is not looked at again")
+    @Test("are replaced everywhere, and the replacement is not searched again")
     func replaced() {
         #expect("a-b-c".with("-", replacedBy: "--") == "a--b--c" && "aaa".with("aa", replacedBy: "b") == "ba" && "abc".with("", replacedBy: "x") == "abc")
         #expect("'it''s'".with("'", replacedBy: "''") == "''it''''s''" && "ö-ö".with("ö", replacedBy: "") == "-")

@@ -9,7 +9,7 @@ import Testing
 struct BodyTests {
     private let megabyte = ByteBuffer(repeating: UInt8(ascii: "x"), count: 1 << 20)
 
-    @Test("a client cannot send faster than the route takes")
+    @Test("a client cannot send faster than the route reads")
     func requestBackPressure() async throws {
         let gate = Gate()
         let seen = Mutex(0)
@@ -52,7 +52,7 @@ struct BodyTests {
         }
     }
 
-    @Test("a route cannot send faster than the client takes")
+    @Test("a route cannot send faster than the client reads")
     func responseBackPressure() async throws {
         let written = Mutex(0)
         let piece = megabyte
@@ -82,7 +82,7 @@ struct BodyTests {
         }
     }
 
-    @Test("a client that takes nothing of its response is cut after response_idle_time")
+    @Test("a client that reads nothing of its response is cut off after response_idle_time")
     func stalledReader() async throws {
         var limits = HTTPLimits.patient
         limits.responseIdleTime = .milliseconds(50)
@@ -139,7 +139,7 @@ struct BodyTests {
         }
     }
 
-    @Test("a body of unknown length has to come within body_time, and once it is long takes its time", arguments: [(20, 408), (2, 200)])
+    @Test("a body of unknown length has to arrive within body_time, and once it is long may take its time", arguments: [(20, 408), (2, 200)])
     func slowPieces(_ whole: Int, _ status: Int) async throws {
         var limits = HTTPLimits.patient
         limits.bodyTime = .milliseconds(500)
@@ -215,7 +215,7 @@ struct BodyTests {
         }
     }
 
-    @Test("a body that is more than half of the agent's memory for its peers is too large, and is not told to come again")
+    @Test("a body that is more than half of the agent's memory for its peers is too large, and the client is not told to try again")
     func largerThanThereWillBeRoomFor() async throws {
         let routes: [Route] = [.put("x") { .json("\(try await $0.body.collect().readableBytes)") }]
         try await withRoutes(routes, memory: MemoryBudget(limit: 100_000)) { _, port in

@@ -24,7 +24,7 @@ import Testing
         return (entry, evicted?.entry)
     }
 
-    @Test("the buffers for reading of a thousand connections come to little, and those of a few are large")
+    @Test("the read buffers of a thousand connections take little memory in all, and those of a few are large")
     func readBuffers() {
         let limits = HTTPLimits()
         #expect(limits.readBuffer(among: 1) == limits.readBuffer && limits.readBuffer(among: 60) == limits.readBuffer)
@@ -61,7 +61,7 @@ import Testing
         #expect(other.waitingSince != nil)
     }
 
-    @Test("a /64 network of IPv6 counts as one address, an IPv4 address in IPv6 clothes as itself")
+    @Test("a /64 network of IPv6 counts as one address, an IPv4 address mapped into IPv6 as itself")
     func ipv6() throws {
         let loop = EmbeddedEventLoop()
         let table = table(handshakes: 4)

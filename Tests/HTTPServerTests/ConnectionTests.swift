@@ -19,7 +19,7 @@ struct ConnectionTests {
         return client
     }
 
-    @Test("when all places are taken, a new connection takes that of the one that waits longest")
+    @Test("when all places are taken, a new connection takes that of the one that has waited longest")
     func full() async throws {
         var limits = HTTPLimits.patient
         limits.maxSockets = 2
@@ -63,7 +63,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("an address that has its share gets no more, and another address is not concerned")
+    @Test("an address that has its share gets no more, and other addresses are not affected")
     func perAddress() async throws {
         var limits = HTTPLimits.patient
         limits.maxConnectionsPerAddress = 2
@@ -251,7 +251,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("draining ends idle connections at once, answers what is under way, and tells endless answers")
+    @Test("draining ends idle connections at once, answers what is under way, and notifies endless answers")
     func drain() async throws {
         let begun = Gate()
         let gate = Gate()

@@ -108,7 +108,7 @@ struct ManyRequestsTests {
         .post("echo") { .json(try await $0.body.collect()) },
     ]
 
-    @Test("ten thousand are answered in order, whether they are sent ahead or one after the other, and nothing stays behind them", arguments: [1, 16])
+    @Test("ten thousand are answered in order, whether they are sent ahead or one after the other, and leave nothing behind", arguments: [1, 16])
     func tenThousand(ahead: Int) async throws {
         let (watch, memory) = (Watch(), MemoryBudget(limit: 64 << 20))
         var configuration = HTTPListener.Configuration()

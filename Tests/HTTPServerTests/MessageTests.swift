@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPServer
 
-@Suite("Requests that nobody may read differently", .timeLimit(.minutes(10)))
+@Suite("Requests that can be read in one way only", .timeLimit(.minutes(10)))
 struct MessageTests {
     private let routes: [Route] = [
         .get("x") { _ in .json("{}") },

@@ -52,7 +52,7 @@ struct RouterTests {
         #expect(error?.status == status, "\(uri): \(String(describing: error))")
     }
 
-    @Test("another method is 405 and says which there are")
+    @Test("another method is 405, and the answer lists the allowed ones")
     func methods() async {
         let error = await #expect(throws: HTTPError.self) { try await text("DELETE", "/sensors") }
         #expect(error?.status == 405)

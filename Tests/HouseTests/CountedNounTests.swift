@@ -6,7 +6,7 @@ struct CountedNounTests {
     /// What is only said of many: a bound that was passed, and constants.
     private static let ofMany = ["more than", "max_", "Self.maximum", "resends is", "of: counts.total", "count == 1 ?"]
 
-    @Test("no count stands before a plural without the helper")
+    @Test("no count is put before a plural without the helper")
     func plurals() throws {
         let counted = try Regex(#"\\\([^()"]*(\([^()"]*\)[^()"]*)*\) (documents|blobs|times|changes|revisions|conflicts|plugins|parts|failures|differences|tries|items|lines|files)\b"#)
         var found: [String] = []

@@ -17,7 +17,7 @@ struct EngineTests {
         ("VersionVector(", "Sources/Replication/Driver/VersionNames.swift"),
     ]
 
-    @Test("Its code holds no word of one")
+    @Test("Its code does not mention one")
     func noWords() {
         let files = SourceFiles.swift(under: Self.engine)
         #expect(files.count > 20, "the engine is not in \(Self.engine)")

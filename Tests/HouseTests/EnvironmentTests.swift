@@ -53,7 +53,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test("Rooms that are simulated start their tasks through the environment")
+    @Test("Targets that are simulated start their tasks through the environment")
     func noRawTasks() {
         for file in SourceFiles.swift(under: "Sources") where Self.simulated.contains(where: { file.hasPrefix($0) }) {
             for (line, found) in Self.rawTasks(in: CodeText(file: file)) {
@@ -62,7 +62,7 @@ struct EnvironmentTests {
         }
     }
 
-    @Test("Every edge that is listed reaches for what it may")
+    @Test("Every edge that is listed uses what it is allowed to")
     func edgesExist() {
         for edge in Self.edges {
             let found = Set(Self.files.filter { edge.holds($0) }.flatMap { Self.breaches(in: CodeText(file: $0)).map(\.found) })

@@ -9,7 +9,7 @@ struct MachineTests {
     /// Values and the store's own; of NIO only the bytes, as they came.
     private static let imports: Set<String> = ["Documents", "DocumentStore", "Interfaces", "NIOCore"]
 
-    @Test("they neither wait nor run beside, and of NIO know bytes alone")
+    @Test("they neither wait nor run concurrently, and use only the buffers of NIO")
     func sansIO() {
         let files = SourceFiles.swift(under: Self.folder)
         #expect(files.count > 30)

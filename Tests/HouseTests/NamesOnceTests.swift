@@ -6,7 +6,7 @@ struct NamesOnceTests {
     /// Fields that tell the limit itself.
     private static let tellTheLimit: Set<String> = ["max_connections"]
 
-    @Test("no limit has the name of a field of the status that tells something else")
+    @Test("no limit has the same name as a status field with another meaning")
     func limits() {
         var limits: Set<String> = []
         for path in SourceFiles.swift(under: "Sources") where path.hasSuffix("Limits.swift") {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// How long documents take on a line of which only a part may be used.
-@Suite("What bandwidth does")
+@Suite("What bandwidth limits do")
 struct BandwidthTests {
     private static let documents = 150
     private static var lines: String {
@@ -74,7 +74,7 @@ struct BandwidthTests {
         #expect(try await hub.documents("main", collection: "plant.readings") < 500)
     }
 
-    @Test("a reload puts another cap in force, and takes it away")
+    @Test("a reload changes the cap, and removes it")
     func reload() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let folder = try TemporaryFolder()

@@ -60,7 +60,7 @@ struct ChangedPushFilterTests {
         #expect(try await again.stop().status == 0)
     }
 
-    @Test("a document that it fails on is left out of HTTP feeds and lists, is reported after the fix, and wakes waiting feeds")
+    @Test("a document that it fails on is left out of HTTP feeds and lists, is sent after the fix, and wakes waiting feeds")
     func http() async throws {
         let hub = try await hub(filter(below: "5"))
         let couch = try CouchHTTP(hub)

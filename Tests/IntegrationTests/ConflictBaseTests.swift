@@ -29,7 +29,7 @@ struct ConflictBaseTests {
         #expect(document["a"]?.asInt64 == 1 && document["b"]?.asInt64 == 2, "\(id): \(document.text)")
     }
 
-    @Test("a document of a few bytes that a peer which only pushes has changed elsewhere is merged field by field")
+    @Test("a document of a few bytes that was changed here and at a peer that only pushes is merged field by field")
     func pushedConflict() async throws {
         let hub = try await agent(Configuration.hub(database: "{ conflict_resolver: merging }", plugins: true))
         let port = try hub.port("edge")

@@ -45,7 +45,7 @@ struct CorrelationTests {
         for agent in [again, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("a peer's id is adopted if it is fit for a log, and otherwise not repeated")
+    @Test("a peer's id is adopted if it is suitable for a log, and otherwise not repeated")
     func strangers() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let port = try hub.port("edge")

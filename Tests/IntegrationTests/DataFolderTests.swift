@@ -98,7 +98,7 @@ struct DataFolderTests {
         var testDescription: String { rawValue }
     }
 
-    @Test("a database file that is not one is left as it is, in words", arguments: Damage.allCases)
+    @Test("a file that is not a database is left as it is, with a message", arguments: Damage.allCases)
     func notADatabase(_ damage: Damage) async throws {
         let agent = try await AgentProcess.start(Configuration.hub())
         try await agent.load("before", 500, extra: ",\"pad\":\"\(String(repeating: "x", count: 200))\"")

@@ -80,7 +80,7 @@ import Testing
         #expect(here.contains("_cv") && here == there, "\(here)\n\(there)")
     }
 
-    @Test("push alone and pull alone move what they are for, and nothing else", arguments: ["unix", "exec"], ["push", "pull"])
+    @Test("push alone and pull alone move documents in their own direction only", arguments: ["unix", "exec"], ["push", "pull"])
     func oneWay(_ scheme: String, _ type: String) async throws {
         let folder = try TemporaryFolder()
         let path = folder.path("hub.sock")
@@ -136,7 +136,7 @@ import Testing
         #expect(try await hub.listener("edge")["peers"]?.asArray?.first?["user"]?.asString == "ann")
     }
 
-    @Test("A command as the way: nightjar pipe, whose words are in the log, and which ends with the replicator")
+    @Test("A command as the connection: nightjar pipe, whose output is in the log, and which ends with the replicator")
     func execPipe() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path("hub.sock")
@@ -267,7 +267,7 @@ import Testing
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("What an endpoint needs is said by check", arguments: [
+    @Test("check says what an endpoint needs", arguments: [
         ("endpoint: \"serial:/dev/ttyS0\"", "nothing says who is at the other end"),
         ("endpoint: \"unix:a.sock\", mode: 0666", "other users of this machine may connect"),
         ("endpoint: \"serial:/dev/ttyS0?speed=12\", user: a", "not a speed of a serial device"),

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What an operator reads when much fails at once.
-@Suite("Words of failures")
+@Suite("Messages of failures")
 struct FailureWordsTests {
     @Test("line breaks in a plugin's error are shown as such, and each line about a batch says which documents it is about")
     func batches() async throws {

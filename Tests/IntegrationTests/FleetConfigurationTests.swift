@@ -46,7 +46,7 @@ struct FleetConfigurationTests {
         try await alone.sends(again, 0, "own-again")
     }
 
-    @Test("a fragment is refused whole, with the place, if it sets something else, or the result does not check; what was in force goes on")
+    @Test("a fragment is refused as a whole, with the place, if it sets anything else, or the result does not check; what was in force goes on")
     func refusals() async throws {
         let fleet = try await TestFleet.make()
         let gateway = try await start(fleet)
@@ -147,7 +147,7 @@ struct FleetConfigurationTests {
         #expect(try await again.status()["plugins"]?.asArray?.isEmpty == true)
     }
 
-    @Test("accept_config names settings that there are, and none that would hand over the machine", arguments: [
+    @Test("accept_config names only settings that exist, and none that would hand over the machine", arguments: [
         ("admin", "belongs in this machine's own configuration"), ("fleet.keys", "belongs in this machine's own configuration"), ("listeners", "name a key"),
         ("listeners.*", "name a key"), ("*", "unknown key"), ("log.colour", "unknown key"),
         ("replicators.hub.collections._default.push_filter.params", "is set as a whole"),

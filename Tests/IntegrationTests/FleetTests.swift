@@ -5,7 +5,7 @@ import Testing
 /// One push to a hub changes what its gateways run, and nothing that is not signed for them does.
 @Suite("A fleet's plugins")
 struct FleetTests {
-    @Test("a push is used by all gateways, the next one too; one for a label only there")
+    @Test("what is published is used by all gateways, including a new one; what is for a label only by gateways that have it")
     func updates() async throws {
         let fleet = try await TestFleet.make()
         let (north, south) = (try await fleet.gateway("north", label: "canary"), try await fleet.gateway("south"))
@@ -129,7 +129,7 @@ struct FleetTests {
         #expect(try await fleet.hub.command("fleet", "status").output.contains("north (calls itself south)"))
     }
 
-    @Test("the fleet's commands go to the database that the configuration names, and the hub is none of its gateways")
+    @Test("the fleet's commands use the database that the configuration names, and the hub is not one of its gateways")
     func database() async throws {
         let desk = try TemporaryFolder()
         let key = try await TestFleet.newKey("key.pem", in: desk)

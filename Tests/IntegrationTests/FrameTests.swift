@@ -94,7 +94,7 @@ struct FrameTests {
         try await bystander.leave()
     }
 
-    @Test("a request above the limit of BLIP is refused, also if it travels small, and the connection goes on")
+    @Test("a request above the limit of BLIP is refused, even if it is small when compressed, and the connection goes on")
     func tooLargeMessage() async throws {
         let agent = try sharedAgent()
         let bystander = try await Bystander(agent)

@@ -4,7 +4,7 @@ import Glibc
 import Testing
 
 /// A full file system under each way in: what was acknowledged is there, what was not is refused in words, and room is all that is needed.
-@Suite("A full disk under each way in", .serialized, .enabled("needs the right to mount a tmpfs (unshare -m, mount)") { await SmallDisk.isPossible() })
+@Suite("A full disk and every way of writing", .serialized, .enabled("needs the right to mount a tmpfs (unshare -m, mount)") { await SmallDisk.isPossible() })
 struct FullDiskSavingTests {
     private static let configuration = Configuration.hub(listener: "couchdb: true")
     private static let pad = String(repeating: "x", count: 100_000)

@@ -134,7 +134,7 @@ struct HandshakeTests {
         #expect(try await refusal("guarded", "/nothing/_blipsync", login: "ada:secret").status == 404)
     }
 
-    @Test("an authenticator that fails is 503: the login may be right; status says that it needs a hand, and no stranger's name makes the agent ill")
+    @Test("an authenticator that fails is 503: the login may be right; status says that it needs attention, and no stranger's name makes the agent unhealthy")
     func failingAuthenticator() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/denies.lua", denies)

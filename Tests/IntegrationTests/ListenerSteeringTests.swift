@@ -40,7 +40,7 @@ struct ListenerSteeringTests {
         #expect(unknown.status == 1 && unknown.errors.contains("there is no listener \"three\"; there is one, two"), "\(unknown)")
     }
 
-    @Test("a port that is taken does not end the agent: health says so, and the listener has it once it is free")
+    @Test("a port that is in use does not end the agent: health says so, and the listener gets it once it is free")
     func takenPort() async throws {
         let holder = try await AgentProcess.start(Configuration.hub())
         let port = try holder.port("edge")

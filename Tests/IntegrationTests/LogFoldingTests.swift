@@ -33,7 +33,7 @@ struct LogFoldingTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("what a plugin logs of a document stays in its line, keys as well")
+    @Test("what a plugin logs about a document stays on its line, keys as well")
     func forgery() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/loud.lua", "return { pull_filter = function(doc) nightjar.log.warn('odd reading', doc.tags) return true end }")

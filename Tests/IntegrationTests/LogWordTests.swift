@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Words of the log that come from elsewhere, and the domain of queries.
-@Suite("Words of the log") struct LogWordTests {
+@Suite("Lines of the log") struct LogWordTests {
     @Test("queries are logged at debug, with their index and how many documents they looked at, but not with their selector")
     func query() async throws {
         let hub = try await AgentProcess.start(
@@ -22,7 +22,7 @@ import Testing
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("verbose is debug, and with none nothing is logged but what a domain of its own says")
+    @Test("verbose is debug, and with none only domains with a level of their own are logged")
     func levels() async throws {
         let silent = try await AgentProcess.start(Configuration.hub(more: "log: { level: none, domains: { listener: verbose } }\n"))
         #expect(try await silent.stop().status == 0)

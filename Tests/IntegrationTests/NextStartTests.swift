@@ -87,7 +87,7 @@ struct NextStartTests {
         _ = try await again.stop()
     }
 
-    @Test("a plugin whose file is gone: what explain says is true: a restart uses the kept version, check says so, and a reload is refused")
+    @Test("a plugin whose file is gone: as explain says, a restart uses the kept version, check says so, and a reload is refused")
     func pluginGone() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/gate.lua", "return { authenticate_password = function(u) return u == 'ada' end }\n")

@@ -21,7 +21,7 @@ struct ReloadTests {
         (try await agent.plugin("gate")["used_by"]?.asArray ?? []).compactMap(\.asString)
     }
 
-    @Test("a port that is taken changes nothing, and the next reload says it again")
+    @Test("a port that is in use changes nothing, and the next reload reports it again")
     func takenPort() async throws {
         let agent = try await agent(text(filter: "push_filter: gate"))
         let bystander = try await Bystander(agent)
@@ -170,7 +170,7 @@ struct ReloadTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("a listener that cannot have its port back leaves the old one at work")
+    @Test("if a listener cannot get its port back, the old one stays in use")
     func restored() async throws {
         let port = try freePort()
         let agent = try await agent(Configuration.hub(plugins: true, port: port))

@@ -60,7 +60,7 @@ struct ReplicatorFigureTests {
         #expect(status["blob_bytes_sent"]?.asInt64 == 300_000 && status["blobs_under_way"]?.asArray?.isEmpty == true, "\(status.text)")
     }
 
-    @Test("a replicator that is idle is in step in the metrics, however long nothing has happened")
+    @Test("a replicator that is idle is in sync in the metrics, however long nothing has happened")
     func idle() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let edge = try await AgentProcess.start(Configuration.edge(to: try hub.port("edge")))

@@ -168,7 +168,7 @@ struct RevisionTests {
         try await peer.close()
     }
 
-    @Test("a read-only listener refuses each rev with 403, and the pull goes on")
+    @Test("a read-only listener refuses each rev with 403, and the pull continues")
     func readOnly() async throws {
         let agent = try sharedAgent()
         let writer = try await Peer.connect(agent)
@@ -208,7 +208,7 @@ struct RevisionTests {
         try await peer.close()
     }
 
-    @Test("a row that is wrong does not spoil the others of its list")
+    @Test("a wrong row does not affect the others of its list")
     func wrongRow() async throws {
         let agent = try sharedAgent()
         let peer = try await Peer.connect(agent)

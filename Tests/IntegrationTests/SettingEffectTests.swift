@@ -5,7 +5,7 @@ import Testing
 /// Keys of the configuration that peers see something of.
 @Suite("What settings do")
 struct SettingEffectTests {
-    @Test("a listener's collections are all that there is for peers")
+    @Test("peers see a listener's collections and nothing else")
     func listenerCollections() async throws {
         let collections = "{ collections: [ plant.readings, plant.secrets ] }"
         let hub = try await AgentProcess.start(Configuration.hub(database: collections, listener: "collections: [ plant.readings ]"))

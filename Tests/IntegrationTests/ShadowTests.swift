@@ -12,7 +12,7 @@ struct ShadowTests {
         return shadow
     }
 
-    @Test("documents pass by the one that serves, what the other would have done is counted and shown, and it may fail as it likes")
+    @Test("the serving filter decides; what the shadow would have done is counted and shown, and its failures change nothing")
     func push() async throws {
         let hub = try sharedAgent()
         let folder = try TemporaryFolder()
@@ -54,7 +54,7 @@ struct ShadowTests {
         #expect(try await edge.stop().status == 0)
     }
 
-    @Test("a pull filter and a validation have shadows, and a configuration that names an unknown one is refused")
+    @Test("a pull filter and a validation have shadows, and a configuration that names an unknown shadow is refused")
     func others() async throws {
         let hub = try sharedAgent()
         let folder = try TemporaryFolder()

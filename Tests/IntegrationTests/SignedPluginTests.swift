@@ -66,7 +66,7 @@ import Testing
         #expect(try await again.stop().status == 0)
     }
 
-    @Test("what was kept before signatures were asked for serves neither by a rollback nor at a start, nor on when a reload asks for them")
+    @Test("what was kept before signatures were asked for serves neither by a rollback nor at a start, nor after a reload that asks for them")
     func keptBefore() async throws {
         let hub = try await AgentProcess.start(Configuration.hub())
         let folder = try TemporaryFolder()

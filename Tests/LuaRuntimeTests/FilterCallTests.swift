@@ -96,7 +96,7 @@ struct FilterCallTests {
         }
     }
 
-    @Test("a coroutine that was running when the watch struck does not leave its creator unwatched", arguments: [
+    @Test("a coroutine that was running when the limit was checked does not leave its creator unlimited", arguments: [
         "local co = coroutine.wrap(function() for i = 1, 2e6 do end coroutine.yield() end) co() while true do end",
         "local co = coroutine.wrap(function() while true do for i = 1, 2e6 do end coroutine.yield() end end) co() while true do co() end",
         "local co = coroutine.wrap(function() while true do end end) for i = 1, 2e6 do end co()",

@@ -57,7 +57,7 @@ struct GlobalTests {
         }
     }
 
-    @Test("one that is caught again and again is paid for")
+    @Test("one that is caught again and again counts towards the limits")
     func caught() throws {
         #expect(try failure("while true do pcall(function() return zzqq end) end").kind == .timeout)
     }
@@ -126,7 +126,7 @@ struct GlobalTests {
         #expect(try Self.undefined([("p.lua", source, true), defines, ("lib/broken.lua", "x = = 1", true)]) == nil)
     }
 
-    @Test("load-time code that throws its functions out has used them before")
+    @Test("load-time code that removes its functions has used them before")
     func emptied() throws {
         let source = "for k in pairs(_G) do if k ~= '_G' then _G[k] = nil end end\n" + Self.plugin("return true")
         #expect(try Self.undefined([("p.lua", source, true)]) == nil)

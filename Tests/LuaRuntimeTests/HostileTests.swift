@@ -9,7 +9,7 @@ import Testing
 struct HostileTests {
     static let short = LuaCallLimits(cpuMilliseconds: 30, instructions: 10_000_000)
 
-    @Test("nothing goes on past the time limit", arguments: [
+    @Test("nothing continues past the time limit", arguments: [
         "while true do end", "repeat until false", "::a:: goto a", "local function f() return f() end return f()",
         "for x = 2^53, 2^53 + 4, 0.5 do end",
         "while true do pcall(function() while true do end end) end",
@@ -81,7 +81,7 @@ struct HostileTests {
         #expect(failed.kind == .memory && failed.message.contains("8192 keys in one table"), "\(failed)")
     }
 
-    @Test("sequences and lists of values are as long as block lets them be")
+    @Test("sequences and lists of values are limited in length by their memory block")
     func longSequences() throws {
         #expect(try run(
             """
@@ -91,7 +91,7 @@ struct HostileTests {
             """, call: LuaCallLimits(cpuMilliseconds: 20_000, instructions: 1 << 40)))
     }
 
-    @Test("memory is bounded and pcall cannot swallow it", arguments: [
+    @Test("memory is bounded and pcall cannot catch the error", arguments: [
         "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end", "local s = 'x' while true do s = s .. s end",
         "local t = {} while true do t = { t } end", "while true do pcall(function() local t = {} while true do t[#t + 1] = {} end end) end",
         "local t = {} while true do pcall(function() while true do t[#t + 1] = ('y'):rep(500) .. #t end end) end",
@@ -199,13 +199,13 @@ struct HostileTests {
         }
     }
 
-    @Test("instructions are limited of their own, and so is load-time code of a module")
+    @Test("instructions have a limit of their own, and so does load-time code of a module")
     func instructions() throws {
         let failed = try failure("while true do end", call: LuaCallLimits(cpuMilliseconds: 10_000, instructions: 100_000))
         #expect(failed == LuaFailure(kind: .timeout, message: "p.lua:2: stopped after 100000 instructions"))
     }
 
-    @Test("a script cannot fake a limit by its text")
+    @Test("a script cannot fake a limit error with its text")
     func faked() throws {
         for text in ["stopped after 50 ms of CPU time", "error in error handling"] {
             #expect(try failure("error('\(text)', 0)") == LuaFailure(kind: .error, message: "p.lua:2: \(text)"))

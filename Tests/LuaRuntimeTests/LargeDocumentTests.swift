@@ -44,7 +44,7 @@ struct LargeDocumentTests {
         }
     }
 
-    @Test("many large objects in turns: more than are watched at a time")
+    @Test("many large objects in turn: more than are tracked at a time")
     func manyObjects() throws {
         let object = "{" + (0..<60).map { "\"name of a field \($0)\":\($0)" }.joined(separator: ",") + "}"
         let json = "{" + (0..<40).map { "\"o\($0)\":\(object)" }.joined(separator: ",") + "}"
@@ -59,7 +59,7 @@ struct LargeDocumentTests {
             """, on: json, call: limits))
     }
 
-    @Test("of members with one name the same is given before and after the index, whichever way they are written")
+    @Test("of members with the same name the same one is returned before and after indexing, however they are written")
     func duplicates() throws {
         let rest = (0..<600).map { "\"field_\($0)\":\($0)" }.joined(separator: ",")
         let pairs = #""x":1,"\u0078":2,"x":3,"\u0079":4,"y":5,"\u007a":6,"z\u002e":7,"\u007a":8,"#
@@ -151,7 +151,7 @@ struct LargeDocumentTests {
         #expect(many < few * 13, "\(few), \(many)")
     }
 
-    @Test("an index that does not fit into the state's memory is done without")
+    @Test("if an index does not fit into the state's memory, none is used")
     func smallMemory() throws {
         var limits = LuaLimits()
         limits.memoryBytes = 1 << 20

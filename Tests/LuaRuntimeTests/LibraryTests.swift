@@ -95,7 +95,7 @@ struct LibraryTests {
     ])
     func texts(_ body: String) throws { #expect(try run(body)) }
 
-    @Test("Lua's own, where a guarded version stands in", arguments: [
+    @Test("Lua's own functions, where a guarded version replaces them", arguments: [
         "return ('hello world'):find('o w') == 5 and select(2, ('hello'):find('l+')) == 4 and ('hello'):find('xyz') == nil and ('a.b'):find('.', 1, true) == 2 and ('abc'):find('b', -1) == nil and ('abc'):find('', 10) == nil and ('abc'):find('', 4) == 4",
         "local a, b = ('key = value'):match('^(%w+)%s*=%s*(%w+)$') return a == 'key' and b == 'value' and ('  x '):match('^%s*(.-)%s*$') == 'x' and ('abc'):match('()b()') == 2",
         "local t = {} for k, v in ('a=1, b=2'):gmatch('(%w+)=(%w+)') do t[k] = v end return t.a == '1' and t.b == '2'",

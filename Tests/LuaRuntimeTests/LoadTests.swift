@@ -70,7 +70,7 @@ struct LoadTests {
         #expect(try loadFailure("local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end", limits: limits).kind == .memory)
     }
 
-    @Test("require finds modules once, remembers what was asked, and only fails the call that asked")
+    @Test("require finds modules once, remembers the outcome, and fails only the call that asked")
     func modules() throws {
         try onPluginThread {
             let state = try makeState("""

@@ -120,14 +120,14 @@ struct SyncTests {
         #expect(try failure("local t = {} while true do t[#t + 1] = ('x'):rep(1000) end").kind == .memory)
     }
 
-    @Test("a document cannot have channels without end")
+    @Test("the number of a document's channels is limited")
     func bounds() throws {
         #expect(try sync("for i = 1, 1000 do channel('c' .. i) end") != .rejected(reason: ""))
         #expect(try sync("for i = 1, 1001 do channel('c' .. i) end") == .rejected(reason: "the document has more than sync_entries (1000) channels and grants"))
         #expect(try sync("local t = {} for i = 1, 1001 do t[i] = 'x' end channel(t)") == .rejected(reason: "more than sync_entries (1000) names in one list"))
     }
 
-    @Test("outside of sync the functions say so")
+    @Test("outside sync the functions fail with a message")
     func outside() throws {
         for name in ["channel", "access", "role", "require_user", "require_role", "require_access", "require_admin", "expiry", "throw"] {
             #expect(try LuaRuntimeTests.failure("\(name)('x', 'y')").message == "p.lua:2: \(name)() can only be called while sync runs")

@@ -182,7 +182,7 @@ private func noisy(_ random: SeededRandom, oneIn rate: Int) -> ([UInt8]) -> [UIn
         #expect(decoder.damaged > 0)
     }
 
-    @Test("A receiver that does not read gets a window of segments and no more, and the rest when it reads again")
+    @Test("A receiver that does not read gets a window of segments and no more, and the rest once it reads again")
     func window() {
         var line = Line()
         let done2 = line.connect()

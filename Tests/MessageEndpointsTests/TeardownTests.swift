@@ -58,7 +58,7 @@ private let both: [ProtocolType] = [.messageStream, .byteStream]
         await field.end()
     }
 
-    @Test("A side that dies without a word: sending fails, which is recoverable, and another connection is made")
+    @Test("One side dies silently: sending fails, which is recoverable, and another connection is made")
     func crash() async throws {
         let field = try Field(.messageStream)
         await field.replicator.start()

@@ -25,7 +25,7 @@ struct BranchExpiryTests {
         return database
     }
 
-    @Test("a losing branch that expires does not take the winner with it")
+    @Test("a losing branch that expires does not remove the winner")
     func loser() async throws {
         let database = try await pushed(.local) { database in
             try await database.database.read { try $0.conflictHistory(limit: 10, includeBodies: false) }.count == 1
@@ -51,7 +51,7 @@ struct BranchExpiryTests {
         #expect(try await database.database.purgeExpired(now: Self.time + 1) == [.default: 1])
     }
 
-    @Test("a branch that waits for a decision when it expires is purged once it has won, not before; a branch that loses takes no other with it", arguments: [true, false])
+    @Test("a branch that waits for a decision when it expires is purged once it has won, not before; a branch that loses removes no other", arguments: [true, false])
     func decidedLater(_ wins: Bool) async throws {
         let database = try await pushed(.failed(Self.failure)) { database in
             let collection = try database.collection()

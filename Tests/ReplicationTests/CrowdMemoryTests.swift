@@ -197,7 +197,7 @@ struct CrowdMemoryTests {
     }
 
     /// A message holds a body and a history once more: all that a peer wants of a list, and does not read, would be made in one turn.
-    @Test("while memory is short, messages are made as the peer takes them, otherwise all of a list at once", arguments: [true, false])
+    @Test("while memory is short, messages are made as the peer accepts them, otherwise all of a list at once", arguments: [true, false])
     func whileMemoryIsShortMessagesAreMadeAsThePeerTakesThem(_ isShort: Bool) async throws {
         let database = try TestDatabase("hub")
         for number in 0..<60 {
@@ -240,7 +240,7 @@ struct CrowdMemoryTests {
     }
 
     /// A small frame may become megabytes, while memory of connections that have to go is still held. If nothing is released, nobody waits for ever.
-    @Test("no frame is looked at while the budget is used up, but after a while", arguments: [true, false])
+    @Test("while the budget is used up no frame is processed until some time has passed", arguments: [true, false])
     func usedUp(endsBeforeLong: Bool) async throws {
         let database = try TestDatabase("hub")
         let memory = MemoryBudget(limit: 16 << 20)

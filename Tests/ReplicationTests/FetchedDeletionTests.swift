@@ -44,7 +44,7 @@ struct FetchedDeletionTests {
         await peer.ask("proposeChanges", [("collection", "0"), ("conflictIncludesRev", "true")], "[[\"x\",\"1-cc\"]]").map { String(buffer: $0.body) }
     }
 
-    @Test("Its proposal is a conflict with the deletion, and may be repeated by a peer that has forgotten that")
+    @Test("Its proposal conflicts with the deletion, and a peer that has forgotten that may repeat it")
     func proposed() async throws {
         let peer = try await subscribed()
         #expect(await propose(peer)?.contains(tombstone.text) == true)
@@ -53,14 +53,14 @@ struct FetchedDeletionTests {
         #expect(try await database.body("x") == "{}")
     }
 
-    @Test("Its revision is refused where it was proposed before the deletion went out")
+    @Test("Its revision is refused if it was proposed before the deletion went out")
     func sent() async throws {
         let peer = try await subscribed()
         #expect(await peer.ask("rev", [("collection", "0"), ("id", "x"), ("rev", "1-cc")], "{}")?.error?.code == 409)
         #expect(try await database.get("x")?.revision == tombstone)
     }
 
-    @Test("A peer that has no use for the deletion recreates the document")
+    @Test("A peer that ignores the deletion recreates the document")
     func unwanted() async throws {
         let peer = try await subscribed(wants: false)
         #expect(await propose(peer)?.contains(tombstone.text) == false)

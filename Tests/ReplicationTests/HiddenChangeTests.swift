@@ -94,7 +94,7 @@ struct HiddenChangeTests {
         }
     }
 
-    @Test("a tombstone that was offered while the peer had its channel is sent without its body once it has lost the channel", arguments: Names.allCases)
+    @Test("a tombstone that was offered while the peer had its channel is sent without its body if the peer has lost the channel since", arguments: Names.allCases)
     func tombstoneOfALostChannel(names: Names) async throws {
         let routed = try await ChannelTests.RoutedHub()
         try await routed.put("card", give: "{\"anna\":[\"red\"]}")

@@ -99,7 +99,7 @@ struct HiddenGuessTests {
         }
     }
 
-    @Test("a right id counts as a repetition with the body that it was made of only", arguments: Bound.allCases)
+    @Test("a right id counts as a repetition only with the body that it was made from", arguments: Bound.allCases)
     func body(bound: Bound) async throws {
         let database = try TestDatabase("hub")
         try await database.put("secret", Self.secret)

@@ -43,7 +43,7 @@ struct PeerWritingTests {
         #expect(try await database.get("a") == nil)
     }
 
-    @Test("where edits made here have versions a client's edits have them too, and revisions made elsewhere have none")
+    @Test("if edits made here have versions, a client's edits have them too, and revisions made elsewhere have none")
     func versions() async throws {
         let database = try TestDatabase("hub") { $0.versionsEdits = true }
         let collection = try database.collection()

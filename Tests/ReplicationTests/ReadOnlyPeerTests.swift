@@ -69,7 +69,7 @@ struct ReadOnlyPeerTests {
         }
     }
 
-    @Test("a peer in messages that takes no proposals and no checkpoint does not end the pull")
+    @Test("a peer of the message protocol that accepts neither proposals nor checkpoints does not end the pull")
     func messages() async throws {
         let a = try TestDatabase("a")
         try await a.fill(0..<3)

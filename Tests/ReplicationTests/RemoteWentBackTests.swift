@@ -77,7 +77,7 @@ struct RemoteWentBackTests {
         #expect(try await other.body("held") == #"{"n":1}"#)
     }
 
-    @Test("several collections that are lost at a time are one loss, and a line that breaks meanwhile makes no other of it")
+    @Test("several collections that are lost at once are one loss, even if the line breaks in the meantime")
     func onceEach() async throws {
         let edge = try TestDatabase("edge")
         let replicator = Replicator(ReplicatorConfiguration(edge, .push), Hub(edge))
@@ -92,7 +92,7 @@ struct RemoteWentBackTests {
         #expect(replicator.status.wentBack?.times == 1)
     }
 
-    @Test("a reset asks for it: nobody lost anything")
+    @Test("a reset is not a loss: it was asked for")
     func reset() async throws {
         let (edge, hub, other) = (try TestDatabase("edge"), try TestDatabase("hub"), try TestDatabase("other"))
         try await edge.fill(0..<3)

@@ -6,7 +6,7 @@ import Testing
 
 /// What is said of documents that a peer took away.
 @Suite struct RemovalWordsTests {
-    @Test("a removal that our own pull filter keeps is no matter for the peer's operator")
+    @Test("a removal that our own pull filter rejects does not concern the peer's operator")
     func keptByFilter() throws {
         let taken = TakenAway(removal: Removal(id: try DocumentID("only-red"), sequence: nil, replyTo: nil), end: .rejected(by: "keepit"))
         let error = try #require(taken.event(.default)?.error)

@@ -45,7 +45,7 @@ struct SuspensionTests {
         await replicator.stop()
     }
 
-    @Test("the wait for room is one of a connection, and ends with it")
+    @Test("waiting for room belongs to a connection, and ends with it")
     func waitsForNoRoom() async throws {
         let isFull = Mutex(true)
         let a = try TestDatabase("a") { options in

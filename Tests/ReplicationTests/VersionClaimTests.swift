@@ -38,7 +38,7 @@ struct VersionClaimTests {
         await peer.ask("proposeChanges", [("collection", "0")], "[\(row)]").map { String(buffer: $0.body) }
     }
 
-    @Test("claims of any kind against a hidden document are conflicts, and tell nothing of it", arguments: Bound.allCases)
+    @Test("claims of any kind about a hidden document are conflicts, and reveal nothing about it", arguments: Bound.allCases)
     func claims(bound: Bound) async throws {
         let database = try TestDatabase("hub")
         let (ann, bob) = (try await Peer(hub(database, bound, "ann")), try await Peer(hub(database, bound, "bob")))
@@ -64,7 +64,7 @@ struct VersionClaimTests {
         #expect(await send(ann, "18e9000000000007@\(Self.ann)", "", #"{"in":["blue"],"n":4}"#) == "409")
     }
 
-    @Test("a document without versions is not recognised by the forty bits that stand for its id", arguments: Bound.allCases)
+    @Test("a document without versions is not recognised by the forty bits that represent its id", arguments: Bound.allCases)
     func standIn(bound: Bound) async throws {
         let database = try TestDatabase("hub")
         let ann = try await Peer(hub(database, bound, "ann"))

@@ -9,7 +9,7 @@ import Testing
 import Transport
 
 /// Peers whose databases have version vectors: Couchbase Lite 4.
-@Suite("Peers of version vectors", .timeLimit(.minutes(5)))
+@Suite("Peers with version vectors", .timeLimit(.minutes(5)))
 struct VersionVectorTests {
     private static let ann = "QUxJQ0VBTElDRUFMSUNFQQ"
     private static let carl = "EREiM0RVZneImaq7zN3u/w"
@@ -163,7 +163,7 @@ struct VersionVectorTests {
         #expect(seen["e"] == ["1ff00000000@Revision+Tree+Encoding", "18e9000000000007@\(Self.ann)", nil])
     }
 
-    @Test("to a peer that only reads a decision is newer than both sides, however many generations lost")
+    @Test("to a peer that only reads, a decision is newer than both sides, however many generations the loser has")
     func readers() async throws {
         let database = try TestDatabase("v")
         let (here, there) = (RevisionID(stored: "2-aa"), RevisionID(stored: "1-bb"))
@@ -180,7 +180,7 @@ struct VersionVectorTests {
         #expect(vector.knows(VectorVersion(standingFor: here)) && vector.knows(VectorVersion(standingFor: there)))
     }
 
-    @Test("a document that its channels keep from the peer is answered as one that is not here")
+    @Test("a document whose channels the peer may not see is answered like one that is not here")
     func hidden() async throws {
         let database = try TestDatabase("v")
         let peer = try await Peer(hub(database) { $0.pushFilter = TestFilter { document, _ in document.id.text == "open" ? .pass : .reject } })
@@ -191,7 +191,7 @@ struct VersionVectorTests {
         #expect(await propose(peer, #"[["shut","18e9000000000005@\#(Self.ann)"],["shut","18e9000000000009@\#(Self.bob)"]]"#) == "[]")
     }
 
-    @Test("a peer of revision trees and one of versions edit the same document in turns")
+    @Test("a peer with revision trees and one with versions take turns editing the same document")
     func bothKinds() async throws {
         let database = try TestDatabase("v")
         let versions = try await Peer(hub(database)), trees = try await Peer(treeHub(database))
@@ -211,7 +211,7 @@ struct VersionVectorTests {
         #expect(await propose(trees, #"[["a","3-ff","\#(second)"]]"#)?.contains("409") == true)
     }
 
-    @Test("versions and histories that make no sense are refused in words, one by one", arguments: [
+    @Test("versions and histories that make no sense are refused one by one, each with a message", arguments: [
         ("18e9000000000005@\(ann)", "18e9000000000006@\(ann)"), ("18e9000000000005@\(ann)", "1-aa,18e9000000000004@\(bob)"), ("0@\(ann)", ""), ("ffffffffff@\(ann)", ""),
         ("8000000000000000@\(ann)", ""), ("18e9000000000005@\(bob)", "5@\(ann)"), ("18e9000000000005@AAAAAAAAAAAAAAAAAAAAAA", ""), ("ffffffffffffffff@\(ann)", ""), ("5@me", ""), ("5@*", ""),
         ("18e9000000000005@\(ann)", "nonsense"), ("18e9000000000005@\(ann)", String(repeating: "18e9000000000001@\(bob),", count: 1_001)), ("@", ""), ("1-aa", "18e9000000000005@\(ann)"),
@@ -227,7 +227,7 @@ struct VersionVectorTests {
         #expect(await peer.isAlive())
     }
 
-    @Test("only a peer of our own kind is asked for the position of its revision in the tree")
+    @Test("only another Nightjar is asked for the position of its revision in the tree")
     func foreignPlaces() async throws {
         let database = try TestDatabase("v")
         let peer = try await Peer(hub(database, isOurs: false))
@@ -298,7 +298,7 @@ struct VersionVectorTests {
         #expect(reply?.error?.code == 400 && reply?.error?.message.contains("CBMobile_4") == true)
     }
 
-    @Test("a peer of versions that offers to pull by ids gets ids")
+    @Test("a peer with versions that offers to pull by ids gets ids")
     func pullsByIds() async throws {
         let database = try TestDatabase("v")
         let plain = try await database.put("plain", #"{"n":0}"#)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The order of values")
 struct CollationTests {
-    @Test("is that of types, then of values")
+    @Test("is by type, then by value")
     func order() throws {
         let values = try [
             "null", "false", "true", "-1e300", "-9223372036854775808", "-9223372036854775807", "-3", "-0.5", "0", "1e-300", "0.1", "2", "10",
@@ -24,7 +24,7 @@ struct CollationTests {
         }
     }
 
-    @Test("is the same by keys, for any values, one behind the other", arguments: [UInt64.random(in: 1...(.max)), 1, 2])
+    @Test("is the same for keys of any values, even several in a row", arguments: [UInt64.random(in: 1...(.max)), 1, 2])
     func keys(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         func value(_ depth: Int) -> JSONValue {
@@ -53,7 +53,7 @@ struct CollationTests {
         }
     }
 
-    @Test("of long values is that of their beginnings")
+    @Test("of long values is that of their first bytes")
     func long() throws {
         let start = String(repeating: "x", count: 2_000)
         let (a, b, c) = (JSONValue.string(start + "a"), JSONValue.string(start + "b"), JSONValue.string("y"))

@@ -15,7 +15,7 @@ struct FieldSizeTests {
         #expect(try DocumentFields.document(in: Self.body, with: ["u"]) == json("{\"u\":2}"))
     }
 
-    @Test("is bounded: a large member is refused in words, and is in no index")
+    @Test("is bounded: a large member is refused with a message, and is in no index")
     func bounded() throws {
         #expect(JSONTreeSize.bytes(of: Array(Self.many.utf8)) > SelectorLimits.fieldBytes)
         for read in [{ try fields().document(with: ["a"]) }, { try DocumentFields.document(in: Self.body, with: ["a"]) }] {

@@ -20,7 +20,7 @@ struct IndexUseTests {
         #expect(try use(fields, selector, sort: sort).get().weight == weight)
     }
 
-    @Test("does not serve else", arguments: [
+    @Test("does not serve otherwise", arguments: [
         ("[\"a\"]", "{\"b\":1}", "[]", IndexUse.Obstacle.fieldMismatch), ("[\"a\",\"b\"]", "{\"a\":1}", "[]", .fieldMismatch),
         ("[\"a\"]", "{\"a\":{\"$exists\":false}}", "[]", .fieldMismatch), ("[\"a\"]", "{\"$or\":[{\"a\":1},{\"b\":1}]}", "[]", .fieldMismatch),
         ("[\"a\",\"b\"]", "{\"a\":{\"$gt\":1},\"b\":1}", "[\"b\"]", .sortOrderMismatch), ("[\"a\"]", "{\"a\":1}", "[\"b\"]", .sortOrderMismatch),
@@ -30,14 +30,14 @@ struct IndexUseTests {
         #expect(throws: obstacle) { try use(fields, selector, sort: sort).get() }
     }
 
-    @Test("that is partial serves only queries that name it")
+    @Test("if partial, serves only queries that name it")
     func partial() throws {
         #expect(throws: IndexUse.Obstacle.isPartial) { try use("[\"a\"]", "{\"a\":1}", partial: "{\"b\":2}").get() }
         #expect(try use("[\"a\"]", "{\"a\":1}", partial: "{\"b\":2}", isNamed: true).get().weight == 2)
         #expect(try use("[\"a\"]", "{\"a\":1}", partial: "{}").get().weight == 2)
     }
 
-    @Test("has an empty range for what cannot be")
+    @Test("has an empty range for what cannot match")
     func contradictions() throws {
         #expect(try use("[\"a\"]", "{\"a\":{\"$gt\":3,\"$lt\":2}}").get().range.isEmpty)
         #expect(try use("[\"a\"]", "{\"$and\":[{\"a\":1},{\"a\":2}]}").get().range.isEmpty)

@@ -17,7 +17,7 @@ struct PatternTests {
         #expect(try Pattern(pattern).matches(text) == isFound, "\(pattern) in \(text)")
     }
 
-    @Test("that needs more is refused, with the name of what it is", arguments: [
+    @Test("that needs more is refused, and the error names what it needs", arguments: [
         ("(a)\\1", "escape \\1"), ("(?=a)", "lookahead"), ("(?!a)", "lookahead"), ("(?<=a)", "lookbehind"), ("(?<n>a)", "named group"), ("(?P<n>a)", "named group"),
         ("(?>a)", "atomic"), ("a++", "possessive"), ("[[:alpha:]]", "named class"), ("\\p{L}", "escape \\p"), ("a(?i)b", "flag"), ("(?x)a", "flag"),
         ("(a", "\"(\""), ("a)", "\")\""), ("[a", "\"[\""), ("*a", "repeated"), ("a**", "repeated"), ("{2}", "repeated"), ("^*", "repeated"), ("a{3,2}", "order"),

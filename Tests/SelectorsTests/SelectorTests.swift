@@ -9,7 +9,7 @@ struct SelectorTests {
         "a.b":7,"friends":[{"name":"Bo","n":1},{"name":"Cy","n":5}],"grades":[80,81,90],"empty":[],"big":9007199254740993}
         """
 
-    @Test("means documents as CouchDB's does", arguments: [
+    @Test("matches the same documents as CouchDB's", arguments: [
         ("{}", true),
         ("{\"name\":\"Ann\"}", true), ("{\"name\":\"ann\"}", false), ("{\"name\":\"Ann\",\"age\":41}", true), ("{\"name\":\"Ann\",\"age\":42}", false),
         ("{\"age\":41.0}", true), ("{\"age\":{\"$eq\":41}}", true),
@@ -51,7 +51,7 @@ struct SelectorTests {
         #expect(try Selector(understood).matches(json(Self.document)) == isMeant, "\(text): \(understood.text)")
     }
 
-    @Test("that is none is refused in words", arguments: [
+    @Test("that is not valid is refused with a message", arguments: [
         ("[]", "invalid_selector_json"), ("{\"$gt\":1}", "invalid_selector"), ("{\"$and\":[{\"$eq\":1}]}", "invalid_selector"),
         ("{\"a\":{\"$frob\":1}}", "invalid_operator"), ("{\"a\":{\"$where\":\"x\"}}", "not_supported"), ("{\"$text\":\"x\"}", "not_supported"),
         ("{\"$and\":{}}", "bad_arg"), ("{\"$not\":[]}", "bad_arg"), ("{\"a\":{\"$in\":1}}", "bad_arg"), ("{\"a\":{\"$exists\":1}}", "bad_arg"),

@@ -82,7 +82,7 @@ struct DatabasePeerTests {
         }
     }
 
-    @Test("one that is cancelled does not take the login from the others")
+    @Test("a cancelled request does not deprive the others of the login")
     func shared() async throws {
         let work = Mutex<[CheckedContinuation<Void, Never>]>([])
         let begun = AsyncStream<Void>.makeStream()
@@ -106,7 +106,7 @@ struct DatabasePeerTests {
         #expect(try await shared.value() == 7)
     }
 
-    @Test("a refusal that repeats what it was sent shows none of it, however it spells it, and not what was replaced meanwhile either")
+    @Test("a refusal that repeats secrets shows none of them, however it spells them, not even those replaced in the meantime")
     func secrets() async throws {
         let tokens = Mutex(["token-one", "token-two"])
         let delegate = TestDelegate(respond: { request in
@@ -151,7 +151,7 @@ struct DatabasePeerTests {
         }
     }
 
-    @Test("a secret that was replaced is read again for all requests that met the old one, not for the first only", arguments: [false, true])
+    @Test("a secret that was replaced is read again for all requests that used the old one, not only for the first", arguments: [false, true])
     func renewedForAll(isBasic: Bool) async throws {
         @Sendable func credentials(_ secret: String) -> WebSocketClient.Credentials {
             isBasic ? .basic(BasicCredentials(username: "ada", password: secret)) : .bearer(secret)
@@ -179,7 +179,7 @@ struct DatabasePeerTests {
         }
     }
 
-    @Test("what says more of itself than a database does is none")
+    @Test("an answer that says more about itself than a database does is not one")
     func tooMuch() async throws {
         let server = try await RawServer.answering(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + String(repeating: "2000\r\n\(String(repeating: " ", count: 0x2000))\r\n", count: 20)

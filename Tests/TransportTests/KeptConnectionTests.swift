@@ -161,7 +161,7 @@ import Testing
         await server.stop()
     }
 
-    @Test("what a server says to a connection that was idle for too long is not taken for the answer of a request that crossed it")
+    @Test("what a server sends to a connection that was idle for too long is not mistaken for the answer to a request that crossed it")
     func idle() async throws {
         let served = Mutex(0)
         let server = try await RawServer.start { socket in
@@ -180,7 +180,7 @@ import Testing
         await server.stop()
     }
 
-    @Test("a peer that says a byte now and then holds no request for ever")
+    @Test("a peer that sends a byte now and then cannot hold a request for ever")
     func dripping() async throws {
         let server = try await RawServer.start { socket in
             _ = try await socket.readHeader()

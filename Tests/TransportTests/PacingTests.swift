@@ -14,7 +14,7 @@ private final class HandClock: TimeSource {
     func advance(milliseconds: UInt64) { nanoseconds.wrappingAdd(milliseconds * 1_000_000, ordering: .relaxed) }
 }
 
-@Suite("What bandwidth holds a connection to")
+@Suite("What bandwidth limits do to a connection")
 struct PacingTests {
     private static let rate = 64 << 10
 
@@ -32,7 +32,7 @@ struct PacingTests {
     }
 
     /// A channel that both kinds of traffic cross for ten seconds, as much as it takes.
-    @Test("over time no more crosses than may, and as much as may", arguments: [true, false])
+    @Test("over time as much gets through as may, and no more", arguments: [true, false])
     func tenSeconds(_ sends: Bool) throws {
         let clock = HandClock()
         let reads = ReadCounter()
@@ -64,7 +64,7 @@ struct PacingTests {
         #expect((9 * Self.rate...11 * Self.rate).contains(crossed), "\(crossed)")
     }
 
-    @Test("what the direction without a cap brings does not wait")
+    @Test("what comes in the direction without a cap does not wait")
     func theOtherWay() throws {
         let channel = EmbeddedChannel()
         try channel.pipeline.syncOperations.addHandler(PacingHandler([Bandwidth(BandwidthCap(receive: 4 << 10), time: HandClock())]))
@@ -75,7 +75,7 @@ struct PacingTests {
         #expect(crossed == 400 << 10)
     }
 
-    @Test("two connections share a bandwidth evenly, and each has its own beside it")
+    @Test("two connections share a bandwidth evenly, and each has its own limit as well")
     func shared() throws {
         let clock = HandClock()
         let both = Bandwidth(BandwidthCap(send: Self.rate), time: clock)
@@ -113,7 +113,7 @@ struct PacingTests {
         #expect((9 * own...11 * own).contains(crossed[0]), "\(crossed)")
     }
 
-    @Test("what a connection says first does not wait for others")
+    @Test("the first message of a connection does not wait for others")
     func greeting() throws {
         let shared = Bandwidth(BandwidthCap(send: 4 << 10), time: HandClock())
         let channels = try (0..<2).map { _ in
@@ -130,7 +130,7 @@ struct PacingTests {
         }
     }
 
-    @Test("the last word of a connection that ends goes out", arguments: [true, false])
+    @Test("the last message of a connection that ends is sent", arguments: [true, false])
     func lastWord(_ closes: Bool) throws {
         let channel = EmbeddedChannel()
         defer { _ = try? channel.finish(acceptAlreadyClosed: true) }

@@ -14,7 +14,7 @@ import Testing
 
     private func reader() -> WebSocketReader { WebSocketReader(WebSocketDecoder(expectsMask: false, limit: 1 << 20)) }
 
-    @Test("messages come 512 at a time, in order, wherever the pieces end; the rest stays bytes, and counts", arguments: [9, 22_000, 43_999])
+    @Test("messages arrive 512 at a time, in order, wherever the pieces end; the rest stays as bytes, and is counted", arguments: [9, 22_000, 43_999])
     func batches(_ cut: Int) {
         let wire = frames(0..<2_000)
         var reader = reader()
@@ -44,7 +44,7 @@ import Testing
         #expect(reader.output.close != nil && reader.isEmpty && reader.output.messages.count == 512)
     }
 
-    @Test("more bytes than may wait are not taken")
+    @Test("no more bytes are accepted than may wait")
     func bound() {
         var reader = reader()
         let piece = ByteBuffer(bytes: frames(0..<10_000))

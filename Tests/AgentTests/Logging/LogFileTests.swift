@@ -21,7 +21,7 @@ import Testing
     /// 40 bytes.
     private func line(_ number: Int) -> [UInt8] { Array("line \(number) of forty bytes, with its end...\n".utf8) }
 
-    @Test("is followed by another one when it is full, and so many are kept")
+    @Test("is followed by another one when it is full, and only the configured number is kept")
     func rotation() throws {
         var log = file()
         defer { log.shut() }

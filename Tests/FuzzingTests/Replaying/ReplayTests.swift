@@ -22,7 +22,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("have the name of a target")
+    @Test("are named after a target")
     func everyFolderIsATarget() {
         #expect(Self.files(in: Self.vectors).allSatisfy { FuzzTarget.named($0) != nil })
     }

@@ -94,7 +94,7 @@ struct BulkGetTests {
         #expect(Set(leaves.map { $0.field("Content-Type")?.hasPrefix("multipart/related") == true }) == [true, false] && leaves.count == 2, "\(leaves)")
     }
 
-    @Test("an id stands in the header of its part as it is, whatever its letters")
+    @Test("an id is in the header of its part unchanged, whatever its characters")
     func letters() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let attachments = "\"_attachments\":{\"a\":{\"content_type\":\"text/plain\",\"data\":\"aGVsbG8=\"}}"
@@ -103,7 +103,7 @@ struct BulkGetTests {
         #expect(parts.map { $0.field("X-Doc-Id") ?? "-" } == ["caf\u{E9} \"1\""], "\(parts)")
     }
 
-    @Test("the type is the one that is asked for, and JSON where that is taken", arguments: [
+    @Test("the type is the one that is asked for, and JSON if that is accepted", arguments: [
         ("multipart/mixed", "multipart/mixed"), ("multipart/related", "multipart/related"), ("multipart/related, multipart/mixed;q=0.5", "multipart/mixed"),
         ("multipart/*", "multipart/mixed"), ("application/json, multipart/mixed", "application/json"), ("multipart/mixed, */*;q=0.1", "application/json"),
         ("*/*", "application/json"), ("text/plain", "application/json"),

@@ -28,7 +28,7 @@ struct ClientBranchTests {
         return (all.filter { $0["_deleted"]?.asBool != true }, Set(ended.compactMap { $0["_revisions"]?["ids"]?.asArray?.dropFirst().first?.asString }))
     }
 
-    @Test("a branch that lost ends at the client, which cannot bring it back")
+    @Test("a losing branch ends at the client, which cannot bring it back")
     func ended() async throws {
         let folder = try TemporaryFolder()
         try folder.write("plugins/merging.lua", Self.merging)

@@ -186,7 +186,7 @@ struct CouchAnswerTests {
         ] { #expect(try await couch.problem("GET", "/main/\(target)") == expected, "\(target)") }
     }
 
-    @Test("feeds go on from the id of an event; lists of keys take no range; databases are listed in ranges")
+    @Test("feeds go on from the id of an event; lists of keys accept no range; databases are listed in ranges")
     func lists() async throws {
         let couch = try CouchHTTP(sharedAgent())
         try await couch.ok("PUT", "/main/before", "{}", status: 201)

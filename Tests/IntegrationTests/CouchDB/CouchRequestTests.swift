@@ -49,7 +49,7 @@ struct CouchRequestTests {
         for id in ["_design/outcome", "outcome-1", "outcome-2"] { try await couch.ok("GET", "/main/\(id)") }
     }
 
-    @Test("what begins with _ has its type in a _local document too, or nothing of it is stored")
+    @Test("members that begin with _ need the right type in a _local document too, or nothing of it is stored")
     func localMembers() async throws {
         let couch = try CouchHTTP(sharedAgent())
         for (member, expected) in [

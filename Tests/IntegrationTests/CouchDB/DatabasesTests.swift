@@ -20,7 +20,7 @@ struct DatabasesTests {
         return try await AgentProcess.start(configuration, in: folder)
     }
 
-    @Test("_dbs_info says of each database what GET of it says, to those who may see it")
+    @Test("_dbs_info says about each database what GET of it says, to those who may see it")
     func information() async throws {
         let hub = try await hub()
         let (anna, ben, cara) = (try CouchHTTP(hub, login: anna), try CouchHTTP(hub, login: ben), try CouchHTTP(hub, login: cara))
@@ -57,7 +57,7 @@ struct DatabasesTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("_dbs_info takes 100 names, and refuses what CouchDB refuses")
+    @Test("_dbs_info accepts 100 names, and refuses what CouchDB refuses")
     func wrong() async throws {
         let hub = try await hub()
         let anna = try CouchHTTP(hub, login: anna)

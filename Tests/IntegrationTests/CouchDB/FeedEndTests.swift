@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Feeds over HTTP of users who may no longer have them. They are quiet: only the end of their user's access would end them within an hour.
-@Suite("Feeds are put off")
+@Suite("Feeds are disconnected")
 struct FeedEndTests {
     private static let plugin = """
         return { params = { file = { type = "file", required = true } },

@@ -34,7 +34,7 @@ struct HeldAttachmentTests {
         for each in [agent, hub] { #expect(try await each.stop().status == 0) }
     }
 
-    @Test("a pull filter keeps large attachments off the line, over HTTP as over WebSocket, and another version has them come", arguments: ["http", "ws"])
+    @Test("a pull filter keeps large attachments off the line, over HTTP as over WebSocket, and another version lets them through", arguments: ["http", "ws"])
     func filtered(_ scheme: String) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))
         let couch = try CouchHTTP(hub)

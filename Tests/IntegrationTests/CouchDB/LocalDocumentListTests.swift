@@ -94,7 +94,7 @@ struct LocalDocumentListTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("who comes without a name gets a list only where nothing bounds him: it has what others without one keep", arguments: [false, true])
+    @Test("a client without a name gets a list only if nothing limits it: the list has what others without a name keep", arguments: [false, true])
     func nameless(isBound: Bool) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: isBound ? "couchdb: true\n    read_only: true" : "couchdb: true"))
         let couch = try CouchHTTP(hub)

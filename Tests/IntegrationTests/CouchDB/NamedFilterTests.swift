@@ -50,7 +50,7 @@ struct NamedFilterTests {
         #expect(try await couch.changes("filter=brittle&since=\(last)").ids == ["b", "c"])
     }
 
-    @Test("feeds that use a filter are one place in the list of plugins")
+    @Test("feeds that use a filter are one entry in the list of plugins")
     func places() async throws {
         let hub = try await hub(["a"])
         let couch = try CouchHTTP(hub)

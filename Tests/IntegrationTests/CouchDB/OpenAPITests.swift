@@ -20,7 +20,7 @@ struct OpenAPITests {
         }
     }
 
-    @Test("has each route of the router with words of its own, and no route that the router lacks")
+    @Test("describes each route of the router, and no route that the router lacks")
     func routes() async throws {
         let couch = try CouchHTTP(sharedAgent())
         let operations = try await operations()
@@ -103,7 +103,7 @@ struct OpenAPITests {
         return all
     }
 
-    @Test("says of documents of each kind which answers there are", arguments: [
+    @Test("says which answers there are for documents of each kind", arguments: [
         ("/{db}/{doc}", "of-three-kinds"), ("/{db}/_design/{doc}", "_design/of-three-kinds"), ("/{db}/_local/{doc}", "_local/of-three-kinds"),
     ])
     func kinds(path: String, id: String) async throws {

@@ -74,7 +74,7 @@ struct ClientCertificateTests {
         for agent in [edge, hub] { #expect(try await agent.stop().status == 0) }
     }
 
-    @Test("whom no authority vouches for any more is put off, the others stay")
+    @Test("peers that no authority vouches for any more are disconnected, the others stay")
     func rootsChange() async throws {
         let certificates = try await Certificates()
         let folder = try TemporaryFolder()

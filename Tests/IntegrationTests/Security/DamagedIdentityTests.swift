@@ -12,7 +12,7 @@ struct DamagedIdentityTests {
         try await agent.admin.get("/health").json["attention"]?.asArray?.first { $0["kind"]?.asString == "tls_files_refused" }
     }
 
-    @Test("with a whole key in it the pin holds, and the log says that the certificate is another")
+    @Test("with an intact key in it the pin holds, and the log says that the certificate is a new one")
     func certificate() async throws {
         let folder = try TemporaryFolder()
         let before = try await AgentProcess.start(Self.configuration, in: folder)
@@ -30,7 +30,7 @@ struct DamagedIdentityTests {
         try await agent.stop()
     }
 
-    @Test("without a key in it the file is kept, the log warns with the new pin, and health says it until the damaged file is removed")
+    @Test("without a key in it the file is kept, the log warns with the new pin, and health reports it until the damaged file is removed")
     func key() async throws {
         let folder = try TemporaryFolder()
         let before = try await AgentProcess.start(Self.configuration, in: folder)

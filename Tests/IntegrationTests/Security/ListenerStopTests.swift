@@ -39,7 +39,7 @@ struct ListenerStopTests {
         #expect(try await edge.stop().status == 0)
     }
 
-    @Test("to a read-only listener the push waits as a whole, while what is pulled comes, and it goes on when the listener takes writes", arguments: ["wss", "https"])
+    @Test("with a read-only listener the whole push waits while pulling goes on, and it resumes when the listener accepts writes", arguments: ["wss", "https"])
     func readOnly(_ scheme: String) async throws {
         let port = try freePort()
         func configuration(_ isReadOnly: Bool) -> String {

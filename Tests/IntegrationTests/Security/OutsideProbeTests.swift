@@ -56,7 +56,7 @@ struct OutsideProbeTests {
         #expect(try await hub.stop().status == 0)
     }
 
-    @Test("both sides say in words that one speaks TLS and the other does not")
+    @Test("both sides report that one speaks TLS and the other does not")
     func mismatches() async throws {
         let hub = try await AgentProcess.start(Configuration.secureHub([("secure", ""), ("plain", "disable_tls: true")]))
         #expect(hub.process.errors.contains("without TLS (disable_tls)"))

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Users who may no longer log in.
-@Suite("Peers are put off")
+@Suite("Peers are disconnected")
 struct PutOffTests {
     private let plugin = """
         return { params = { file = { type = "file", required = true } },
@@ -54,7 +54,7 @@ struct PutOffTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a login is judged again once, however many came by it")
+    @Test("a login is checked again once, however many connections used it")
     func once() async throws {
         let agent = try await agent("ada=writer eve=writer")
         func calls() async throws -> Int64 { try await agent.plugin("users")["calls"]?.asInt64 ?? -1 }

@@ -25,7 +25,7 @@ struct RevocationTests {
         return certificates.path("list.pem")
     }
 
-    @Test("a listener admits nobody who is on the list, and disconnects peers that are added to it; a broken list changes nothing")
+    @Test("a listener admits nobody whose certificate is on the list, and disconnects peers that are added to it; a broken list changes nothing")
     func clients() async throws {
         let certificates = try await Certificates()
         let folder = try TemporaryFolder()

@@ -37,7 +37,7 @@ struct SharedAddressTests {
         #expect(guesses < 12)
     }
 
-    @Test("wrong logins of ever other users put a right one off for a second at most, and it is not refused")
+    @Test("wrong logins of always different users delay a right one by a second at most, and it is not refused")
     func guessesAtMany() async throws {
         for number in 0..<24 {
             let status = try await status("somebody-\(number):x")

@@ -118,7 +118,7 @@ struct WebTokenTests {
         #expect(try await agent.stop().status == 0)
     }
 
-    @Test("a file of the secret that becomes too short is told by health until it is mended, and the secret before stays in force")
+    @Test("a secret's file that becomes too short is reported by health until it is fixed, and the previous secret stays in force")
     func shortSecret() async throws {
         let folder = try TemporaryFolder()
         let good = String(repeating: "hunter-", count: 6)

@@ -4,7 +4,7 @@ import Testing
 /// No hook runs inside a library function. So each one that a plugin can call either does no more than go over its texts once, which
 /// `block` bounds, or counts what it does in instructions and ends with the budget, or refuses what would take long. Nothing here looks
 /// at a clock: what is counted is the work of one call.
-@Suite("What one call of a library function can cost")
+@Suite("What one call of a library function may cost")
 struct CallCostTests {
     enum Bound: Sendable {
         /// The call ends in the middle, soon after the budget is spent.

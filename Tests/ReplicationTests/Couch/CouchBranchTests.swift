@@ -249,7 +249,7 @@ struct CouchBranchTests {
         }
     }
 
-    @Test("Agents of different opinions lose nothing, whatever is edited, ended and decided in between", arguments: 0..<60)
+    @Test("Agents that decide differently lose nothing, whatever is edited, ended and decided in between", arguments: 0..<60)
     func opinions(_ seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let opinions: [TestResolver?] = [nil, Self.local, Self.remote, Self.merging, Self.failing]

@@ -86,7 +86,7 @@ struct CouchDownloadAnswerTests {
         return try #require(outcome)
     }
 
-    @Test("a peer that has no time for the rest is asked again when it says so, whatever the response contains before that", arguments: [429, 502, 503, 504])
+    @Test("a peer that has no time for the rest is asked again at the time that it names, whatever the response contains before that", arguments: [429, 502, 503, 504])
     func putOff(status: Int) async throws {
         let bytes = bytes
         let outcome = try await pull { number, request in
@@ -127,7 +127,7 @@ struct CouchDownloadAnswerTests {
         #expect(outcome.ranges.count == (knowsIfRange ? 2 : 3) && outcome.ranges.last.map { $0 == "whole" } == !knowsIfRange, "\(outcome.ranges)")
     }
 
-    @Test("parts that do not fit each other show in the digest, and are thrown away")
+    @Test("parts that do not belong together are detected by the digest, and discarded")
     func damaged() async throws {
         let (bytes, others) = (bytes, others)
         let joined = try await pull { number, request in number == 0 ? Self.part(others, to: Self.cut) : Self.rest(bytes, request) }
@@ -140,7 +140,7 @@ struct CouchDownloadAnswerTests {
         #expect(packed.stored == others, "\(packed.status) \(packed.ranges)")
     }
 
-    @Test("a part that ends before its announced end does not count as the end, even if the document does not state the total length")
+    @Test("a part that ends early does not count as the end of the attachment, even if the document does not state the total length")
     func short() async throws {
         let bytes = bytes
         let outcome = try await pull(change: { ($0["length"], $0["digest"]) = (.none, "sha1-unknown") }) { number, request in

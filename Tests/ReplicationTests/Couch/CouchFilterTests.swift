@@ -11,7 +11,7 @@ struct CouchFilterTests {
         return await Replicator(configuration, try DatabaseClient(target)).run()
     }
 
-    @Test("A selector and a named filter with parameters go to the source, and each choice has progress of its own")
+    @Test("A selector and a named filter with parameters are sent to the source, and each choice has its own progress")
     func filters() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -35,7 +35,7 @@ struct CouchFilterTests {
         }
     }
 
-    @Test("The order in which a selector or parameters are written makes no other choice")
+    @Test("The order in which a selector or parameters are written makes no difference to the choice")
     func identity() {
         #expect(SourceFilter.selector(["a": 1, "b": ["c": 2, "d": 3]]) == .selector(["b": ["d": 3, "c": 2], "a": 1]))
         #expect(SourceFilter.selector(["a": 1]) != .selector(["a": 2]))
@@ -43,7 +43,7 @@ struct CouchFilterTests {
         #expect(SourceFilter.named("x/y", parameters: [("a", "1&b=2")]) != .named("x/y", parameters: [("a", "1"), ("b", "2")]))
     }
 
-    @Test("A source that does not know the filter is an error with its words")
+    @Test("A source that does not know the filter is an error that quotes the source")
     func unknown() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

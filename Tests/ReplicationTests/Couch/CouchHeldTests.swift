@@ -35,7 +35,7 @@ struct CouchHeldTests {
         }
     }
 
-    @Test("such a document is held with the reason, by each run, until it can be accepted; others are pulled", arguments: Cause.allCases, [true, false])
+    @Test("each run holds such a document, with the reason, until it can be accepted; others are pulled", arguments: Cause.allCases, [true, false])
     func held(_ cause: Cause, hasBulkGet: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

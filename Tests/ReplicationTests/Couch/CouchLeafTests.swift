@@ -60,7 +60,7 @@ struct CouchLeafTests {
         }
     }
 
-    @Test("a row of the feed that is more than can be read is passed by name")
+    @Test("a row of the feed that is too large to read is skipped, and named")
     func endlessRow() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

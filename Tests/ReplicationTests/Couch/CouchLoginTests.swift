@@ -73,7 +73,7 @@ struct CouchLoginTests {
         }
     }
 
-    @Test("Tokens that are made here are kept while they are good, and another is made when one is refused")
+    @Test("Tokens that are made here are kept while they are valid, and another is made when one is refused")
     func made() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<500)

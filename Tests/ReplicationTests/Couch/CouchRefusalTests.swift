@@ -48,7 +48,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("a document that readers would understand differently is refused by itself, and the others in the response are stored", arguments: [true, false])
+    @Test("a document that readers would understand differently is refused alone, and the others in the response are stored", arguments: [true, false])
     func ambiguous(hasBulkGet: Bool) async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in
@@ -95,7 +95,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("an answer that is longer than it can be is not read to its end")
+    @Test("an answer that is longer than any valid one is not read to its end")
     func endless() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<3)
@@ -137,7 +137,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("a document with large attachments is delivered where the peer says so only")
+    @Test("a document with large attachments counts as delivered only if the peer says so")
     func otherShapeAlone() async throws {
         try await withLargeBlob { a, server, target, _ in
             server.trouble { request, _ in request.path == "/db/film" ? .json("null") : nil }
@@ -196,7 +196,7 @@ struct CouchRefusalTests {
         }
     }
 
-    @Test("a document whose values would take more memory than there is for all is refused, and the others are stored")
+    @Test("a document whose values would take more memory than there is for all documents is refused, and the others are stored")
     func manyValues() async throws {
         let a = try TestDatabase()
         try await CouchServer.with { server, target in

@@ -71,7 +71,7 @@ struct CouchReplicationTests {
         }
     }
 
-    @Test("Local documents are pushed with their history, and only once")
+    @Test("Documents made here are pushed with their history, and only once")
     func push() async throws {
         let a = try TestDatabase()
         try await a.fill(0..<1_000)
