@@ -96,7 +96,7 @@ package final class Admission: Sendable {
     /// was wrong.
     package var refusal: HTTPError {
         if state.withLock({ $0.isOfStop }) { return HTTPError(503, "the listener is stopping; come back later", headers: ["Retry-After": "5"]) }
-        return HTTPError(401, "the login is not valid any more", error: "unauthorized")
+        return HTTPError(401, "the login is no longer valid", error: "unauthorized")
     }
 
     /// Whether it may stay, as soon as that is known.

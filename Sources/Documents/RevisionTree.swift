@@ -282,7 +282,7 @@ public enum RevisionTreeError: Error, Equatable, Sendable, CustomStringConvertib
             "the history goes from \(child) to \(parent), whose generation is not lower: ancestors must come newest first"
         case .historyTooLong(let count, let limit): "the history has \(count) revisions, more than historyRevisions = \(limit)"
         case .generationTooHigh(let revision, let limit):
-            "the revision \(revision) has a generation above storedGeneration = \(limit): purge the document and save it anew"
+            "the revision \(revision) has a generation above storedGeneration = \(limit): purge the document and save it again"
         case .tooManyRevisions(let count, let limit):
             "the document would have \(count) revisions, more than treeRevisions = \(limit): resolve its conflicts"
         case .malformedEncoding(let reason, let offset): "the stored revision tree is damaged at byte \(offset): \(reason)"

@@ -74,7 +74,7 @@ struct TokenKeyTests {
         settings.algorithms = [Located(.rs256), Located(.es256)]
         _ = try TokenAuthenticator.make(settings, listener: "edge", time: SystemTime())
         settings.algorithms = [Located(.rs256), Located(.hs256)]
-        let words = "its keys are for ES256, and \"algorithms\" takes RS256, HS256 only"
+        let words = "its keys are for ES256, and \"algorithms\" accepts RS256, HS256 only"
         do {
             _ = try TokenAuthenticator.make(settings, listener: "edge", time: SystemTime())
             Issue.record("it was taken")

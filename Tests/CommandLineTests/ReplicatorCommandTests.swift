@@ -22,7 +22,7 @@ import Testing
         let row = try #require(rows.first)
         #expect(rows.count == 1 && row["id"] == "a" && row["collection"] == "_default._default" && row["direction"] == "push" && row["since"] != nil, "\(row)")
         let help = try await NightjarExecutable.run("replicator", "--help").output.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-        #expect(help.contains("could not be pulled for the moment (direction pull)") && !help.contains("what is still to be pulled"), "\(help)")
+        #expect(help.contains("could not be pulled at the moment (direction pull)") && !help.contains("what is still to be pulled"), "\(help)")
 
         #expect(try await edge.command("replicator", "hub", "start").status == 0)
         try await eventually("the document arrives") { try await hub.get("main", "a").status == 200 }

@@ -37,7 +37,7 @@ struct SilentTroubleTests {
         try folder.write("users.txt", "ada:\(hash)ben=\(hash)eve:not-a-hash\n")
         let wrong = try await nightjar("check")
         #expect(wrong.status == 0)
-        #expect(wrong.errors.contains("users.txt: line 2: expected NAME:HASH; nobody can log in by this line"), "\(wrong)")
+        #expect(wrong.errors.contains("users.txt: line 2: expected NAME:HASH; nobody can log in with this line"), "\(wrong)")
         #expect(wrong.errors.contains("users.txt: line 3, user eve: "), "\(wrong)")
         #expect(!wrong.errors.contains("line 1"), "\(wrong)")
         let doctor = try await nightjar("doctor", "--quick", "--offline")

@@ -122,7 +122,7 @@ struct SteeringTests {
         try await again.save("late", "{}")
         let status = try await again.replicator("hub")
         #expect(status["activity"] == "stopped" && status["stopped_by_operator"] == true)
-        #expect(try await again.command("status").output.contains("stopped by an operator, also for the next start"))
+        #expect(try await again.command("status").output.contains("stopped by an operator, even after the agent restarts"))
         // Who stopped it knows of it.
         #expect(try await again.isWell())
         #expect(try await again.command("replicator", "hub", "pending", "late").output == "late: pending\n")

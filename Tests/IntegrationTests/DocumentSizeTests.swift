@@ -76,7 +76,7 @@ struct DocumentSizeTests {
         let told = try #require(try await Self.attention(agent, "documents_held"))
         #expect(told["text"]?.asString?.contains("1 document held because it is larger than database main takes, such as document film of _default._default") == true, "\(told.text)")
         #expect(told["remedy"]?.asString?.contains("raise max_document_bytes") == true && told["text"]?.asString?.contains("blob cannot") == false, "\(told.text)")
-        #expect(try await agent.command("status").output.contains("HELD since a filter failed, it is too large, or a blob cannot"))
+        #expect(try await agent.command("status").output.contains("HELD because a filter failed, it is too large, or a blob cannot"))
         let why = try await agent.command("doc", "why", "main", "film")
         #expect(why.output.contains("larger than this database accepts"), "\(why)")
         // Where it is still too large after a restart it stays held.

@@ -239,7 +239,7 @@ struct LostDatabaseTests {
     }
 
     @Test(
-        "a replicator keeps the document whose blob was altered here, which is no refusal of the peer's, and brings all others; it follows at once when the blob is right",
+        "a replicator keeps the document whose blob was altered here, which does not count as refused by the peer, and brings all others; it follows at once when the blob is right",
         arguments: ["ws", "http"], [5_000, 100_000])
     func alteredPush(_ scheme: String, _ count: Int) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(listener: "couchdb: true"))

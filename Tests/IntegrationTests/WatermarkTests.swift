@@ -24,7 +24,7 @@ struct WatermarkTests {
     }
 
     @Test(
-        "from 90 % writes made here are 507, from 95 % peers' too; deleting goes on; room ends it at once",
+        "from 90 % writes made here are 507, from 95 % peers' too; deletions are accepted; making room ends it at once",
         .enabled("needs the right to mount a tmpfs (unshare -m, mount)") { await SmallDisk.isPossible() })
     func disk() async throws {
         // The next look is far away: what is asked for has the disk looked at.

@@ -40,11 +40,11 @@ struct AttentionTests {
         await replicator.wait { $0.activity == .idle && $0.counts.failed > 0 }
         let bad = try DocumentID("bad")
         #expect(replicator.waiting.find(.default, bad, .push)?.error.code == 503)
-        #expect(replicator.waiting.summary().first?.text.hasPrefix("1 document cannot be pushed for the moment, such as bad") == true)
+        #expect(replicator.waiting.summary().first?.text.hasPrefix("1 document cannot be pushed at the moment, such as bad") == true)
         // As a listener says it, which does not pull.
         let taken = WaitingDocuments(notesPolicies: true)
         taken.note([DocumentEvent(id: bad, collection: .default, direction: .pull, error: ReplicationError(domain: .http, code: 503, message: "full"))], at: 1)
-        #expect(taken.summary(pulled: "taken").first?.text.hasPrefix("1 document cannot be taken for the moment, such as bad") == true)
+        #expect(taken.summary(pulled: "taken").first?.text.hasPrefix("1 document cannot be taken at the moment, such as bad") == true)
         #expect(try await replicator.isPending(bad, in: .default))
         // Once its acknowledgement is noted.
         while try await replicator.isPending(DocumentID("good"), in: .default) { await Task.yield() }

@@ -362,7 +362,7 @@ struct BadInputTests {
         #expect(told?.first?.id == doc("a"))
         let waiting = replicator.waiting.find(.default, doc("a"), .pull)
         #expect(waiting?.error.isTransient == true && (!isOther || waiting?.error.code == 502), "\(String(describing: waiting))")
-        #expect(replicator.waiting.summary().first?.text.hasPrefix("1 document cannot be pulled for the moment, such as a") == true)
+        #expect(replicator.waiting.summary().first?.text.hasPrefix("1 document cannot be pulled at the moment, such as a") == true)
         #expect(replicator.waiting.refusedHere(.default, doc("a")) == nil)
         await replicator.stop()
     }

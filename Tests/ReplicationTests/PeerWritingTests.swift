@@ -11,7 +11,7 @@ struct PeerWritingTests {
     private func writing(_ database: TestDatabase, isAdmitted: @escaping @Sendable () -> Bool = { true }) throws -> PeerWriting {
         let peer = PassiveConfiguration(listener: "hub", database: database.database, principal: Principal(name: "bob"))
         return PeerWriting(peer, try database.collection(), access: PeerAccess(), remote: "peer", environment: .system) {
-            isAdmitted() ? nil : ReplicationError(domain: .http, code: 401, message: "the login is not valid any more")
+            isAdmitted() ? nil : ReplicationError(domain: .http, code: 401, message: "the login is no longer valid")
         }
     }
 

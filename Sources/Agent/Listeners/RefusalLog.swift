@@ -25,7 +25,7 @@ enum RefusalLog {
                 switch (cause.direction, cause.domain) {
                 case (.push, .plugin): "\(document) not sent to a peer, because the push filter fails"
                 case (.push, _): "\(document) refused by a peer that pulls"
-                case (.pull, .plugin): "\(document) not accepted from a peer for the moment"
+                case (.pull, .plugin): "\(document) not accepted from a peer at the moment"
                 case (.pull, _): "\(document) refused in a push from a peer"
                 }
             let metadata: Logger.Metadata = [

@@ -106,7 +106,7 @@ extension Agent {
         text.add(.gauge, "nightjar_replicator_attempt", "Failed attempts to connect in a row.", labels, status.attempt)
         text.add(.gauge, "nightjar_replicator_error", "1 while the last attempt's error stands.", labels, status.error == nil ? 0 : 1)
         let lifetime = replicator.lifetime
-        text.add(.gauge, "nightjar_replicator_waiting", "Documents that the peer cannot take or give for the moment.", labels, replicator.waiting.all.count)
+        text.add(.gauge, "nightjar_replicator_waiting", "Documents that the peer cannot accept or provide at the moment.", labels, replicator.waiting.all.count)
         // If the store cannot be read, 0 would mean that all is well.
         if let refused = try? await replicator.refusedCount() { text.add(.gauge, "nightjar_documents_refused", refusedHelp, labels, refused) }
         text.add(

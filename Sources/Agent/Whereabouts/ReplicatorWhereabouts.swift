@@ -227,7 +227,7 @@ struct ReplicatorWhereabouts: Sendable {
 
     private func waiting(_ waiting: WaitingDocument, _ who: String) -> WhereaboutsStatement {
         WhereaboutsStatement(
-            "waiting", "\(who) it for the moment, after \(Plural.count(waiting.tries, "try", "tries")): \(waiting.error)",
+            "waiting", "\(who) it at the moment, after \(Plural.count(waiting.tries, "try", "tries")): \(waiting.error)",
             remedy: waiting.error.remedy ?? "it is tried again by itself"
         ).with(["tries": JSONOutput.number(waiting.tries), "since": .string(Timestamp.format(waiting.since)), "error": Agent.report(waiting.error)])
     }

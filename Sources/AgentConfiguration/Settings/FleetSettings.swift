@@ -33,7 +33,7 @@ package struct FleetSettings: Sendable, ConfigurationSection {
             "Settings of this configuration that signed fragments may set, each with everything below it: log, plugin_limits, "
                 + "replicators.*.collections.*.push_filter. * is any name. Absent: none. Databases, listeners and replicators are neither added nor removed."),
         Key("require_signed", \.requiresSigned, Form<Bool>.boolean,
-            "Takes a plugin of the plugins folder only with a signature by one of keys beside it, NAME.lua.sig, as nightjar plugin sign writes it; "
+            "Accepts a plugin of the plugins folder only with a signature by one of keys beside it, NAME.lua.sig, as nightjar plugin sign writes it; "
                 + "and serves a version that it kept only if it was kept with one."),
         Key("id", optional: \.id, Form.text(.name), "This agent's name in the fleet; where the hub asks for a login, its user name. Absent: its peer id."),
         Key("labels", \.labels, Form.text(.name).list(of: "labels"), "Groups that this agent is in; what is published for one of them is for it."),
@@ -51,7 +51,7 @@ package struct FleetSettings: Sendable, ConfigurationSection {
         if requiresSigned, keys.isEmpty { reading.report(at: position, "\"require_signed\" needs \"keys\": without them no signature could be trusted") }
         guard let key = !accept.isEmpty ? "accept" : !acceptConfig.isEmpty ? "accept_config" : nil else { return }
         if database.value.isEmpty { reading.report(at: position, "\"\(key)\" needs \"database\": where the documents arrive") }
-        if keys.isEmpty { reading.report(at: position, "\"\(key)\" needs \"keys\": nothing is believed without a signature") }
+        if keys.isEmpty { reading.report(at: position, "\"\(key)\" needs \"keys\": nothing is accepted without a signature") }
     }
 }
 

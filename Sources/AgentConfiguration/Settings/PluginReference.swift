@@ -19,7 +19,7 @@ package struct PluginReference: Sendable, ConfigurationSection {
         Key("params", optional: \.params, .params, "Parameters that the plugin declares."),
         Key(
             "shadow", optional: \.shadow, .shadow,
-            "Of a resolver, a filter or a sync function: a plugin that is asked the same after the answer is there, and only has its differences counted."),
+            "Of a resolver, a filter or a sync function: a plugin that is asked the same afterwards, and whose differences are only counted."),
         Key("on_failure", \.onFailure, Form<ResolverFailure>.choice.located,
             "For a conflict_resolver: whether a conflict on which it fails waits until the resolver is fixed (pending), or is decided as if there were no resolver "
                 + "(default_rule). A save is refused in either case."),

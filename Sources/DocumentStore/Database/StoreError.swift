@@ -174,7 +174,7 @@ extension StoreError: CustomStringConvertible {
         case .tooManyOpenBlobs(let limit):
             "the maximum number of blobs is already being read or written (open_blobs = \(limit), which follows from RLIMIT_NOFILE); try again later"
         case .blobAltered(let digest, let path):
-            "the bytes of blob \(digest) were altered on disk (\(path)): store the right ones anew with nightjar blob put, or let a peer send them again"
+            "the bytes of blob \(digest) were altered on disk (\(path)): store the right ones again with nightjar blob put, or let a peer send them again"
         }
     }
 }

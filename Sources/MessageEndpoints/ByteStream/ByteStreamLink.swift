@@ -191,7 +191,7 @@ struct ByteStreamLink {
             guard !isOver else { return }
             control.append(closeFrame(code, ""))
             end(code, fields.dropFirst().first ?? "", byPeer: true, &events)
-        case (.reset, _): end(1006, "the peer does not know this connection any more", byPeer: true, &events)
+        case (.reset, _): end(1006, "the peer no longer knows this connection", byPeer: true, &events)
         default: break
         }
     }

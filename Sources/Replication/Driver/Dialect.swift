@@ -103,7 +103,7 @@ enum Withdrawal: Sendable {
 
     var text: String {
         switch self {
-        case .isNotOpen: "the document is not open to this peer any more"
+        case .isNotOpen: "the document is no longer open to this peer"
         case .wasDropped: "the revision was dropped for another one, which comes next"
         }
     }

@@ -135,7 +135,7 @@ public final class WaitingDocuments: Sendable {
                 let count = isCapped ? "\(waiting.count) or more documents" : Plural.count(waiting.count, "document")
                 let way = first.direction == .push ? "pushed" : pulled
                 return Group(
-                    text: "\(count) cannot be \(way) for the moment, such as \(first.id): \(first.error)",
+                    text: "\(count) cannot be \(way) at the moment, such as \(first.id): \(first.error)",
                     since: waiting.map(\.since).min() ?? first.since, count: waiting.count, isHere: first.error.domain == .store,
                     isNoRoom: first.error.isNoRoom, example: first.id, last: waiting.map(\.last).max() ?? first.last)
             }

@@ -44,8 +44,8 @@ struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup", abstract: "Copies a database in its present state into a folder, while it is in use, and verifies the copy.",
         discussion: """
-            The folder is made by the agent, where one runs, and belongs to its user. It holds db.sqlite3, blobs and backup.json with the sum. \
-            nightjar restore makes a database of it; --verify only reads one that is there.
+            The folder is made by the agent, where one runs, and belongs to its user. It holds db.sqlite3, blobs and backup.json with the checksum. \
+            nightjar restore makes a database from it; --verify only reads an existing backup.
 
             A blob that is damaged or gone is left out: each is named on standard error, and the exit status is 1. The backup is made all the same, with \
             all else; nightjar restore accepts it with --without-damaged-blobs.
@@ -99,11 +99,11 @@ struct RestoreCommand: AsyncParsableCommand {
         commandName: "restore", abstract: "Makes a database from a backup, after reading the whole backup.",
         discussion: """
             No agent may run on the data folder. A database that is there already is left alone, unless --replace is given: then it is kept as \
-            NAME.nightjar.before-TIME, to be removed by hand. All is prepared in NAME.nightjar.restoring first: where that was cut short, \
+            NAME.nightjar.before-TIME, to be removed by hand. Everything is prepared in NAME.nightjar.restoring first: if that was interrupted, \
             give the same command again. For its peers the restored database is a new one: each looks at everything again once, so that what was written after the backup comes back from those that have it and push it.
 
             A backup with blobs that are damaged or not there is refused, and they are named. Put the right file into the backup's folder blobs, under the name \
-            that is said; or give --without-damaged-blobs, and all else is restored: peers get the documents that name those blobs once nightjar blob put has \
+            that is named; or give --without-damaged-blobs, and everything else is restored: peers get the documents that name those blobs once nightjar blob put has \
             stored them anew.
             """)
 
@@ -126,7 +126,7 @@ struct RestoreCommand: AsyncParsableCommand {
             if !withoutDamagedBlobs {
                 try damaged.check {
                     "\($0) damaged or missing in \(folder), nothing was restored: use another backup, put the right files into \(folder)/blobs, or give "
-                        + "--without-damaged-blobs to restore all else"
+                        + "--without-damaged-blobs to restore everything else"
                 }
             }
             let name = name ?? facts.database
@@ -195,7 +195,7 @@ enum VerifiedBackup {
         }
         do { return try BackupRestoring.verify(folder) } catch StoreError.corrupt(let path, let detail) {
             // The advice for a live database does not apply here.
-            throw AgentError(.failed, "this backup is not whole: \(path) is damaged (\(detail)); use another one, or make it anew")
+            throw AgentError(.failed, "this backup is not whole: \(path) is damaged (\(detail)); use another one, or make a new one")
         }
     }
 }

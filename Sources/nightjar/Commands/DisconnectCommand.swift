@@ -6,7 +6,7 @@ struct DisconnectCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "disconnect", abstract: "Ends the connections of a user, or those from an address, at a running agent.",
         discussion: """
-            They may come back and log in again: to keep a user out, remove the user from what the authenticator goes by; that ends \
+            They may come back and log in again: to keep a user out, remove the user from what the authenticator checks; that ends \
             the user's connections by itself. `nightjar status` lists users and addresses.
             """)
 

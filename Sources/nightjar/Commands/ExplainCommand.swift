@@ -12,7 +12,7 @@ struct ExplainCommand: AsyncParsableCommand {
             """,
         discussion: """
             CODE is what status, health, the log, metrics or an answer say: documents_held, http/401, "TLS 8", plugin_timeout, insufficient_storage, \
-            max_blob_bytes, exit/78, or the number that applications of this field show, such as 11006. Several codes are explained \
+            max_blob_bytes, exit/78, or the number that applications in this field show, such as 11006. Several codes are explained \
             one after the other. Without CODE all of them are listed. Exit status 1 if one of them is not known.
             """)
 

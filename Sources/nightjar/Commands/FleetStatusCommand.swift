@@ -8,7 +8,7 @@ extension FleetCommand {
             commandName: "status", abstract: "Shows which gateway runs which versions, what it lacks and what it refuses.",
             discussion: """
                 A gateway's name is that of its document, which only the user of that name may write over a listener. SINCE is when its status \
-                changed last; one that runs on unchanged does not write. What counts as published is what fleet.keys of the configuration or \
+                changed last; one on which nothing changes does not write. What counts as published is what fleet.keys of the configuration or \
                 --trust vouch for; where neither names a key, what anybody has signed.
                 """)
 

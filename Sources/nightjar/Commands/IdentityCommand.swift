@@ -10,7 +10,7 @@ struct IdentityCommand: AsyncParsableCommand {
         commandName: "identity", abstract: "TLS identities in the agent's key store: certificates with their private keys.",
         discussion: """
             The key store is the folder identities in the data folder. Listeners and replicators name an identity by its \
-            label; a running agent takes a replaced one over by itself. The label anonymous is the self-signed identity \
+            label; a running agent picks up a replaced one by itself. The label anonymous is the self-signed identity \
             that the agent makes for listeners without another one.
             """,
         subcommands: [Create.self, IdentitySwitchCommand.self, List.self, Show.self, IdentityImportCommand.self, IdentityExportCommand.self, Remove.self])

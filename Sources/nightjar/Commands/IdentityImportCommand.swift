@@ -5,7 +5,7 @@ import TLS
 
 struct IdentityImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "import", abstract: "Takes an identity from PEM files or a PKCS#12 file into the key store.",
+        commandName: "import", abstract: "Imports an identity from PEM files or a PKCS#12 file into the key store.",
         discussion: """
             FILE is PEM with the certificate and its chain, in any order, or PKCS#12 (.p12, .pfx). The private key is in the \
             same file, or in the one of --key. Where something is encrypted, the passphrase is asked for on the terminal \

@@ -6,8 +6,8 @@ struct IdentitySwitchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "switch", abstract: "Puts the key that was made with create --next in force.",
         discussion: """
-            The one before stays in the key store as LABEL.before, and --back puts it in force again. A running agent takes the change by itself \
-            within seconds; connections that are there go on.
+            The one before stays in the key store as LABEL.before, and --back puts it in force again. A running agent picks up the change by itself \
+            within seconds; existing connections continue.
             """)
 
     @OptionGroup var location: LocationOptions

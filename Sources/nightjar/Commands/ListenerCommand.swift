@@ -17,7 +17,7 @@ struct ListenerCommand: AsyncParsableCommand {
             stop: ends the connections and releases the port, until start, a change of its configuration, or the agent's next start. \
             start: also has one that waits for its port try now. peers: connections, and feeds over HTTP (FEED: longpoll, continuous, eventsource). sessions: logins with a cookie (POST /DATABASE/_session), until they end. disconnect: ends \
             connections, and answers over HTTP that are under way, such as feeds; their peers may come back. revoke: ends a user's sessions and connections, so that the user has to show the \
-            password again; to keep a user out, remove the user from what the authenticator goes by.
+            password again; to keep a user out, remove the user from what the authenticator checks.
             """)
 
     enum Action: String, ExpressibleByArgument, CaseIterable { case start, stop, peers, sessions, disconnect, revoke }

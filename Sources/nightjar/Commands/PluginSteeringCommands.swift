@@ -32,7 +32,7 @@ struct PluginRollbackCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rollback", abstract: "Makes the running agent go back to the version of a plugin that was in force before.",
         discussion: """
-            Nothing is written into the plugins folder. The older version holds, also over a restart, until a file of the plugin \
+            Nothing is written into the plugins folder. The older version stays in force, even after a restart, until a file of the plugin \
             changes or "plugin reload NAME" names it. "plugin list --json" shows the versions that are kept.
             """)
 

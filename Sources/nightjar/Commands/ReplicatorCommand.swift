@@ -21,14 +21,14 @@ struct ReplicatorCommand: AsyncParsableCommand {
             """,
         discussion: """
             start: also makes one that waits for its next attempt try now, and has one that is connected try at once the documents that wait: held, refused, \
-            or not to be exchanged for the moment. suspend: ends the connection and makes none \
+            or could not be exchanged at the moment. suspend: ends the connection and makes none \
             until resume, start, a reload that changes the replicator's own settings, or the agent's next start. pending: documents that wait to be pushed (direction push), \
             with the reason where the peer could not take them: those after the checkpoint that the remote is not known to have, and those that a push \
             filter rejected which has changed since. Not what the push \
-            filter rejects, or what the checkpoint has passed as held or refused. Behind them those that came and could not be pulled for the moment \
+            filter rejects, or what the checkpoint has passed as held or refused. Behind them those that came and could not be pulled at the moment \
             (direction pull), with the reason; PENDING of nightjar status counts what is to be pushed only, and nobody can list what was not asked for yet. With ID: whether that one waits. held: documents \
             whose filter failed, that are too large, or with a blob that cannot be taken or given. refused: documents that the peer refused; each new connection offers them again, one that \
-            stands does after a minute, then ever more seldom, up to an hour apart, and retry-refused does it now (their former names, rejected and retry-rejected, still work); one that has until was refused for a version of a time to come, and is offered again then. What a filter here said no to \
+            stands does after a minute, then less and less often, up to an hour apart, and retry-refused does it now (their former names, rejected and retry-rejected, still work); one that shows until was refused because its version is in the future, and is offered again at that time. What a filter here said no to \
             is rejected, and only counted. orphaned: documents that the remote took away but that were kept here, by \
             enable_auto_purge or a pull filter.
             """)
@@ -122,7 +122,7 @@ struct ReplicatorCommand: AsyncParsableCommand {
     private static func backlog(_ answer: JSONValue) -> String {
         guard let count = answer["documents"]?.asInt64, count > 0 else { return "" }
         let kinds = [
-            ("waiting", "could not be exchanged for the moment"), ("held", "held"), ("refused", "refused by the peer"),
+            ("waiting", "could not be exchanged at the moment"), ("held", "held"), ("refused", "refused by the peer"),
         ].compactMap { key, words in
             answer[key]?.asInt64.flatMap { $0 > 0 ? "\($0) \(words)" : nil }
         }

@@ -9,13 +9,13 @@ struct ResyncCommand: AsyncParsableCommand {
         commandName: "resync", abstract: "Runs a changed sync function on the stored documents, and moves them to the channels that it assigns.",
         discussion: """
             A new version of a sync function judges what is written from then on: what is stored keeps its channels, and users what documents grant them. \
-            Here the present version is asked about the current revision of each document and tombstone, as about what is written on this machine: the \
+            Here the current version is asked about the current revision of each document and tombstone, as about what is written on this machine: the \
             require_ functions pass, and old_doc is nil. What enters a user's channels is offered to it, what leaves them is taken away.
 
             What the function rejects (REFUSED) is in no channel afterwards: nightjar doc unrouted lists it. Where it fails (FAILED), documents keep the \
             channels they have, and the exit status is 1: fix the plugin and resync again.
 
-            The agent does the work, a few documents at a time, and goes on where this command is interrupted; nightjar status shows how far it has come. Where \
+            The agent does the work, a few documents at a time, and continues if this command is interrupted; nightjar status shows how far it has come. Where \
             the agent is restarted meanwhile, give the command again: health says so (channels_outdated).
             """)
 

@@ -181,7 +181,7 @@ struct Doctor: Sendable {
     }
 
     /// The advice for a certificate that is not valid yet.
-    private static let mendEarly = "is this machine's clock right? If it is, wait until then, or have the certificate issued anew: peers refuse it until then"
+    private static let mendEarly = "is this machine's clock right? If it is, wait until then, or have the certificate reissued: peers refuse it until then"
 
     static func judge(_ certificate: Certificate, _ what: String, _ now: Int64) -> Finding {
         let (begin, end) = (certificate.notBefore, certificate.notAfter)

@@ -24,7 +24,7 @@ extension Explanation {
                 + "text, even after further edits, and a replicator offers them again then; until then their edits count as the later ones in a conflict."),
         Explanation(
             "clock_unset",
-            "The clock of this machine says a time before 2026 (earliest_time), or one before the agent ran here last (DATA/clock.noted, where a listener takes tokens) "
+            "The clock of this machine shows a time before 2026 (earliest_time), or one before the agent ran here last (DATA/clock.noted, where a listener takes tokens) "
                 + "while nothing keeps it right: it has no battery, and nothing has set it since it was started; or it was ahead then.",
             "Set the clock, and have it kept right: systemctl enable --now systemd-timesyncd, or chrony. Until then versions go on from the last one that was made here, "
                 + "and JSON Web Tokens are judged by the later time. Where it was ahead and cannot be kept right: stop the agent, remove DATA/clock.noted, start it."),
@@ -71,7 +71,7 @@ extension Explanation {
                 + "the peer has to be stored there again (nightjar blob put); then nightjar replicator NAME start."),
         Explanation(
             "documents_large", "Documents were stored that are larger than warn_document_bytes of their database (1 MiB). They replicate like any others, but each "
-                + "change sends the whole document if the peer takes no deltas.",
+                + "change sends the whole document if the peer does not support deltas.",
             "The text names the largest; the log names each as it is stored. Store what is large as a blob (nightjar blob put), have the document split, or raise warn_document_bytes and "
                 + "nightjar reload. It ends once they are smaller or deleted; a restart forgets those that were stored before it."),
         Explanation(

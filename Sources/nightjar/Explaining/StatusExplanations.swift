@@ -19,13 +19,13 @@ extension Explanation {
             "A plugin runs beside the one that serves: it is asked the same afterwards, and what it says has no effect. Status counts how often both said the same, "
                 + "something different, the candidate failed, or too many waited to ask it (skipped).",
             "nightjar plugin list shows the last differences. Where they are what was meant, name the candidate in place of the plugin that serves; else change its file, "
-                + "and counting begins anew."),
+                + "and counting starts over."),
         Explanation(
             "remote_went_back", "The remote of a replicator was found behind where it was: it has lost the checkpoint that it kept, or has an older one, as after a restore from a backup.",
             "What the remote lost is pushed again by itself. What is not pushed is gone there and stays here only: what a push filter keeps back, and everything of a "
                 + "replicator that only pulls (type: pull). To bring it back, have the filter let it through, or set type: push_and_pull, reload and then "
                 + "nightjar replicator NAME start --reset. Where nobody restored it, ask whoever runs it what happened to its database. Where it goes back again within "
-                + "a day (times), it is connected to ever more seldom: remote_goes_back."),
+                + "a day (times), it is contacted less and less often: remote_goes_back."),
         Explanation(
             "damaged_blobs",
             "A backup lacks blobs that its documents name, or they are damaged in it: their files were altered or gone in the database when the backup was made, or "

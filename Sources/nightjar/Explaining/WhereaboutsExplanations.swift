@@ -84,7 +84,7 @@ extension Explanation {
             "not_in_channels", "The document is in none of the channels that the peer gets.",
             "Have the sync function put it into a channel of this user, or give the user one of its channels."),
         Explanation(
-            "deletion_skipped", "The document is deleted, and the peer wants no deletions of documents that it never had (skip_deletions).",
+            "deletion_skipped", "The document is deleted, and the peer does not want deletions of documents that it never had (skip_deletions).",
             "Set skip_deletions: false if the deletion should go there."),
         Explanation("not_pushed", "The replicator pushes nothing.", "Set type: push_and_pull if it should."),
         Explanation(

@@ -20,7 +20,7 @@ struct SourceChoiceOptions: ParsableArguments, Sendable {
         let mine = (selector == nil ? [] : ["--selector"]) + (sourceFilter == nil ? [] : ["--source-filter"])
         guard let option = mine.first else { return }
         guard (isBoth ? [source, target] : [source]).contains(where: Self.isDatabase) else {
-            throw ValidationError("\(option) needs a database of CouchDB (http: or https:) as SOURCE, which is asked for less: what is pushed, --push-filter chooses")
+            throw ValidationError("\(option) needs a CouchDB database (http: or https:) as SOURCE: it chooses what is pulled, and --push-filter what is pushed")
         }
         if let other = (mine + others).dropFirst().first { throw ValidationError("give \(option) or \(other), not both: a source takes one of them") }
         if sourceFilter?.hasPrefix("_") == true {

@@ -136,7 +136,7 @@ struct AgentClient: Sendable {
         {
             throw AgentError(
                 .failed,
-                "the agent on \(socket) took the connection and did not answer within \(Self.answerSeconds) s: it hangs, was stopped by a signal, or its "
+                "the agent on \(socket) accepted the connection but did not answer within \(Self.answerSeconds) s: it hangs, was stopped by a signal, or its "
                     + "machine is overloaded. Look at its process (systemctl status nightjar, ps -o pid,stat,time,args -C nightjar; T is stopped: kill -CONT PID) "
                     + "and at the end of its log; if it stays, restart it")
         } catch is ReplicationError {

@@ -291,8 +291,8 @@ enum DocumentPlace: Sendable {
             let query = "?after=\(lines)&missing_blobs=\(withoutBlobs)" + (source.map { "&source=\(PercentEncoding.encode($0))" } ?? "")
             let broken =
                 source == nil
-                ? "what was stored until then is stored, and how much that is cannot be told; lines without _id are stored twice if you repeat the import"
-                : "what was stored until then is stored, and how much that is cannot be told; import the whole file again once the agent runs: what is stored stays as it is"
+                ? "what was stored until then is stored, and how much that is, nobody can tell; lines without _id are stored twice if you repeat the import"
+                : "what was stored until then is stored, and how much that is, nobody can tell; import the whole file again once the agent runs: what is stored stays as it is"
             return .init(try await client.send("/api/databases/\(PercentEncoding.encode(name))/import\(query)", broken: broken) { try next() })
         case .folder(var access):
             access.importsWithoutBlobs = withoutBlobs

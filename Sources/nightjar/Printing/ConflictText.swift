@@ -57,7 +57,7 @@ enum ConflictText {
         let peer = row["place"]?["peer"]?.asString.map { " (\(TextTable.printable($0)))" } ?? ""
         text += isPending ? "  since \(string(row["since"])), \(origin(row))\(peer)\n" : "  \(string(row["at"])), \(place(row))\(peer)\n"
         text += side("here ", row["local"], "-") + side("there", row["remote"], "-")
-        text += side("base ", row["base"], row["base_rev"]?.asString.map { "\($0)  not stored any more" } ?? "none in common")
+        text += side("base ", row["base"], row["base_rev"]?.asString.map { "\($0)  no longer stored" } ?? "none in common")
         if isPending {
             if row["error"]?.asString == nil {
                 text += "no resolver has run yet\n"
@@ -116,7 +116,7 @@ enum ConflictText {
         } else if let kept = side["body"], !kept.isNull {
             body = TextTable.printable(kept.text)
         } else {
-            body = side["deleted"]?.asBool == true ? "deleted" : "not stored any more"
+            body = side["deleted"]?.asBool == true ? "deleted" : "no longer stored"
         }
         let version = side["cv"]?.asString.map { "  \($0)" } ?? ""
         return "  \(title)  \(string(side["rev"]))\(version)  \(body)\n"

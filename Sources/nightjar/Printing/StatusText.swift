@@ -171,7 +171,7 @@ enum StatusText {
                 notes += "\(name): suspended by its schedule until \(TextTable.printable(time)), or now: nightjar replicator \(name) resume\n"
             }
             if replicator["stopped_by_operator"]?.asBool == true {
-                notes += "\(string(replicator["name"])): stopped by an operator, also for the next start of the agent (stop --keep)\n"
+                notes += "\(string(replicator["name"])): stopped by an operator, even after the agent restarts (stop --keep)\n"
             }
             if replicator["tls"]?["unsafe"]?.asBool == true {
                 notes += "\(string(replicator["name"])): WARNING: accepts any server certificate (unsafe_skip_server_certificate_verification)\n"
@@ -184,7 +184,7 @@ enum StatusText {
             }
         }
         let legend = "PROGRESS to FAILED: of this run (all runs: lifetime in --json, and /metrics). REJECTED: by a filter here. "
-            + "Now: PENDING to be pushed, HELD since a filter failed, it is too large, or a blob cannot be taken or given, REFUSED by the peer.\n"
+            + "Now: PENDING to be pushed, HELD because a filter failed, it is too large, or a blob cannot be taken or given, REFUSED by the peer.\n"
         return section(table, "no replicators") + (table.isEmpty ? "" : legend) + notes
     }
 

@@ -19,9 +19,9 @@ enum UsersAdvice {
             let wrong = users.filter { $0.problem != nil }
             for user in wrong.prefix(shown) {
                 let name = user.name.isEmpty ? "" : ", user \(user.name)"
-                advice.append("\(place): line \(user.line)\(name): \(user.problem ?? ""); nobody can log in by this line")
+                advice.append("\(place): line \(user.line)\(name): \(user.problem ?? ""); nobody can log in with this line")
             }
-            if wrong.count > shown { advice.append("\(place): \(Plural.count(wrong.count - shown, "further line")) that nobody can log in by; nightjar user list shows them") }
+            if wrong.count > shown { advice.append("\(place): \(Plural.count(wrong.count - shown, "further line")) that nobody can log in with; nightjar user list shows them") }
         }
         return advice
     }

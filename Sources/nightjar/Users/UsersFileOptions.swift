@@ -7,7 +7,7 @@ import Glibc
 struct UsersFileOptions: ParsableArguments, Sendable {
     @OptionGroup var location: LocationOptions
     @Option(help: ArgumentHelp("The listener whose users they are, where several have files of their own.", valueName: "name")) var listener: String?
-    @Option(help: ArgumentHelp("The file of users (default: the one of the listener's password-file).", valueName: "file")) var file: String?
+    @Option(help: ArgumentHelp("The users file (default: the one of the listener's password-file).", valueName: "file")) var file: String?
 
     func validate() throws {
         if listener != nil, file != nil { throw ValidationError("give --listener or --file, not both") }
@@ -37,7 +37,7 @@ struct UsersFileOptions: ParsableArguments, Sendable {
         }
         guard all.allSatisfy({ $0.file.utf8.elementsEqual(first.file.utf8) }) else {
             let list = all.map { "\($0.listener) (\($0.file))" }.joined(separator: ", ")
-            throw AgentError(.invalid, "several listeners have files of users: choose one with --listener: \(list)")
+            throw AgentError(.invalid, "several listeners have users files: choose one with --listener: \(list)")
         }
         return UsersFile(first.file, dataFolder: settings.data.value)
     }

@@ -120,7 +120,7 @@ struct ClientBranchTests {
 
     /// The agent has not edited it, so that its copy of what was deleted has no say, although it is the greater revision.
     @Test(
-        "what was deleted at the hub while an agent was away does not come back, where a client brought a lesser branch",
+        "what was deleted at the hub while an agent was away does not come back, even if a client brought a lesser branch",
         arguments: [("pull", "ws"), ("push_and_pull", "ws"), ("pull", "http"), ("push_and_pull", "http")], [false, true])
     func deletedBesideALesserBranch(_ link: (type: String, scheme: String), _ hasVersions: Bool) async throws {
         let hub = try await AgentProcess.start(Configuration.hub(database: "{ version_vectors: \(hasVersions) }"))

@@ -32,7 +32,7 @@ struct TokenKey: Sendable {
         let known = Set(keys.flatMap(\.algorithms))
         guard algorithms.isEmpty || !known.isDisjoint(with: algorithms) else {
             throw TLSFileError(
-                .noKey, path: path, reason: "its keys are for \(names(known)), and \"algorithms\" takes \(names(algorithms)) only",
+                .noKey, path: path, reason: "its keys are for \(names(known)), and \"algorithms\" accepts \(names(algorithms)) only",
                 advice: "name one of the keys' algorithms there, or a file with keys for those that are taken")
         }
         // Anybody who can read the secret can sign with it.
@@ -142,7 +142,7 @@ private struct WebKey {
         guard let algorithm else { return TokenKey(id: value["kid"]?.asString, key: key, algorithms: key.algorithms) }
         guard key.algorithms.contains(algorithm) else {
             let expected = key.algorithms.map(\.rawValue).joined(separator: ", ")
-            throw CertificateError("alg is \(algorithm.rawValue), which is not for kty \(type); expected \(expected)")
+            throw CertificateError("alg is \(algorithm.rawValue), which does not fit kty \(type); expected \(expected)")
         }
         return TokenKey(id: value["kid"]?.asString, key: key, algorithms: [algorithm])
     }
