@@ -38,9 +38,9 @@ package struct DatabaseSettings: Sendable, ConfigurationSection {
             "Whether changes are sent as deltas, for which replaced bodies are kept for a while; or how much of them is kept."),
         Key(
             "conflict_resolver", optional: \.conflictResolver, .resolver,
-            "Plugin that decides conflicts. Absent: the rule of Couchbase Lite, that of the generation that the peer is of (see examples/guides/conflicts.md)."),
+            "Plugin that decides conflicts. Absent: the default rule of the peer's version of Couchbase Lite (see examples/guides/conflicts.md)."),
         Key("validate", optional: \.validate, .judge,
-            "Plugin whose sync function may refuse what is written here: by the admin API, doc put and rm, and import. Absent: everything is taken."),
+            "Plugin whose sync function may refuse what is written here: through the admin API, doc put and rm, and import. Absent: everything is accepted."),
         Key(
             "unusual_keys", \.unusualKeys, .boolean,
             "Whether documents may have empty keys and keys with NUL. Couchbase Lite cannot store them, so by default they are refused."),

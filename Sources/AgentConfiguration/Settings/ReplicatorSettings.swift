@@ -304,10 +304,10 @@ package struct ReplicatedCollectionSettings: Sendable, ConfigurationSection {
 
     static let sectionName = "replicated_collection"
     static let keys: [Key<ReplicatedCollectionSettings>] = [
-        Key("push_filter", optional: \.pushFilter, .judge, "Plugin that says what may leave this database."),
-        Key("pull_filter", optional: \.pullFilter, .judge, "Plugin that says what may enter this database."),
-        Key("push_transform", optional: \.pushTransform, .plugin, "Plugin that changes documents on their way out, behind the push filter."),
-        Key("pull_transform", optional: \.pullTransform, .plugin, "Plugin that changes documents on their way in, behind the pull filter."),
+        Key("push_filter", optional: \.pushFilter, .judge, "Plugin that decides what may leave this database."),
+        Key("pull_filter", optional: \.pullFilter, .judge, "Plugin that decides what may enter this database."),
+        Key("push_transform", optional: \.pushTransform, .plugin, "Plugin that changes documents on their way out, after the push filter."),
+        Key("pull_transform", optional: \.pullTransform, .plugin, "Plugin that changes documents on their way in, after the pull filter."),
         Key("document_ids", \.documentIDs,
             Form.text("a document id").located.list(atLeast: 1, of: "document ids", else: "leave out document_ids to replicate all documents"), "Only these documents."),
         Key("channels", \.channels, Form.text(.channel).located.list(of: "channels"), "Pulls only documents in these channels."),
