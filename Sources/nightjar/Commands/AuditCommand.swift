@@ -5,10 +5,10 @@ import Documents
 struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit", abstract: "Shows who did what: actions over the admin API, failed logins, plugin changes, purges.",
-        discussion: "Read from DATA/audit.log and the four files before it, of up to 1 MiB each, with and without a running agent.")
+        discussion: "Reads DATA/audit.log and the four files before it, of up to 1 MiB each, with or without a running agent.")
 
     @OptionGroup var location: LocationOptions
-    @Option(help: "How many of the last entries.") var limit = 200
+    @Option(help: "How many of the last entries to show.") var limit = 200
     @Flag(help: "Print JSON, one object a line.") var json = false
 
     func validate() throws {

@@ -5,7 +5,7 @@ import Documents
 
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check", abstract: "Reads configuration and plugins as run would, and starts nothing.",
+        commandName: "check", abstract: "Reads the configuration and plugins as run would, but starts nothing.",
         discussion: "Every problem is printed with file, line and column. Exit status 78 if there is one. A \"warning:\" marks what is valid but probably not "
             + "intended, a certificate that is not valid today, or, for a broken plugin, the version that run would use instead: the one that was last in force.")
 

@@ -17,7 +17,7 @@ struct ConflictsCommand: AsyncParsableCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list", abstract: "Lists the conflicts that wait for a resolver, then those that were decided, the newest first.")
+            commandName: "list", abstract: "Lists the conflicts that wait for a resolver, then decided ones, newest first.")
 
         @OptionGroup var location: LocationOptions
         @Argument(help: "DATABASE or DATABASE.SCOPE.COLLECTION; all if absent.") var db: String?

@@ -7,16 +7,16 @@ import NIOPosix
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doctor", abstract: "Looks at everything that an agent needs, and says what is wrong and how to fix it.",
+        commandName: "doctor", abstract: "Checks everything that an agent needs, and says what is wrong and how to fix it.",
         discussion: """
             Configuration, plugins, time, disk, quotas, certificates, listeners' ports, each peer (name, address, TLS, login), the agent's own health, and what \
-            the databases store, read whole. It works with and without a running agent and changes nothing. Peers are connected once and left again; \
+            the databases store, read whole. It works with or without a running agent, and changes nothing. Each peer is connected to once, and disconnected again; \
             programs and serial lines are not touched. Exit status 1 if something is wrong; a warning alone is 0.
             """)
 
     @OptionGroup var location: ConfigurationOptions
-    @Flag(help: "Do not contact peers: look up no name and open no connection.") var offline = false
-    @Flag(help: "Do not read the contents of the databases: if no agent runs, they are only opened, as on a start.") var quick = false
+    @Flag(help: "Do not contact peers: look up no names and open no connections.") var offline = false
+    @Flag(help: "Do not read the contents of the databases: if no agent runs, they are only opened, as at a start.") var quick = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {

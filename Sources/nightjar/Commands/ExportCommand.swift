@@ -9,10 +9,10 @@ struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export", abstract: "Writes all documents of a collection, or of several, as JSON Lines, in the order of their last change.",
         discussion: """
-            With --collection or --all-collections, and of DATABASE.SCOPE.COLLECTION, each line names its collection (_collection), one collection \
+            With --collection or --all-collections, and for DATABASE.SCOPE.COLLECTION, each line names its collection (_collection), one collection \
             after the other, and nightjar import puts each where it was; lines without are of the default collection. With --blobs the blobs that the documents name are written into a folder, each as a file named by the hexadecimal \
             digits of its digest; those that are there already are left alone, so that an export can be repeated. Without it they are not in the \
-            export: nightjar backup keeps them, and nightjar blob get writes one. Of a damaged database it writes all that can be read, names the rest \
+            export: nightjar backup keeps them, and nightjar blob get writes one. From a damaged database it writes all that can be read, names the rest \
             on standard error, and ends with status 1.
             """)
 

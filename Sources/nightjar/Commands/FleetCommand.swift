@@ -10,7 +10,7 @@ struct FleetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fleet", abstract: "Signs plugins and fragments of the configuration and publishes them to a fleet of agents.",
         discussion: """
-            What is signed are documents of the collection nightjar.fleet, which replicates to the gateways. Each accepts what a key of its \
+            The signed items are documents of the collection nightjar.fleet, which replicates to the gateways. Each accepts what a key of its \
             configuration (fleet.keys) has signed for it, if it passes the checks of that gateway, and writes back what it runs.
             """,
         subcommands: [Keygen.self, Sign.self, Publish.self, Withdraw.self, Verify.self, Status.self])

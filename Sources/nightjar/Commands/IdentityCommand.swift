@@ -149,7 +149,7 @@ struct IdentityCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "rm", abstract: "Removes an identity with its key.",
             discussion: """
-                One that the configuration names is refused: at its next start the agent would find the configuration wrong. A running agent \
+                Refuses to remove one that the configuration names: at its next start the agent would refuse the configuration. A running agent \
                 goes on with what it has read.
                 """)
 

@@ -4,9 +4,9 @@ import TLS
 
 struct IdentitySwitchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "switch", abstract: "Puts the key that was made with create --next in force.",
+        commandName: "switch", abstract: "Puts the key that was made with create --next into force.",
         discussion: """
-            The one before stays in the key store as LABEL.before, and --back puts it in force again. A running agent picks up the change by itself \
+            The previous key stays in the key store as LABEL.before, and --back puts it into force again. A running agent picks up the change by itself \
             within seconds; existing connections continue.
             """)
 

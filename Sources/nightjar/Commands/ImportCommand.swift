@@ -16,7 +16,7 @@ struct ImportCommand: AsyncParsableCommand {
 
             A line without _id gets one that is made of the file's name (without its folder), the line's number and its text, so that \
             repeating the file stores nothing twice. From standard input it gets a random id, and is another document each time. Exit \
-            status 1 if a line failed or is in conflict; the others are stored. Where the agent stops meanwhile, the error says what was \
+            status 1 if a line failed or is in conflict; the others are stored. If the agent stops in the meantime, the error says what was \
             stored and with which line to go on; where it is killed, nobody can say, and the whole file is imported again.
 
             A line with _collection is of that collection of the database, as nightjar export --all-collections writes it. With --blobs the blobs that \

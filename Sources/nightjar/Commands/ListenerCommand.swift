@@ -4,7 +4,7 @@ import Encodings
 
 struct ListenerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "listener", abstract: "Starts and stops a listener of a running agent, shows who is connected, and disconnects them.",
+        commandName: "listener", abstract: "Starts and stops a listener of a running agent, and shows and disconnects its peers.",
         usage: """
             nightjar listener NAME start
             nightjar listener NAME stop
@@ -15,7 +15,7 @@ struct ListenerCommand: AsyncParsableCommand {
             """,
         discussion: """
             stop: ends the connections and releases the port, until start, a change of its configuration, or the agent's next start. \
-            start: also has one that waits for its port try now. peers: connections, and feeds over HTTP (FEED: longpoll, continuous, eventsource). sessions: logins with a cookie (POST /DATABASE/_session), until they end. disconnect: ends \
+            start: also makes one that waits for its port try now. peers: connections, and feeds over HTTP (FEED: longpoll, continuous, eventsource). sessions: logins with a cookie (POST /DATABASE/_session), until they end. disconnect: ends \
             connections, and answers over HTTP that are under way, such as feeds; their peers may come back. revoke: ends a user's sessions and connections, so that the user has to show the \
             password again; to keep a user out, remove the user from what the authenticator checks.
             """)

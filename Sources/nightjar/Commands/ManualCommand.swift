@@ -6,7 +6,7 @@ struct ManualCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "manual", abstract: "Writes the manual pages of all commands and of the configuration, generated from their own descriptions.",
         discussion: """
-            nightjar.1 and one page for each command, and nightjar.yaml.5, for man(1). Completions for shells are made by the option that every command has: \
+            nightjar.1 and one page for each command, and nightjar.yaml.5, for man(1). Shell completions are made by an option that every command has: \
             nightjar --generate-completion-script bash (or zsh, fish).
             """)
 

@@ -16,7 +16,7 @@ struct PluginCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list", abstract: "Lists the plugins of a running agent, or of the plugins folder if none runs.",
-            discussion: "Of one that runs as a shadow also how often it was compared with the plugin that serves, and the last documents on "
+            discussion: "For one that runs as a shadow, also how often it was compared with the plugin that serves, and the last documents on "
                 + "which it differed.")
 
         @OptionGroup var location: ConfigurationOptions
@@ -45,7 +45,7 @@ struct PluginCommand: AsyncParsableCommand {
 
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "check", abstract: "Loads every plugin of the folder in a sandbox and runs its tests. Exit status 1 if one is wrong.",
+            commandName: "check", abstract: "Loads every plugin of the folder in a sandbox and runs its tests. Exit status 1 if one has an error.",
             discussion: "It reports what a running agent would refuse. The command \"nightjar check\" also checks how the configuration uses them.")
 
         @OptionGroup var location: ConfigurationOptions

@@ -30,7 +30,7 @@ struct PluginReloadCommand: AsyncParsableCommand {
 
 struct PluginRollbackCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rollback", abstract: "Makes the running agent go back to the version of a plugin that was in force before.",
+        commandName: "rollback", abstract: "Makes the running agent go back to the previous version of a plugin.",
         discussion: """
             Nothing is written into the plugins folder. The older version stays in force, even after a restart, until a file of the plugin \
             changes or "plugin reload NAME" names it. "plugin list --json" shows the versions that are kept.

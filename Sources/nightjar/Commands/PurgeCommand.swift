@@ -5,7 +5,7 @@ struct PurgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "purge", abstract: "Removes a document with all its revisions, here only. Exit status 1 if there is none.",
         discussion: """
-            Unlike rm it leaves no tombstone: peers do not hear of it, and one that changes the document later brings it back. For what must \
+            Unlike rm it leaves no tombstone: peers are not told, and one that changes the document later brings it back. For what must \
             not be stored here any more, and for documents that are damaged.
             """)
 

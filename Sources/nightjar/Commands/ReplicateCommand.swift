@@ -20,11 +20,11 @@ struct ReplicateCommand: AsyncParsableCommand {
     @Argument(help: "From here: a database folder or a URL.") var source: String
     @Argument(help: "To here: a database folder or a URL.") var target: String
     @Flag(help: "Both ways.") var both = false
-    @Flag(help: "Go on until interrupted.") var continuous = false
+    @Flag(help: "Continue until interrupted.") var continuous = false
     @Flag(help: "Forget the checkpoint and check every document again.") var reset = false
-    @Option(help: ArgumentHelp("A plugin: which documents may leave the folder.", valueName: "plugin")) var pushFilter: String?
-    @Option(help: ArgumentHelp("A plugin: which documents may enter the folder.", valueName: "plugin")) var pullFilter: String?
-    @Option(help: ArgumentHelp("A plugin: decides conflicts.", valueName: "plugin")) var resolver: String?
+    @Option(help: ArgumentHelp("A plugin that decides which documents may leave the folder.", valueName: "plugin")) var pushFilter: String?
+    @Option(help: ArgumentHelp("A plugin that decides which documents may enter the folder.", valueName: "plugin")) var pullFilter: String?
+    @Option(help: ArgumentHelp("A plugin that decides conflicts.", valueName: "plugin")) var resolver: String?
     @Option(help: ArgumentHelp("The plugin's parameters; for several plugins, an object of them by plugin name.", valueName: "json"))
     var params: String?
     @Option(help: ArgumentHelp("The plugins folder (default: ./plugins, if there is one).", valueName: "folder")) var plugins: String?
@@ -36,11 +36,11 @@ struct ReplicateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("These collections instead of the default one, separated by commas.", valueName: "scope.collection"))
     var collections: [String] = []
     @Option(help: "The user name for the remote database.") var user: String?
-    @Option(help: "The password; else NIGHTJAR_PASSWORD, else it is asked for on the terminal.") var password: String?
-    @Option(help: ArgumentHelp("Attempts while the remote cannot be reached; 0 for the default: 3, with --continuous no limit.", valueName: "n"))
+    @Option(help: "The password (default: NIGHTJAR_PASSWORD; otherwise it is asked for on the terminal).") var password: String?
+    @Option(help: ArgumentHelp("Attempts while the remote cannot be reached; 0 for the default: 3, or no limit with --continuous.", valueName: "n"))
     var maxAttempts = 0
     @Option(help: ArgumentHelp(
-        "PEM file, or sha256/BASE64 of a public key: the server's chain must hold it. May be repeated.", valueName: "file"))
+        "PEM file, or sha256/BASE64 of a public key: the server's chain must contain it. May be repeated.", valueName: "file"))
     var pinned: [String] = []
     @Flag(help: "Accept a self-signed certificate of the server, and no other.") var selfSigned = false
     @Flag(name: .shortAndLong, help: "Log to standard error.") var verbose = false

@@ -7,14 +7,14 @@ struct SupportBundleCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "support-bundle", abstract: "Writes a tar archive for the people who support you: no secrets, no documents.",
         discussion: """
-            In it: version and machine, the configuration without secrets, parameters of plugins and comments, doctor's findings, and of a running agent \
+            It contains the version and the machine, the configuration without secrets, parameters of plugins and comments, doctor's findings, and of a running agent \
             status, health, metrics and the recent log; plugins by name and version only; sizes of files in the data folder. Names of databases, users, \
             peers and of documents that failed are in it. Look through it before you send it: tar -xOf FILE | less.
             """)
 
     @OptionGroup var location: ConfigurationOptions
     @Option(name: .shortAndLong, help: ArgumentHelp("The file (default: nightjar-support-TIME.tar; - for standard output).", valueName: "file")) var output: String?
-    @Flag(help: "Do not contact peers: open no connection.") var offline = false
+    @Flag(help: "Do not contact peers: open no connections.") var offline = false
     @Flag(help: "Print what is in it as JSON.") var json = false
 
     func run() async throws {

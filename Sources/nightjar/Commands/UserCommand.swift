@@ -9,7 +9,7 @@ struct UserCommand: AsyncParsableCommand {
         commandName: "user", abstract: "Manages who may log in to a listener: the users file of the password-file plugin.",
         discussion: """
             The file is that of the configuration's listener, or --file. It is replaced as a whole, readable by the agent's user only. A running \
-            agent sees the change by itself within seconds: users who were removed or got another password are disconnected. Passwords are asked \
+            agent picks up the change by itself within seconds: users who were removed or got another password are disconnected. Passwords are asked \
             for on the terminal and not shown; in a pipe the first line of standard input is the password.
             """,
         subcommands: [Add.self, Remove.self, List.self, Passwd.self])
@@ -96,7 +96,7 @@ struct UserCommand: AsyncParsableCommand {
 
     struct Passwd: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "passwd", abstract: "Gives a user another password; connections that were made with the old one end.")
+            commandName: "passwd", abstract: "Gives a user a new password; connections that were made with the old one end.")
 
         @OptionGroup var users: UsersFileOptions
         @Argument(help: "The user's name.") var name: String
@@ -116,6 +116,6 @@ struct UserCommand: AsyncParsableCommand {
 
     private static func tell(_ what: String, _ name: String, _ file: UsersFile, _ json: Bool) {
         if json { return Output.json(JSONOutput.object(["name": .string(name), "file": .string(file.path)])) }
-        Output.line("\(TextTable.printable(name)) \(what) \(TextTable.printable(file.path)); a running agent sees it by itself")
+        Output.line("\(TextTable.printable(name)) \(what) \(TextTable.printable(file.path)); a running agent picks it up by itself")
     }
 }

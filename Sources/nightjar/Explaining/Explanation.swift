@@ -16,8 +16,8 @@ struct Explanation: Sendable, Equatable {
     /// Where the code occurs, for the list of all codes.
     enum Group: String, CaseIterable, Sendable {
         case attention = "What needs attention"
-        case status = "Words of status"
-        case whereabouts = "Words of doc why"
+        case status = "States in status"
+        case whereabouts = "States in doc why"
         case replication = "Errors of replicators and documents"
         case plugin = "Failures of plugins"
         case answer = "Answers over HTTP"
