@@ -201,7 +201,7 @@ private let wrong: [Wrong] = [
     Wrong(replicator("headers: { ‸X-Site: a }", target: "serial:/dev/ttyS0"), "need HTTP", "serial:"),
     Wrong(replicator("proxy: ‸http://proxy:3128"), "expected a mapping with the keys url"),
     Wrong(replicator("proxy: ‸{ username: u, password: p }"), "the key \"url\" is missing"),
-    Wrong(replicator("proxy: { url: ‸ftp://proxy }"), "there is http://HOST:PORT"),
+    Wrong(replicator("proxy: { url: ‸ftp://proxy }"), "expected http://HOST:PORT"),
     Wrong(replicator("proxy: { url: ‸\"socks5://me:hunter@proxy\" }"), "credentials in the URL are not allowed"),
     Wrong(replicator("proxy: { url: ‸http://proxy:0 }"), "a port from 1 to 65535"),
     Wrong(replicator("proxy: { url: http://proxy/, username: ‸u }"), "needs a \"password\""),

@@ -224,8 +224,8 @@ import Testing
             for (place, path, words) in [
                 (8, "other.key", "is not that of the certificate CN=a"), (13, "encrypted.key", "encrypted and there is no passphrase"),
                 (18, "encrypted.key", "cannot be decrypted"), (23, "loose.key", "chmod 600"), (28, "absent.key", "no such file"),
-                (33, "garbage.pem", "is no PEM"), (38, "pipe.pem", "is a pipe"), (43, "data/identities/nobody.pem", "there is no identity \"nobody\""),
-                (48, "pkcs11:object=gateway", "openssl.cnf"), (55, "pipe.pem", "is a pipe"), (65, "garbage.pem", "is no PEM"), (66, "absent.pem", "no such file"),
+                (33, "garbage.pem", "is not valid PEM"), (38, "pipe.pem", "is a pipe"), (43, "data/identities/nobody.pem", "there is no identity \"nobody\""),
+                (48, "pkcs11:object=gateway", "openssl.cnf"), (55, "pipe.pem", "is a pipe"), (65, "garbage.pem", "is not valid PEM"), (66, "absent.pem", "no such file"),
             ] {
                 #expect(
                     problems.contains { $0.contains("nightjar.yaml:\(place):") && $0.contains(path) && $0.contains(words) },

@@ -139,7 +139,7 @@ import Testing
         for (arguments, status, words) in [
             (["create", "../x"], 1 as Int32, "not a valid identity label"), (["create", "anonymous"], 1, "the agent makes for itself"),
             (["create", "a", "--validity", "0"], 1, "from 1 to 36525"), (["create", "a", "--validity", "x"], 64, "--validity"),
-            (["create", "a", "--dns", "a b"], 1, "no host name"), (["create", "a", "--ip", "1.2.3"], 1, "no IP address"),
+            (["create", "a", "--dns", "a b"], 1, "not a host name"), (["create", "a", "--ip", "1.2.3"], 1, "not an IP address"),
             (["create", "a", "--key", "rsa1024"], 64, "rsa2048"), (["create"], 64, "label"),
             (["import", "a", "/nowhere/x.p12"], 1, "/nowhere/x.p12: there is no such file"),
             (["export", "a", "a.p12", "--no-passphrase"], 64, "always encrypted"),
