@@ -211,7 +211,7 @@ static void put_value(writer *w, int index, int depth, nj_role role) {
         luaL_error(L, "%s: more than %d values (limit result nodes)", w->what, w->S->limits.result_nodes);
     }
     switch (lua_type(L, index)) {
-    case LUA_TNIL: refuse(w, depth, "nil is no JSON value; use nightjar.null"); break;
+    case LUA_TNIL: refuse(w, depth, "nil is not a JSON value; use nightjar.null"); break;
     case LUA_TBOOLEAN:
         if (lua_toboolean(L, index)) put(w, "true", 4);
         else put(w, "false", 5);
@@ -228,7 +228,7 @@ static void put_value(writer *w, int index, int depth, nj_role role) {
         if (handle == NJ_HANDLE_NULL) {
             put(w, "null", 4);
         } else if (handle == NJ_HANDLE_DELETE) {
-            refuse(w, depth, "nightjar.delete is no JSON value");
+            refuse(w, depth, "nightjar.delete is not a JSON value");
         } else { // a part of a document keeps its bytes
             nj_bytes raw = nj_slice(L, handle);
             put(w, raw.bytes, raw.length);
@@ -247,7 +247,7 @@ static void put_value(writer *w, int index, int depth, nj_role role) {
         // fall through
     default: {
         char reason[80];
-        snprintf(reason, sizeof reason, "a %s is no JSON value", luaL_typename(L, index));
+        snprintf(reason, sizeof reason, "a %s is not a JSON value", luaL_typename(L, index));
         refuse(w, depth, reason);
     }
     }

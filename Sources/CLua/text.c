@@ -186,7 +186,7 @@ static int cidr(lua_State *L) {
         valid = slash[1] >= '0' && slash[1] <= '9' && *end == 0 && given <= bits;
         bits = given;
     }
-    if (!valid) return luaL_error(L, "'%s' is no address range like 10.0.0.0/8 or fd00::/8", range);
+    if (!valid) return luaL_error(L, "'%s' is not an address range like 10.0.0.0/8 or fd00::/8", range);
     if (is_v4) bits += 96;
     if (!parse_address(address, length, host, &host_is_v4)) return lua_pushboolean(L, 0), 1;
     bool inside = memcmp(network, host, (size_t)bits / 8) == 0;

@@ -45,7 +45,7 @@ static void read_token(lua_State *L, nj_state *S, int result, int results) {
                 check_text(L, lua_gettop(L), "token", "a table with a token", "");
             } else if (strcmp(key, "expires_in") == 0) {
                 if (lua_type(L, -1) != LUA_TNUMBER || !(lua_tonumber(L, -1) >= 0))
-                    nj_fail_result(L, "token returned an expires_in that is no number of seconds");
+                    nj_fail_result(L, "token returned an expires_in that is not a number of seconds");
             } else {
                 nj_fail_result(L, "token returned a table with '%s'; it has token and expires_in", key);
             }
@@ -64,7 +64,7 @@ static void read_time(lua_State *L) {
         lua_call(L, 1, 1);
     }
     if (lua_type(L, -1) != LUA_TNUMBER || !(lua_tonumber(L, -1) >= 0))
-        nj_fail_result(L, "get_session returned an expires that is no time: an ISO 8601 text, or seconds since 1970 as nightjar.time.now() gives them");
+        nj_fail_result(L, "get_session returned an expires that is not a time: an ISO 8601 text, or seconds since 1970 as nightjar.time.now() gives them");
 }
 
 // Validates the result of get_session, and leaves it in the output: {"cookie_name": text, "expires": seconds since 1970, "session_id": text}, of

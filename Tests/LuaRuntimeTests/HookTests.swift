@@ -175,7 +175,7 @@ struct HookTests {
         #expect(try Self.token("return { token = 't', expires_in = 0.5 }") == LuaToken(text: "t", seconds: 0.5))
         for (body, part) in [("", "no value"), ("return nil", "a nil"), ("return true", "a boolean"), ("return ''", "is empty"), ("return 'a b'", "a header cannot carry"),
             ("return 'a\\n'", "a header cannot carry"), ("return {}", "without token"), ("return { token = 5 }", "is a number"), ("return { token = 't', expires = 5 }", "'expires'"),
-            ("return { token = 't', expires_in = '5' }", "no number of seconds"), ("return { token = 't', expires_in = 0/0 }", "no number of seconds"),
+            ("return { token = 't', expires_in = '5' }", "not a number of seconds"), ("return { token = 't', expires_in = 0/0 }", "not a number of seconds"),
             ("return ('x'):rep(8193)", "8192 are the most")] {
             #expect { try Self.token(body) } throws: { error in
                 (error as? LuaFailure)?.kind == .result && (error as? LuaFailure)?.message.contains(part) == true
