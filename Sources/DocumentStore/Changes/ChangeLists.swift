@@ -119,6 +119,7 @@ extension ReadTransaction {
         let find = try tables.find()
         var needs: [RevisionNeed] = []
         needs.reserveCapacity(offers.count)
+        var trees = ListedTrees()
         for offer in offers {
             let place = try tables.index.seek(offer.id, find)
             guard place.sequence > 0 else {
@@ -132,15 +133,16 @@ extension ReadTransaction {
             }
             let row = try row(find, place, offer.id)
             switch naming {
-            case .trees: needs.append(try need(collection, offer, row, maxAncestors, peer, hasOne, isBounded))
-            case .vectors, .versionsOnly: needs.append(try need(collection, offer, row, peer, hasOne, isBounded, naming))
+            case .trees: needs.append(try need(collection, offer, row, &trees, maxAncestors, peer, hasOne, isBounded))
+            case .vectors, .versionsOnly: needs.append(try need(collection, offer, row, &trees, peer, hasOne, isBounded, naming))
             }
         }
         return needs
     }
 
     private func need(
-        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ maxAncestors: Int, _ peer: RemoteID?, _ hasOne: Bool, _ isBounded: Bool
+        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ trees: inout ListedTrees, _ maxAncestors: Int, _ peer: RemoteID?, _ hasOne: Bool,
+        _ isBounded: Bool
     ) throws(StoreError) -> RevisionNeed {
         let revision = offer.revision
         let isKnown = offer.isEcho || row.remotes.entries.contains { $0.revision == revision }
@@ -153,7 +155,7 @@ extension ReadTransaction {
             return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: state)
         }
         let tree: RevisionTree
-        do throws(StoreError) { tree = try self.tree(collection, of: row, offer.id) } catch {
+        do throws(StoreError) { tree = try trees.tree(of: row, offer.id, collection, self) } catch {
             // What the peer had is unknown; the revision that arrives may repair the document.
             guard case .documentDamaged = error else { throw error }
             return .need(ancestors: namesCurrent && row.revision.generation < revision.generation ? [row.revision] : [], known: state)
@@ -178,13 +180,14 @@ extension ReadTransaction {
 
     /// The same for a peer with version vectors. At most one revision is named: the current one, as the best delta base.
     private func need(
-        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ peer: RemoteID?, _ hasOne: Bool, _ isBounded: Bool, _ naming: RevisionNaming
+        _ collection: Collection, _ offer: RevisionOffer, _ row: Row, _ trees: inout ListedTrees, _ peer: RemoteID?, _ hasOne: Bool, _ isBounded: Bool,
+        _ naming: RevisionNaming
     ) throws(StoreError) -> RevisionNeed {
         let known = peer.flatMap { row.remotes.revision($0, current: row.revision) }
         let state = peer == nil ? PeerRevision.unknown : PeerRevision(known)
         let namesCurrent = !isBounded || known == row.revision
         let tree: RevisionTree
-        do throws(StoreError) { tree = try self.tree(collection, of: row, offer.id) } catch {
+        do throws(StoreError) { tree = try trees.tree(of: row, offer.id, collection, self) } catch {
             guard case .documentDamaged = error else { throw error }
             return .need(ancestors: [], known: state)
         }
@@ -211,6 +214,7 @@ extension ReadTransaction {
         let find = try tables.find()
         var verdicts: [ProposalVerdict] = []
         verdicts.reserveCapacity(rows.count)
+        var trees = ListedTrees()
         for row in rows {
             let place = try tables.index.seek(row.id, find)
             guard place.sequence > 0 else {
@@ -219,8 +223,10 @@ extension ReadTransaction {
             }
             defer { find.reset() }
             switch naming {
-            case .trees: verdicts.append(try verdict(row, find, { () throws(StoreError) in try tree(collection, of: self.row(find, place, row.id), row.id) }))
-            case .vectors, .versionsOnly: verdicts.append(try verdict(row, self.row(find, place, row.id), collection, naming))
+            case .trees:
+                verdicts.append(
+                    try verdict(row, find) { () throws(StoreError) in try trees.tree(of: self.row(find, place, row.id), row.id, collection, self) })
+            case .vectors, .versionsOnly: verdicts.append(try verdict(row, self.row(find, place, row.id), &trees, collection, naming))
             }
         }
         return verdicts
@@ -252,9 +258,11 @@ extension ReadTransaction {
     }
 
     /// Like Sync Gateway's `CheckProposedVersion` (replication.md section 7).
-    private func verdict(_ proposal: Proposal, _ row: Row, _ collection: Collection, _ naming: RevisionNaming) throws(StoreError) -> ProposalVerdict {
+    private func verdict(
+        _ proposal: Proposal, _ row: Row, _ trees: inout ListedTrees, _ collection: Collection, _ naming: RevisionNaming
+    ) throws(StoreError) -> ProposalVerdict {
         let tree: RevisionTree
-        do throws(StoreError) { tree = try self.tree(collection, of: row, proposal.id) } catch {
+        do throws(StoreError) { tree = try trees.tree(of: row, proposal.id, collection, self) } catch {
             // The proposed revision may repair it.
             guard case .documentDamaged = error else { throw error }
             return .accept

@@ -6,6 +6,8 @@ import SQLite
 public class ReadTransaction {
     let session: Session
     var isActive = true
+    /// How many trees were decoded.
+    final private(set) var decodedTrees = 0
 
     init(_ session: Session) { self.session = session }
 
@@ -154,6 +156,7 @@ public class ReadTransaction {
     }
 
     final func tree(_ collection: Collection, of row: Row, _ id: DocumentID) throws(StoreError) -> RevisionTree {
+        if row.tree != nil { decodedTrees += 1 }
         do throws(StoreError) {
             return try StoredTree.decode(row.tree, id, only: row.revision, deleted: row.isDeleted)
         } catch {
