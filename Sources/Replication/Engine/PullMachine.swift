@@ -187,8 +187,13 @@ struct PullMachine {
             // In order of arrival, before anything can be completed.
             for (index, row) in rows.enumerated() {
                 guard let sequence = row.sequence, tracker?.begin(sequence) == false, case .row(let told) = row else { continue }
-                if isSameRow(told, at: sequence, rows[..<index]) { continue }
-                return refuseList(lists.finish()?.handle, .bad("sequence \(sequence) of the peer stands for two documents"), &actions)
+                let why: String
+                switch whatStands(at: sequence, told.id, rows[..<index]) {
+                case .same: continue
+                case .another: why = "stands for two documents"
+                case .unknown: why = "came again, for document \(told.id), before what it stands for is done"
+                }
+                return refuseList(lists.finish()?.handle, .bad("sequence \(sequence) of the peer \(why)"), &actions)
             }
             counts.total += UInt64(rows.count)
             var offers: [RevisionOffer] = []
@@ -204,14 +209,20 @@ struct PullMachine {
         }
     }
 
-    /// Whether a row whose sequence is already open repeats that same row, as opposed to a row of another document.
-    private func isSameRow(_ row: OfferedRow, at sequence: RemoteSequence, _ earlier: ArraySlice<RowResult<OfferedRow>>) -> Bool {
-        if let id = asked.document(at: sequence) { return id == row.id }
-        for case .row(let other) in earlier where other.sequence == sequence { return other.id == row.id }
+    private enum OpenRow {
+        case same, another
+        /// Its document was not kept: it is on its way into the store, or asked for again on another connection.
+        case unknown
+    }
+
+    /// Whether a row whose sequence is open already is the same one told again, or another document's.
+    private func whatStands(at sequence: RemoteSequence, _ id: DocumentID, _ earlier: ArraySlice<RowResult<OfferedRow>>) -> OpenRow {
+        if let asked = asked.document(at: sequence) { return asked == id ? .same : .another }
+        for case .row(let other) in earlier where other.sequence == sequence { return other.id == id ? .same : .another }
         // Nothing that happens to it counts any more.
-        if tracker?.isLeft(sequence) == true { return true }
+        if tracker?.isLeft(sequence) == true { return .same }
         // Requested and on its way into the store, or about to be taken away.
-        return insertion.holds(row.id) || removals.contains { $0.id == row.id } || removalsUnderWay > 0
+        return insertion.holds(id) || removals.contains { $0.id == id } || removalsUnderWay > 0 ? .same : .unknown
     }
 
     private mutating func answer(_ needs: [RevisionNeed], _ actions: inout [PullAction]) {

@@ -201,6 +201,24 @@ import Testing
         #expect(pull.on(.listRead(.success(.offered([.row(row(1, "b"))])))) == ["refuse 400", "fail"])
     }
 
+    /// Of a row that comes again nobody is told that it stands for two documents, unless it does.
+    @Test func theWordsOfAnOpenSequenceAreTrue() {
+        func words(_ rows: [OfferedRow], _ pull: PullRun) -> String? {
+            var pull = pull
+            pull.on(.listArrived(offeredList))
+            pull.on(.listRead(.success(.offered(rows.map { .row($0) }))))
+            for case .refuseList(_, let error) in pull.last { return error.message }
+            return nil
+        }
+        #expect(words([row(1, "a"), row(1, "b")], PullRun()) == "sequence 1 of the peer stands for two documents")
+        var pull = PullRun()
+        pull.offer(row(1, "a"))
+        #expect(words([row(1, "b")], pull) == "sequence 1 of the peer stands for two documents")
+        // It did not come, and is asked for again on the next connection.
+        pull.on(.arrivalRefused(RemoteSequence(json: "1"), doc("a"), http(503), isFinal: false))
+        #expect(words([row(1, "a")], pull) == "sequence 1 of the peer came again, for document a, before what it stands for is done")
+    }
+
     /// A peer that sends something newer than what it offered leaves nothing behind.
     @Test func whatComesInPlaceOfWhatWasOfferedEndsIt() {
         var asked = AskedRows()
