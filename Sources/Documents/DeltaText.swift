@@ -4,8 +4,8 @@ import Encodings
 /// only the new body is allocated.
 struct DeltaText {
     private let text: UnsafeBufferPointer<UInt8>
-    /// The ends of large objects and arrays.
-    private let ends: [Int: Int]
+    /// Where large values end, of those that were met.
+    private var ends: [Int: Int]
     private var new: [UInt8] = []
 
     /// Size in bytes above which the end of an object or array is determined in advance.
@@ -18,7 +18,8 @@ struct DeltaText {
         let isNested = delta.members.contains { if case .object(let inside) = $0.value { !inside.isEmpty } else { false } }
         var work = DeltaText(text: old, ends: isNested ? ends(in: old, from: start) : [:])
         work.new.reserveCapacity(old.count + extra)
-        _ = try work.apply(.object(delta), to: start..<old.endOfJSONValue(start))
+        // Where something of it changes, its end is met on the way.
+        _ = try work.apply(.object(delta), to: start..<(delta.isEmpty ? old.endOfJSONValue(start) : old.count))
         return work.new
     }
 
@@ -93,6 +94,8 @@ struct DeltaText {
         var at = start + 1
         while let member = nextMember(&at) {
             if let index = changes.index(of: self[member.key]) { places[index] = member.key.lowerBound }
+            // The second walk goes round it.
+            if member.value.count > Self.large { ends[member.value.lowerBound] = member.value.upperBound }
         }
         new.append(UInt8(ascii: "{"))
         var isFirst = true
