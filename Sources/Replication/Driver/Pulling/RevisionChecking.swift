@@ -93,8 +93,9 @@ enum RevisionChecking {
         // If that could never be reserved for potential names, everything that work may use is reserved.
         var needed = names > 0 ? min(HeldBytes.names(names, in: size), memory.workLimit) : 0
         var whatFor = names > 0 ? "may name \(Plural.count(names, "blob"))" : nil
+        var scan: DocumentScan?
         if size > smallBody {
-            let scan = revision.body.withUnsafeReadableBytes { bytes in try? JSONScanner.scanDocument(bytes, unusualKeys: unusualKeys) }
+            scan = revision.body.withUnsafeReadableBytes { bytes in try? JSONScanner.scanDocument(bytes, unusualKeys: unusualKeys) }
             if scan?.hasReservedKeys == true {
                 let values = JSONTreeSize.bytes(of: [UInt8](revision.body.readableBytesView))
                 needed = max(values, min(needed + values, memory.workLimit))
@@ -106,7 +107,7 @@ enum RevisionChecking {
         let reservation = names > 0 ? await memory.reserve(needed, looks: &looks) : await memory.reserve(needed)
         // Without a reservation, a body free of such things is processed anyway: no other work is running then.
         if reservation != nil || whatFor == nil {
-            return withExtendedLifetime(reservation) { (check(revision, unusualKeys: unusualKeys), reservation) }
+            return withExtendedLifetime(reservation) { (check(revision, unusualKeys: unusualKeys, scan: scan), reservation) }
         }
         let isTooLarge = needed > memory.workLimit
         var error = ReplicationError(
@@ -117,11 +118,11 @@ enum RevisionChecking {
         return (.refused(revision, error), nil)
     }
 
-    private static func check(_ revision: ReceivedRevision, unusualKeys: Bool) -> CheckOutcome {
+    private static func check(_ revision: ReceivedRevision, unusualKeys: Bool, scan: DocumentScan? = nil) -> CheckOutcome {
         let checked: CheckedBody
-        do { checked = try check([UInt8](revision.body.readableBytesView), of: revision.id, isDeleted: revision.isDeleted, unusualKeys) } catch {
-            return .refused(revision, error)
-        }
+        do {
+            checked = try check([UInt8](revision.body.readableBytesView), of: revision.id, isDeleted: revision.isDeleted, unusualKeys, scan: scan)
+        } catch { return .refused(revision, error) }
         var whole = CheckedRevision(
             replyTo: revision.replyTo, id: revision.id, revision: revision.revision,
             history: revision.history, vector: revision.vector, isDeleted: revision.isDeleted, sequence: revision.sequence, body: checked.body,
@@ -140,8 +141,11 @@ enum RevisionChecking {
         var expiry: DocumentExpiry?
     }
 
+    /// - Parameter known: what a look at it found before.
     /// - Throws: ``ReplicationError`` 400 if it is not a valid document.
-    static func check(_ body: [UInt8], of id: DocumentID, isDeleted: Bool, _ unusualKeys: Bool) throws(ReplicationError) -> CheckedBody {
+    static func check(
+        _ body: [UInt8], of id: DocumentID, isDeleted: Bool, _ unusualKeys: Bool, scan known: DocumentScan? = nil
+    ) throws(ReplicationError) -> CheckedBody {
         var checked = CheckedBody(body: body)
         do throws(MessageError) {
             if body.isEmpty {
@@ -150,7 +154,7 @@ enum RevisionChecking {
             }
             let scan: DocumentScan
             do {
-                scan = try checked.body.withUnsafeBytes { bytes throws(JSONError) in
+                scan = try known ?? checked.body.withUnsafeBytes { bytes throws(JSONError) in
                     try JSONScanner.scanDocument(bytes, unusualKeys: unusualKeys)
                 }
             } catch {
