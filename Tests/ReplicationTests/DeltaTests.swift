@@ -141,6 +141,79 @@ struct DeltaTests {
         #expect(try await b.get("x")?.body.count ?? 0 > 800_000)
     }
 
+    /// Of sixty deltas of one base one becomes a body, whatever the others would become: those are in conflict with it, as they were in full.
+    @Test(arguments: [Subprotocol.generation3, .generation4]) func whatIsInConflictNeedsNoBody(_ subprotocol: Subprotocol) async throws {
+        let b = try TestDatabase("b")
+        let hub = Hub(
+            PassiveConfiguration(listener: "hub", database: b.database, subprotocol: subprotocol), owner: b, peersHaveBothNames: subprotocol == .generation3)
+        let peer = try await Peer(hub)
+        await peer.begin()
+        let first = try await b.put("x", body(1))
+        // Each of another author, where versions have authors.
+        let authors = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789").map { "18e9000000000005@\($0)UxJQ0VBTElDRUFMSUNFQQ" }
+        func revision(_ index: Int) -> String { subprotocol == .generation4 ? authors[index] : "2-\(String(index + 4_096, radix: 16))" }
+        var stored: Int?
+        await withTaskGroup(of: (Int, Int?).self) { group in
+            for index in 0..<60 {
+                let wanted = rev("x", revision(index), [("history", first.text), ("deltaSrc", first.text)])
+                group.addTask { (index, await peer.ask("rev", wanted, "{\"n\":\(index)}")?.error?.code) }
+            }
+            var codes: [Int?] = []
+            for await (index, code) in group {
+                codes.append(code)
+                if code == nil { stored = index }
+            }
+            #expect(codes.count { $0 == nil } == 1 && codes.count { $0 == 409 } == 59, "\(codes)")
+        }
+        let winner = try #require(stored)
+        #expect(try await b.body("x") == body(winner))
+        // What is here already is no news, and another connection's conflict is as cheap.
+        let again = rev("x", revision(winner), [("history", first.text), ("deltaSrc", first.text)])
+        #expect(await peer.ask("rev", again, "{\"n\":\(winner)}")?.error == nil)
+        let other = try await Peer(hub)
+        await other.begin()
+        let late = rev("x", revision(61), [("history", first.text), ("deltaSrc", first.text)])
+        #expect(await other.ask("rev", late, "{\"n\":61}")?.error?.code == 409)
+        // A base that is not here is answered as ever, whatever came of the revision.
+        let unknown = rev("x", revision(61), [("history", first.text), ("deltaSrc", "1-ff")])
+        #expect(await other.ask("rev", unknown, "{\"n\":61}")?.error?.code == 422)
+        for peer in [peer, other] { #expect(await peer.isAlive()) }
+        let counts = hub.counters.snapshot
+        #expect(counts.deltas.received == 63 && counts.deltas.applied == 1 && counts.deltas.failed == 1, "\(counts.deltas)")
+        // They are counted as they are in full.
+        #expect(counts.pulled == 1 && counts.failed == 60 && counts.completed == counts.total, "\(counts)")
+    }
+
+    /// A filter has the first word: what it refuses is refused by it, also where it is in conflict.
+    @Test func aFilterIsAskedBeforeAConflictIsOne() async throws {
+        let b = try TestDatabase("b")
+        var configuration = PassiveConfiguration(listener: "hub", database: b.database)
+        configuration.pullFilter = TestFilter { _, _ in .reject }
+        let hub = Hub(configuration, owner: b)
+        let peer = try await Peer(hub)
+        await peer.begin()
+        let first = try await b.put("x", body(1))
+        try await b.put("x", body(2))
+        #expect(await peer.ask("rev", rev("x", "2-bb", [("history", first.text), ("deltaSrc", first.text)]), "{\"n\":3}")?.error?.code == 403)
+        #expect(await peer.isAlive())
+        #expect(hub.counters.snapshot.deltas.applied == 1)
+    }
+
+    /// Its base is what the one before it becomes.
+    @Test func aDeltaWaitsForTheRevisionBeforeIt() async throws {
+        let b = try TestDatabase("b")
+        let hub = Hub(b)
+        let peer = try await Peer(hub)
+        await peer.begin()
+        let first = try await b.put("x", body(1))
+        peer.send(peer.request("rev", rev("x", "2-bb", [("history", first.text), ("deltaSrc", first.text)]), "{\"n\":2}"))
+        #expect(await peer.ask("rev", rev("x", "3-cc", [("history", "2-bb,\(first)"), ("deltaSrc", "2-bb")]), "{\"n\":3}")?.error == nil)
+        #expect(try await b.body("x") == body(3))
+        #expect(await peer.isAlive())
+        let counts = hub.counters.snapshot.deltas
+        #expect(counts.applied == 2 && counts.failed == 0, "\(counts)")
+    }
+
     /// A peer that knows the id of a revision which was kept from it, from the history of the next one, names it as what it has.
     @Test func noDeltaTellsOfABaseThatThePeerMayNotHave() async throws {
         let b = try TestDatabase("b")

@@ -13,7 +13,7 @@ extension StoreError {
 
 extension WriteTransaction {
     /// Space of a document beyond its body: its row, its tree, its index entry.
-    private static let bytesBesideBody = 512
+    static let bytesBesideBody = 512
 
     /// Checks whether a document with this many bytes in its body and blobs could be written.
     package func tryWriting(_ write: StoreWrite, bytes: Int) throws(StoreError) {

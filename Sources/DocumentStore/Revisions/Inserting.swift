@@ -112,23 +112,13 @@ extension WriteTransaction {
             return .alreadyPresent
         }
         // A damaged document is repaired by an incoming revision, unless that would drop a branch that waits for its resolver.
-        var (tree, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
-        // A peer with one branch continues one that lost a decision here. A peer that keeps every branch just has not learned yet that it ended. What
-        // was deleted before it lost stays deleted, and becomes the peer's revision again if the peer sends each of its tombstones.
-        if case .document = incoming.deletion, new.vector == nil, let end = tree.endOfBranch(of: new.revision), end != row.revision,
-            !tree.endsTombstone(end) || new.isDeleted && row.isDeleted && conflicts == .store && incoming.remote != nil {
-            tree.removeBranch(end)
-        }
-        let isHere = tree.contains(new.revision)
-        // Leaves covered by its version vector, whatever branch of the tree it is on. A branch alongside the current revision may have won elsewhere.
-        let standIns = incoming.vector == nil ? tree.standIns(for: incoming.history, of: new.revision) : []
-        let replaced = incoming.vector.map { vector in tree.known(tree.leaves.map(\.revision).filter { $0 != new.revision }, to: vector) } ?? standIns
-        let hasWon = isHere && replaced.contains(row.revision) && !tree.isAncestor(new.revision, of: row.revision)
+        let (known, isRebuilt) = row.isConflicted ? (try tree(collection, of: row, id), false) : try treeToWrite(collection, row, id)
+        let place = IncomingPlace(incoming, row, known, conflicts)
+        var tree = place.tree
+        let (isHere, replaced, hasWon, ancestor) = (place.isHere, place.replaced, place.hasWon, place.ancestor)
+        let (descends, goesOn, fits) = (place.descends, place.goesOn, place.fits)
         if isHere, !hasWon {
-            // With versions, a deletion alongside ours is newer than what its sender knows of, and would be sent again and again.
-            if conflicts == .refuse, new.vector != nil, row.isDeleted, tree.isTombstone(new.revision) { return .alreadyPresent }
-            // By now it is a branch alongside the current revision here, and its sender does not know about that yet.
-            if conflicts == .refuse, !tree.isAncestor(new.revision, of: row.revision) { return .conflict(current: row.revision) }
+            if conflicts == .refuse, case .conflict(let current) = place.refusal(of: incoming, row) { return .conflict(current: current) }
             guard conflicts == .store, let remote = incoming.remote, row.isLeft(by: remote, for: new.revision, in: tree),
                 incoming.leaves(row, for: new.revision, isHere: true)
             else {
@@ -138,14 +128,7 @@ extension WriteTransaction {
         } else if !isHere {
             try checkGeneration(incoming)
         }
-        if new.isDeleted, standIns.isEmpty, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
-        let ancestor = incoming.history.first { tree.contains($0) }
-        let descends = ancestor == row.revision || replaced.contains(row.revision)
-        // It was created on top of a tombstone, and ours is just another one.
-        let goesOn = row.isDeleted && !row.isConflicted && ancestor.map { tree.isTombstone($0) } == true
-        // What a passive side accepts without a resolver, it also accepts with one.
-        let isAnew = row.isDeleted && ancestor == nil && !(incoming.missesDeletion && !new.isDeleted)
-        let fits = descends || goesOn || isAnew || new.isDeleted && ancestor.map { tree.isLeaf($0) } == true
+        if new.isDeleted, place.standIns.isEmpty, let outcome = try endBranch(new, incoming, row, collection, tree) { return outcome }
         if !fits && conflicts == .refuse { return .conflict(current: row.revision) }
         var remotes = row.remotes
         remotes.spellOut(row.revision)
@@ -195,7 +178,7 @@ extension WriteTransaction {
                 }
             }
         }
-        let sequence = try place(
+        let sequence = try self.place(
             collection, id, row, &tree, isHere && !isTakenUp ? nil : new, remotes: remotes, record: record, previous: previous)
         if isRebuilt { session.problems.forget(collection.name, id) }
         if let sides = record?.sides(tree, remotes) {

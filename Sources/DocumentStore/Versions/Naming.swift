@@ -52,13 +52,13 @@ extension WriteTransaction {
         if case .had(let name) = incoming.peerHad { located.peerHad = tree.revision(named: name).map { .had($0) } ?? .unknown }
         guard var vector = incoming.vector else { return located }
         guard let row else {
-            take(vector, below: nil, tree, &located)
+            located.take(vector, below: nil, tree)
             return located
         }
         if isBlind {
             vector = vector.alone
             located.vector = vector
-            take(vector, below: nil, tree, &located)
+            located.take(vector, below: nil, tree)
             return located
         }
         // All versions ever made with our own source id are known here.
@@ -71,21 +71,9 @@ extension WriteTransaction {
         switch tree.place(of: vector, current: row.revision) {
         case .superseded: return nil
         case .here(let revision): (located.revision, located.history) = (revision, [])
-        case .below(let parent): take(vector, below: parent, tree, &located)
+        case .below(let parent): located.take(vector, below: parent, tree)
         }
         return located
-    }
-
-    private func take(_ vector: VectorHistory, below parent: RevisionID?, _ tree: RevisionTree, _ located: inout IncomingRevision) {
-        // The id that it has elsewhere, so that peers with revision trees find the same one everywhere. It may be on another branch than the one that
-        // it replaces: a decision between two.
-        if let place = vector.place {
-            (located.revision, located.history) = (place.revision, tree.contains(place.revision) ? [] : place.history)
-            return
-        }
-        let below = parent ?? vector.revisions.first
-        located.revision = RevisionTree.revision(of: vector.vector.current, below: below, isDeleted: located.isDeleted)
-        located.history = parent.map { [$0] } ?? vector.revisions
     }
 
     /// Adds what a peer knows about the versions of a stored revision.
@@ -114,5 +102,20 @@ extension WriteTransaction {
             tree.setVector(vector, of: leaf.revision)
         }
         return true
+    }
+}
+
+extension IncomingRevision {
+    /// Takes its place in the tree: an id, and ancestors.
+    mutating func take(_ vector: VectorHistory, below parent: RevisionID?, _ tree: RevisionTree) {
+        // The id that it has elsewhere, so that peers of revision trees find the same one everywhere. It may be of another branch than the one
+        // that it replaces: a decision between two.
+        if let place = vector.place {
+            (revision, history) = (place.revision, tree.contains(place.revision) ? [] : place.history)
+            return
+        }
+        let below = parent ?? vector.revisions.first
+        revision = RevisionTree.revision(of: vector.vector.current, below: below, isDeleted: isDeleted)
+        history = parent.map { [$0] } ?? vector.revisions
     }
 }

@@ -21,8 +21,18 @@ struct BaseLookUp: Sendable {
         var base: Version
         /// Its body was transferred on this connection.
         var isExchanged: Bool
+        /// What is to come of it, where the store alone says whether it is taken: then it is asked before the base is read.
+        var incoming: IncomingRevision?
+        /// Of the delta.
+        var deltaBytes = 0
+        /// What the store said.
+        var outcome: InsertOutcome?
         /// Memory is reserved for a body up to this size; a larger one is not read.
         var atMost = 0
+
+        init(id: DocumentID, base: Version, isExchanged: Bool, incoming: IncomingRevision? = nil, deltaBytes: Int = 0) {
+            (self.id, self.base, self.isExchanged, self.incoming, self.deltaBytes) = (id, base, isExchanged, incoming, deltaBytes)
+        }
     }
 
     enum Answer: Sendable {
@@ -30,6 +40,8 @@ struct BaseLookUp: Sendable {
         case absent
         case notOpen
         case tooLarge
+        /// It was not read: this becomes of what was to come of it.
+        case needless(InsertOutcome)
     }
 
     let database: Database
@@ -40,6 +52,8 @@ struct BaseLookUp: Sendable {
         var bytes: Int
         /// Memory of its parsed values in bytes, if counted.
         var values = 0
+        /// It need not be read: this becomes of what was to come of it.
+        var outcome: InsertOutcome?
     }
 
     /// The sizes of the bases.
@@ -52,12 +66,20 @@ struct BaseLookUp: Sendable {
         return try await database.read { transaction in
             try questions.map { question -> Size? in
                 guard var size = try transaction.deltaBaseSize(collection, question.id, question.base).map({ Size(bytes: $0) }) else { return nil }
+                if max(size.bytes, question.deltaBytes) <= limit { size.outcome = try Self.outcome(question, size.bytes, collection, transaction) }
                 if countingValues, size.bytes <= limit, let base = try transaction.deltaBase(collection, question.id, question.base) {
                     size.values = JSONTreeSize.bytes(of: base)
                 }
                 return size
             }
         }
+    }
+
+    private static func outcome(
+        _ question: Question, _ bytes: Int, _ collection: Collection, _ transaction: ReadTransaction
+    ) throws(StoreError) -> InsertOutcome? {
+        guard let incoming = question.incoming else { return nil }
+        return try transaction.refusal(of: incoming, bytes: bytes + question.deltaBytes, in: collection)
     }
 
     func bases(_ questions: [Question]) async throws -> [Answer] {
@@ -70,6 +92,7 @@ struct BaseLookUp: Sendable {
     private static func answer(
         _ question: Question, _ access: Access, _ collection: Collection, _ transaction: ReadTransaction
     ) throws(StoreError) -> Answer {
+        if let outcome = question.outcome { return .needless(outcome) }
         if !question.isExchanged {
             switch access {
             case .nothing: return .notOpen
@@ -81,6 +104,8 @@ struct BaseLookUp: Sendable {
         }
         guard let size = try transaction.deltaBaseSize(collection, question.id, question.base) else { return .absent }
         guard size <= question.atMost else { return .tooLarge }
+        // Another connection may have been first, while memory was waited for.
+        if let outcome = try outcome(question, size, collection, transaction) { return .needless(outcome) }
         return try transaction.deltaBase(collection, question.id, question.base).map { .base($0) } ?? .absent
     }
 

@@ -40,8 +40,16 @@ struct DeltaBatch: Sendable {
         let sizes = try await lookUp.sizes(questions, countingValues: others.contains(where: \.makesDelta), upTo: limits.maximumDeltaBodyBytes)
         var batch: [BaseLookUp.Question] = []
         var (bytes, needed) = (0, 0)
+        var undecided: Set<DocumentID> = []
         for (index, question) in questions.enumerated() {
             var question = question
+            question.outcome = sizes[index]?.outcome
+            if question.outcome != nil {
+                batch.append(question)
+                continue
+            }
+            // Whether the store takes this one is known when the one before is stored.
+            if question.incoming != nil, !undecided.insert(question.id).inserted { break }
             if let size = sizes[index], max(size.bytes, others[index].count) <= limits.maximumDeltaBodyBytes {
                 guard bytes == 0 || bytes + size.bytes + others[index].count <= limits.deltaBatchBytes else { break }
                 bytes += size.bytes + others[index].count

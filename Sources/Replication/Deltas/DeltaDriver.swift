@@ -166,7 +166,9 @@ struct DeltaDriver {
 
     /// Continues with waiting deltas, once most of the earlier results are stored.
     func applyDeltas(_ link: CollectionLink) {
-        guard link.pull.bufferedBytes < session.limits.insertionBatchBytes, let revisions = link.incomingDeltas.begin(limit: session.limits.insertionBatchRows)
+        let asksStore = isForStoreToTake(link)
+        guard link.pull.bufferedBytes < session.limits.insertionBatchBytes,
+            let revisions = link.incomingDeltas.begin(limit: session.limits.insertionBatchRows, except: { asksStore ? link.pull.onTheWay(of: $0) : [] })
         else { return }
         guard session.channelPeer != nil else { return apply(revisions, link, access(link)) }
         let slot = link.slot
@@ -177,12 +179,20 @@ struct DeltaDriver {
         }
     }
 
+    /// Whether what becomes of a revision that is in conflict here, or stored already, follows from the document's tree, whatever its body is: then none
+    /// is made of its delta. Not where a filter or a sync function may say something else, or where the peer may not learn of what is here.
+    private func isForStoreToTake(_ link: CollectionLink) -> Bool {
+        link.pull.refusesConflictsAlone && session.channelPeer == nil && link.pushFilter == nil
+    }
+
     private func apply(_ revisions: [ReceivedRevision], _ link: CollectionLink, _ access: BaseLookUp.Access) {
-        let slot = link.slot
+        let (slot, asksStore) = (link.slot, isForStoreToTake(link))
         let lookUp = BaseLookUp(database: session.database, collection: link.collection, access: access)
         let questions = revisions.map { revision in
             let base = revision.deltaSource ?? revision.revision
-            return BaseLookUp.Question(id: revision.id, base: base, isExchanged: link.exchanged.holds(revision.id, base))
+            return BaseLookUp.Question(
+                id: revision.id, base: base, isExchanged: link.exchanged.holds(revision.id, base),
+                incoming: asksStore && !revision.isDeleted ? IncomingRevision(bodiless: revision) : nil, deltaBytes: revision.body.readableBytes)
         }
         prepare(questions, others: revisions.map { .delta($0.body) }, lookUp) { session, result in
             let link = session.links[slot]
@@ -197,12 +207,22 @@ struct DeltaDriver {
         let (slot, limits) = (link.slot, session.limits)
         let revisions = link.incomingDeltas.first(batch.questions.count)
         guard batch.memory != nil else {
-            return accept(.success(revisions.map { .refused($0, Self.noMemory($0, session.memory.limit)) }), revisions, link)
+            let applied = zip(revisions, batch.questions).map { revision, question -> AppliedDelta in
+                question.outcome.map { .bodiless(revision, $0) } ?? .refused(revision, Self.noMemory(revision, session.memory.limit))
+            }
+            return accept(.success(applied), revisions, link)
         }
         session.ask(atLength: true) { () async -> Result<[AppliedDelta], any Error> in
             do {
-                let answers = try await lookUp.bases(batch.questions)
-                return .success(zip(revisions, answers).map { AppliedDelta($0, $1, limits: limits) })
+                var answers = try await lookUp.bases(batch.questions)
+                var applied: [AppliedDelta] = []
+                for (index, revision) in revisions.enumerated() {
+                    // Nobody else holds the base: it goes as soon as it has become a body.
+                    let answer = answers[index]
+                    answers[index] = .absent
+                    applied.append(AppliedDelta(revision, answer, limits: limits))
+                }
+                return .success(applied)
             } catch { return .failure(error) }
         } then: { session, result in
             // From then on they are accounted for as what the session has yet to store.
@@ -235,6 +255,7 @@ struct DeltaDriver {
             link.deltas.bytesSaved += UInt64(saved)
             session.tell(link, pull: .arrived(revision))
         case .refused(let revision, let error): refuse(revision, error, link)
+        case .bodiless(let revision, let outcome): session.tell(link, pull: .arrivedBodiless(revision, outcome))
         }
     }
 

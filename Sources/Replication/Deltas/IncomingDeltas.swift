@@ -1,4 +1,5 @@
 import Documents
+import DocumentStore
 import NIOCore
 
 /// Revisions that arrived as deltas and wait to be expanded, in order. A few that are short on the wire may become large: the others wait until these
@@ -16,10 +17,17 @@ struct IncomingDeltas {
         bytes += revision.bytes
     }
 
-    mutating func begin(limit: Int) -> [ReceivedRevision]? {
+    /// - Parameter held: those of some documents that are to wait; nil: all are.
+    mutating func begin(limit: Int, except held: (Set<DocumentID>) -> Set<DocumentID>?) -> [ReceivedRevision]? {
         guard !isWorking, !waiting.isEmpty else { return nil }
+        let next = first(limit)
+        guard let held = held(Set(next.map(\.id))) else { return nil }
+        let ready = next.filter { !held.contains($0.id) }
+        if ready.isEmpty { return nil }
+        // Those of one document stay in their order.
+        if ready.count < next.count { waiting.replaceSubrange(..<next.count, with: ready + next.filter { held.contains($0.id) }) }
         isWorking = true
-        return first(limit)
+        return ready
     }
 
     func first(_ count: Int) -> [ReceivedRevision] { Array(waiting.prefix(count)) }
@@ -36,11 +44,18 @@ enum AppliedDelta: Sendable {
     case whole(ReceivedRevision, saved: Int)
     /// The peer has to send the whole body.
     case refused(ReceivedRevision, MessageError)
+    /// It is in conflict, or here already: it needs no body.
+    case bodiless(ReceivedRevision, InsertOutcome)
 
-    init(_ revision: ReceivedRevision, _ answer: BaseLookUp.Answer, limits: ReplicationLimits) {
+    init(_ revision: ReceivedRevision, _ answer: consuming BaseLookUp.Answer, limits: ReplicationLimits) {
+        if case .needless(let outcome) = answer {
+            self = .bodiless(revision, outcome)
+            return
+        }
         do throws(MessageError) {
             var whole = revision
-            let body = try Self.body(revision, answer, limits)
+            // The base is let go of before the body is copied.
+            let body = try Self.body(revision, consume answer, limits)
             whole.deltaSource = nil
             whole.body = ByteBuffer(bytes: body)
             self = .whole(whole, saved: max(0, body.count - revision.body.readableBytes))
@@ -50,11 +65,11 @@ enum AppliedDelta: Sendable {
     }
 
     private static func body(
-        _ revision: ReceivedRevision, _ answer: BaseLookUp.Answer, _ limits: ReplicationLimits
+        _ revision: ReceivedRevision, _ answer: consuming BaseLookUp.Answer, _ limits: ReplicationLimits
     ) throws(MessageError) -> [UInt8] {
         if case .tooLarge = answer { throw tooLarge(revision, limits) }
         // The peer must not learn whether the base is missing, or just not accessible to it.
-        guard case .base(let base) = answer, !revision.isDeleted else {
+        guard case .base(let base) = consume answer, !revision.isDeleted else {
             throw MessageError(code: 422, message: "the delta's base is not here, send document \(revision.id) in full")
         }
         guard revision.body.readableBytes <= limits.maximumDeltaBodyBytes else {
@@ -74,5 +89,13 @@ enum AppliedDelta: Sendable {
     private static func tooLarge(_ revision: ReceivedRevision, _ limits: ReplicationLimits) -> MessageError {
         MessageError(
             code: 422, message: "a delta and its base have up to max_delta_body_bytes (\(limits.maximumDeltaBodyBytes)), send document \(revision.id) in full")
+    }
+}
+
+extension IncomingRevision {
+    /// What is known of a revision before its delta is a body.
+    init(bodiless revision: ReceivedRevision) {
+        self.init(id: revision.id, revision: revision.revision, history: revision.history, isDeleted: revision.isDeleted, body: [])
+        (peerHad, offeredBefore, vector) = (revision.peerHad, revision.offeredBefore, revision.vector)
     }
 }

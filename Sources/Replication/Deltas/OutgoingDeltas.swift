@@ -33,7 +33,7 @@ enum DeltaOutcome: Sendable {
     /// - Parameter knowsBlobs: the peer supports inline blobs, and has bodies in the form stored here.
     init(_ document: OutgoingDocument, _ answer: BaseLookUp.Answer, knowsBlobs: Bool, limits: ReplicationLimits) {
         switch answer {
-        case .absent: self = .withoutBase
+        case .absent, .needless: self = .withoutBase
         case .notOpen: self = .notOpen
         case .tooLarge: self = .unfit
         case .base(let base):

@@ -16,6 +16,7 @@ struct ArrivalQueue {
 
     func hasAny(where isFree: (DocumentID) -> Bool) -> Bool { revisions.contains { isFree($0.id) } }
     func contains(_ id: DocumentID) -> Bool { revisions.contains { $0.id == id } }
+    func ids(among ids: Set<DocumentID>) -> Set<DocumentID> { Set(revisions.lazy.map(\.id).filter { ids.contains($0) }) }
 
     /// Takes those at the front whose document is free; the others keep their positions.
     ///

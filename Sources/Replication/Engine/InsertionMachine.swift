@@ -52,6 +52,12 @@ struct InsertionMachine {
     /// Whether any revision of the document is here.
     func holds(_ id: DocumentID) -> Bool { batches.hold(id) || arrivals.contains(id) }
 
+    /// Those of the documents of which something is here; nil while more waits than is looked through for it.
+    func held(of ids: Set<DocumentID>) -> Set<DocumentID>? {
+        guard arrivals.count <= settings.limits.insertionBatch else { return nil }
+        return arrivals.ids(among: ids).union(ids.filter { batches.hold($0) })
+    }
+
     /// A peer that pulls decides its conflicts itself; if both sides decided, they might never agree. For a peer that only pushes, there is no
     /// resolver but ours.
     var decidesPushes: Bool { settings.isPassive && settings.hasResolver && !settings.hasSyncFunction && !peerPulls }

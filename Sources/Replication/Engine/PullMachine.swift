@@ -66,6 +66,12 @@ struct PullMachine {
         (!isSubscribed || isCaughtUp) && isDrained && conflicts.isEmpty && !isDeciding && heldReview.isOver && conflictReview.isOver
     }
 
+    /// Nobody but the store says no to what comes, and to what is in conflict it does: of such a revision no body is needed.
+    var refusesConflictsAlone: Bool { settings.isPassive && !settings.hasFilter && !settings.hasSyncFunction && !insertion.decidesPushes }
+
+    /// Those of the documents of which a revision is on its way into the store; nil while too many are to look through them.
+    func onTheWay(of ids: Set<DocumentID>) -> Set<DocumentID>? { insertion.held(of: ids) }
+
     /// Body bytes received and not stored yet, plus the overhead of conflicts that wait for their decision.
     var bufferedBytes: Int { insertion.bytes + lists.bytes + conflicts.count * settings.limits.bufferedMessageOverhead }
 
@@ -88,6 +94,9 @@ struct PullMachine {
             actions.append(.refuseList(lists.finish()?.handle, .busy))
             if !settings.isPassive { actions.append(.fail(error)) }
         case .arrived(let revision): accept(revision, &actions)
+        case .arrivedBodiless(let revision, let outcome):
+            if arrived(revision) == nil { counts.total += 1 }
+            end([Insertion(revision, .stored(outcome))], &actions)
         case .arrivalRefused(let sequence, let id, let error, let isFinal): refuse(sequence, id, error, isFinal: isFinal, &actions)
         case .noRoom(let sequence, let id, let error, let bytes): refuse(sequence, id, error, isFinal: false, bytes: bytes, &actions)
         case .withdrawn(let sequence):
