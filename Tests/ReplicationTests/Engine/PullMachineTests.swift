@@ -261,6 +261,24 @@ import Testing
 
     // MARK: - Conflicts and what was kept back
 
+    /// A delta whose revision is in conflict is made no body of: the peer, the push and the counts are told the same.
+    @Test func aRevisionWithoutABodyIsSettledAsItWouldBeWithOne() {
+        for outcome in [InsertOutcome.conflict(current: rev("2-b")), .alreadyPresent] {
+            var whole = PullRun(passive: true, resolver: false)
+            whole.on(.arrived(received(1, "a")))
+            whole.on(.checked(whole.batch, [.checked(checked(1, "a"))]))
+            let words = whole.on(.stored(whole.batch, [.stored(outcome)]))
+            var bodiless = PullRun(passive: true, resolver: false)
+            #expect(bodiless.machine.refusesConflictsAlone && !words.isEmpty)
+            #expect(bodiless.on(.arrivedBodiless(received(1, "a"), outcome)) == words)
+            #expect(bodiless.counts == whole.counts && bodiless.machine.isDrained)
+        }
+        // Where others have a say, and where conflicts are taken, that is not known beforehand.
+        for pull in [PullRun(), PullRun(passive: true), PullRun(passive: true, filter: true, resolver: false), PullRun(passive: true, sync: true, resolver: false)] {
+            #expect(!pull.machine.refusesConflictsAlone)
+        }
+    }
+
     @Test func conflictsAreDecidedSomeAtATimeAndThePushIsTold() {
         var pull = PullRun { $0.conflictsAtOnce = 2 }
         #expect(pull.on(.started) == ["conflicts", "held"])
