@@ -12,6 +12,7 @@ struct ServiceTextTests {
         text.peer = "0123"
         text.pin = "sha256/abc="
         text.nextPin = "sha256/def="
+        text.group = "hubs"
         #expect(ServiceText(strings: text.strings) == text)
     }
 

@@ -40,13 +40,14 @@ struct DiscoveryTests {
     func finding() async throws {
         let (one, other) = try await LinkedMachine.pair("hub", "edge")
         let avahi = try await (one.startAvahi(), other.startAvahi())
-        let hub = try await one.start(Self.hub())
+        let hub = try await one.start(Self.hub(more: ", advertise_group: hubs"))
         let service = try await Self.waitForOne(other)
         #expect(service["name"]?.asString == "plant-hub")
         #expect(service["host"]?.asString == "hub.local")
         #expect(service["databases"]?.asArray?.compactMap(\.asString) == ["main"])
         #expect(service["tls"]?.asBool == true)
         #expect(service["local"]?.asBool == false)
+        #expect(service["group"]?.asString == "hubs")
         let port = try hub.port("door")
         #expect(service["urls"]?.asArray?.first?.asString == "wss://\(one.address):\(port)/main")
         let listener = try await hub.status()["listeners"]?.asArray?.first

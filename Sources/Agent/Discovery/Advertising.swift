@@ -19,6 +19,7 @@ extension Agent {
             text.usesTLS = listener.security != nil
             text.pin = listener.security?.identity.current.leaf.pin
             text.nextPin = listener.security?.identity.next?.pin
+            text.group = listener.settings.advertiseGroup?.value
             return Announcement(
                 name: listener.settings.announcedName, port: listener.port, interface: Self.index(of: listener.settings.interface?.value), text: text)
         }

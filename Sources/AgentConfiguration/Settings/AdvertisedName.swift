@@ -28,6 +28,9 @@ extension Form where Value == AdvertisedName {
 
 extension ListenerSettings {
     func checkAdvertised(_ reading: inout Reading) {
+        if let advertiseGroup, advertise.value == .no {
+            reading.report(at: advertiseGroup.position, "\"advertise_group\" has no effect without \"advertise\", which announces the listener")
+        }
         guard advertise.value != .no, isLoopback else { return }
         reading.report(
             at: advertise.position, "\"advertise\" has no effect: only this machine reaches the listener; bind it to another interface, or take \"advertise\" out")

@@ -23,6 +23,7 @@ extension ListenerSettings {
         if minimumTLS.position != .none { reading.report(at: minimumTLS.position, "\"min_tls_version\" \(why)") }
         if let identity { reading.report(at: identity.position, "\"identity\" \(why)") }
         if advertise.value != .no { reading.report(at: advertise.position, "\"advertise\" \(why)") }
+        if let advertiseGroup { reading.report(at: advertiseGroup.position, "\"advertise_group\" \(why)") }
         if let bandwidth { reading.report(at: bandwidth.position, "\"bandwidth\" \(why)") }
         if let connectionBandwidth { reading.report(at: connectionBandwidth.position, "\"connection_bandwidth\" \(why)") }
         if clientCertificates.value != .none { reading.report(at: clientCertificates.position, "\"client_certificates\" \(why)") }

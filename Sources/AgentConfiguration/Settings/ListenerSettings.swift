@@ -54,6 +54,8 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
     package var sync: PluginReference?
     /// Whether it is announced on the local network. Default: no.
     package var advertise = Located(AdvertisedName.no)
+    /// Which of those that are announced belong together: a replicator may take any of them. Default: nil, none.
+    package var advertiseGroup: Located<String>?
     /// Seconds after which a silent peer is sent a PING. Default 300.
     package var heartbeat = 300
     /// Seconds that the answer to a PING may take. Default 20.
@@ -118,6 +120,8 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
         Key("sync", optional: \.sync, .judge, "Plugin with a sync function for incoming writes."),
         Key("advertise", \.advertise, Form<AdvertisedName>.advertisedName.located,
             "Announce it on the local network through the system's Avahi (DNS-SD), under this name or, with true, LISTENER-MACHINE. Absent: not announced."),
+        Key("advertise_group", optional: \.advertiseGroup, Form.text(.name).located,
+            "Announce it as one of this group of listeners, which do the same work. Absent: of none."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds),
             "Seconds of silence after which a peer is pinged; set it below the idle timeout of a proxy in front."),
         Key("pong_time", \.pongTime, Form<Int>.seconds(1...Limits.seconds), Form<Int>.pongTimeWords),

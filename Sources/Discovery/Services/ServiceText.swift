@@ -11,6 +11,8 @@ package struct ServiceText: Sendable, Equatable {
     package var pin: String?
     /// The pin of the next key.
     package var nextPin: String?
+    /// Those of one group do the same work: whoever looks for one of them takes any.
+    package var group: String?
 
     package init() {}
 
@@ -26,6 +28,7 @@ package struct ServiceText: Sendable, Equatable {
         if let peer { strings.append("id=\(peer)") }
         if let pin { strings.append("pin=\(pin)") }
         if let nextPin { strings.append("nextpin=\(nextPin)") }
+        if let group { strings.append("group=\(group)") }
         return strings.map { Array($0.utf8) }.filter { $0.count <= 255 }
     }
 
@@ -43,6 +46,7 @@ package struct ServiceText: Sendable, Equatable {
             case "tls": usesTLS = value == "1"
             case "pin": pin = value
             case "nextpin": nextPin = value
+            case "group": group = value
             default: break
             }
         }

@@ -46,7 +46,8 @@ struct DiscoverCommand: AsyncParsableCommand {
         JSONOutput.object([
             "name": .string(service.name), "host": .string(service.host), "addresses": .array(service.addresses.map { .string($0) }),
             "port": JSONOutput.number(service.port), "databases": .array(service.text.databases.map { .string($0) }), "tls": .bool(service.text.usesTLS),
-            "pin": JSONOutput.text(service.text.pin), "next_pin": JSONOutput.text(service.text.nextPin), "peer": JSONOutput.text(service.text.peer), "local": .bool(service.isLocal),
+            "pin": JSONOutput.text(service.text.pin), "next_pin": JSONOutput.text(service.text.nextPin), "peer": JSONOutput.text(service.text.peer),
+            "group": JSONOutput.text(service.text.group), "local": .bool(service.isLocal),
             "urls": .array(urls(service).map { .string($0) }),
         ])
     }
@@ -57,6 +58,7 @@ struct DiscoverCommand: AsyncParsableCommand {
         lines.append("  pin   \(service.text.pin ?? (service.text.usesTLS ? "none announced" : "none: clear text"))")
         if let next = service.text.nextPin { lines.append("  next  \(next)") }
         if let peer = service.text.peer { lines.append("  peer  \(peer)") }
+        if let group = service.text.group { lines.append("  group \(group)") }
         return lines.map { TextTable.printable($0) + "\n" }.joined()
     }
 }
