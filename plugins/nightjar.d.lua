@@ -140,6 +140,17 @@
 ---@field correlation_id string?
 ---@field error nightjar.ReplicationError? nil: it was replicated
 
+---A listener that a replicator may connect to. What it says of itself is not proven.
+---@class nightjar.Peer
+---@field name string
+---@field group string
+---@field peer_id string? which agent it is
+---@field pin string? of its key: sha256/…
+---@field host string
+---@field port integer
+---@field last_error string? why it was not reached when it was tried last
+---@field last_success integer? seconds since 1970
+
 ---What a plugin returns.
 ---@class nightjar.Plugin
 ---@field description string?
@@ -155,6 +166,7 @@
 ---@field get_session (fun(ctx: nightjar.Context): nightjar.Session)? the session that a replicator logs in with
 ---@field on_status (fun(status: nightjar.Status, ctx: nightjar.Context))? called with a replicator's status
 ---@field on_documents (fun(documents: nightjar.DocumentEvent[], ctx: nightjar.Context))? called with the outcomes for documents
+---@field select_peer (fun(peers: nightjar.Peer[], ctx: nightjar.Context): string?)? the name of the one that a replicator connects to, nil to wait
 ---@field sync (fun(doc: nightjar.Document, old_doc: nightjar.Document?, ctx: nightjar.Context))? judges a peer's write with the functions below
 
 ---Names for the functions of sync: a string, a list, or a field of a document; nil and null mean no names.
@@ -338,6 +350,7 @@ function nightjar.metrics.gauge(name, value, labels) end
 ---@field get_session fun(ctx: table?): any
 ---@field on_status fun(status: table, ctx: table?): any
 ---@field on_documents fun(documents: table[], ctx: table?): any
+---@field select_peer fun(peers: table[], ctx: table?): string?
 ---@field sync fun(doc: table, old_doc: table?, ctx: table?): table|false, string? what was assigned, or false and the reason
 ---@field accept fun(result: any, text: string?) fails unless truthy
 ---@field reject fun(result: any, text: string?) fails if truthy

@@ -44,5 +44,6 @@ int nj_test_token(lua_State *L);
 int nj_test_session(lua_State *L);
 int nj_test_status(lua_State *L);
 int nj_test_documents(lua_State *L);
+int nj_test_select(lua_State *L);
 
 #endif

@@ -6,7 +6,7 @@
 
 static const char *const hook_names[NJ_HOOKS] = {
     "push_filter", "pull_filter", "resolve", "authenticate_password", "authenticate_certificate", "sync", "transform", "token", "get_session",
-    "on_status", "on_documents"};
+    "on_status", "on_documents", "select_peer"};
 enum { NJ_OTHER_KEYS = 3 };
 static const char *const other_keys[NJ_OTHER_KEYS] = {"description", "params", "limits"};
 
@@ -57,7 +57,7 @@ static int unknown_key(lua_State *L, const char *chunk, const char *key, size_t 
         return luaL_error(L, "%s: unknown key '%s' in the returned table; did you mean '%s'?", chunk, key, nearest);
     return luaL_error(
         L, "%s: unknown key '%s' in the returned table; known are description, params, push_filter, pull_filter, "
-           "resolve, authenticate_password, authenticate_certificate, sync, transform, token, get_session, on_status, on_documents", chunk, key);
+           "resolve, authenticate_password, authenticate_certificate, sync, transform, token, get_session, on_status, on_documents, select_peer", chunk, key);
 }
 
 typedef struct {

@@ -315,7 +315,7 @@ static int run_test(lua_State *L) {
         {"push_filter", push_filter}, {"pull_filter", pull_filter}, {"resolve", resolve},
         {"authenticate_password", authenticate_password}, {"authenticate_certificate", nj_test_certificate},
         {"sync", nj_test_sync}, {"transform", nj_test_transform}, {"token", nj_test_token}, {"get_session", nj_test_session},
-        {"on_status", nj_test_status}, {"on_documents", nj_test_documents},
+        {"on_status", nj_test_status}, {"on_documents", nj_test_documents}, {"select_peer", nj_test_select},
         {"accept", accept}, {"reject", reject}, {"equal", equal}, {"fails", fails}, {NULL, NULL}};
     lua_rawgeti(L, LUA_REGISTRYINDEX, S->tests);
     lua_pushlstring(L, a->first.bytes, a->first.length);

@@ -11,6 +11,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
     case getSession = "get_session"
     case onStatus = "on_status"
     case onDocuments = "on_documents"
+    case selectPeer = "select_peer"
 
     /// Index in the C side's table of hooks (`NJ_HOOK_…`).
     var index: Int32 {
@@ -26,6 +27,7 @@ public enum LuaHook: String, Sendable, Hashable, CaseIterable {
         case .getSession: 8
         case .onStatus: 9
         case .onDocuments: 10
+        case .selectPeer: 11
         }
     }
 }

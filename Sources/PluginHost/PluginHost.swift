@@ -130,6 +130,13 @@ package final class PluginHost: Sendable {
         }
     }
 
+    /// One use of a plugin's select_peer; see `pushFilter`.
+    package func peerSelector(
+        plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil
+    ) throws(PluginError) -> any PeerSelector {
+        PluginPeerSelector(use: try use(plugin, .selectPeer, params, usedBy, limits), pluginName: plugin)
+    }
+
     /// One use of a plugin's sync; see `pushFilter`.
     package func syncFunction(
         plugin: String, params: LuaValue = .missing, usedBy: String, limits: LuaCallLimits? = nil

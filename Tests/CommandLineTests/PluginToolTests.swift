@@ -6,7 +6,7 @@ import Testing
 struct PluginToolTests {
     @Test(arguments: [
         "filter", "push_filter", "pull_filter", "resolve", "resolver", "authenticator", "authenticate_password",
-        "authenticate_certificate", "sync", "token", "get_session", "on_status", "on_documents",
+        "authenticate_certificate", "sync", "token", "get_session", "on_status", "on_documents", "select_peer",
     ])
     func aNewPluginPassesItsTests(kind: String) async throws {
         let folder = try TemporaryFolder()
@@ -53,7 +53,7 @@ struct PluginToolTests {
 
     @Test func helpNamesEveryHookThatCanBeRun() async throws {
         let help = try await NightjarExecutable.run("plugin", "run", "--help").output
-        for hook in ["push_filter", "pull_filter", "transform", "resolve", "authenticate_password", "authenticate_certificate", "sync", "token", "get_session", "on_status", "on_documents"] {
+        for hook in ["push_filter", "pull_filter", "transform", "resolve", "authenticate_password", "authenticate_certificate", "sync", "token", "get_session", "on_status", "on_documents", "select_peer"] {
             #expect(help.split { $0.isWhitespace || ",.".contains($0) }.contains { $0 == hook }, "\(hook): \(help)")
         }
     }

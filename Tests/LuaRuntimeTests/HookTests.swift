@@ -199,6 +199,26 @@ struct HookTests {
         }
     }
 
+    @Test("a peer is chosen by the name of one that there is, and nil waits")
+    func selection() throws {
+        func select(_ body: String) throws -> String? {
+            try onPluginThread {
+                let state = try makeState("return { select_peer = function(peers, ctx)\n\(body)\nend }")
+                let peers = try #require(LuaValue(json: Array(#"[{"name":"a","port":1},{"name":"b","port":2,"last_error":"refused"}]"#.utf8)))
+                guard case .array(let items) = peers else { return nil }
+                return try state.callSelectPeer(items, use: state.makeUse(makeContext()))
+            }
+        }
+        #expect(try select("assert(#peers == 2 and peers[2].last_error == 'refused' and peers[1].last_error == nil and ctx.replicator == 'up')\nreturn peers[1].name") == "a")
+        #expect(try select("return nil") == nil)
+        #expect(try select("return 'b', 'a'") == "b")
+        for (body, part) in [("", "no value"), ("return true", "a boolean"), ("return peers[1]", "a table"), ("return 'c'", "none of the peers has"), ("return ''", "none of the peers has")] {
+            #expect { try select(body) } throws: { error in
+                (error as? LuaFailure)?.kind == .result && (error as? LuaFailure)?.message.contains(part) == true
+            }
+        }
+    }
+
     static func session(_ body: String) throws -> LuaSession {
         try onPluginThread {
             let state = try makeState("return { get_session = function(ctx)\n\(body)\nend }")

@@ -41,8 +41,8 @@ typedef struct {
 } nj_document;
 
 enum {
-    NJ_HOOKS = 11, NJ_HOOK_RESOLVE = 2, NJ_HOOK_PASSWORD = 3, NJ_HOOK_CERTIFICATE = 4, NJ_HOOK_SYNC = 5, NJ_HOOK_TRANSFORM = 6, NJ_HOOK_TOKEN = 7,
-    NJ_HOOK_SESSION = 8, NJ_HOOK_STATUS = 9, NJ_HOOK_DOCUMENTS = 10
+    NJ_HOOKS = 12, NJ_HOOK_RESOLVE = 2, NJ_HOOK_PASSWORD = 3, NJ_HOOK_CERTIFICATE = 4, NJ_HOOK_SYNC = 5, NJ_HOOK_TRANSFORM = 6, NJ_HOOK_TOKEN = 7,
+    NJ_HOOK_SESSION = 8, NJ_HOOK_STATUS = 9, NJ_HOOK_DOCUMENTS = 10, NJ_HOOK_SELECT = 11
 };
 enum { NJ_MOST_KEYS = 8192 };       // of a table, outside its sequence
 enum { NJ_DEEPEST_RESULT = 128 }; // conversions recurse in C
@@ -150,6 +150,10 @@ int nj_call_session(nj_state *S, int32_t use, const nj_budget *budget);
 
 // hook: on_status or on_documents; news: JSON.
 int nj_call_observer(nj_state *S, int32_t hook, int32_t use, nj_bytes news, const nj_budget *budget);
+
+enum { NJ_WAITS = 0, NJ_CHOSEN };
+// peers: JSON. NJ_CHOSEN: nj_output is a JSON text, the name.
+int nj_call_select(nj_state *S, int32_t use, nj_bytes peers, const nj_budget *budget, int32_t *decision);
 
 // Plugin tests. nj_load_tests writes a JSON object to nj_output whose keys are the names.
 int nj_load_tests(nj_state *S, nj_bytes chunk_name, nj_bytes source, const nj_budget *budget);

@@ -104,7 +104,7 @@ final class PluginRecord: Sendable {
 
     func reportBreakerOpened() { breakerOpened() }
     func newBreaker(_ hook: LuaHook) -> Breaker {
-        let opens = ![.authenticatePassword, .authenticateCertificate, .token, .getSession].contains(hook)
+        let opens = ![.authenticatePassword, .authenticateCertificate, .token, .getSession, .selectPeer].contains(hook)
         return Breaker(limits, opens: opens, clock: { [time = environment.time] in time.monotonicNanoseconds() })
     }
 
@@ -114,7 +114,7 @@ final class PluginRecord: Sendable {
             guard fields.unsigned == nil, let version = fields.inForce, let prepared = fields.prepared[use], let registration = fields.uses[use] else { return nil }
             let usual = switch registration.hook {
             case .resolve, .sync, .transform, .onStatus, .onDocuments: version.limits.resolver
-            case .authenticatePassword, .authenticateCertificate, .token, .getSession: version.limits.authenticator
+            case .authenticatePassword, .authenticateCertificate, .token, .getSession, .selectPeer: version.limits.authenticator
             case .pushFilter, .pullFilter: version.limits.filter
             }
             let isCandidate = registration.shadow != nil

@@ -18,6 +18,8 @@ package enum PluginRunner {
         case login(username: String, password: String)
         /// The JSON text of an object for on_status; for on_documents, of an array of objects, or of a single one.
         case news([UInt8])
+        /// JSON text of an array of peers for select_peer, or of one.
+        case peers([UInt8])
         /// For token and get_session.
         case nothing
     }
@@ -77,10 +79,11 @@ package enum PluginRunner {
     package struct Report: Sendable {
         /// The document's id, if there are several.
         package var id: String?
-        /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password or
-        /// authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. transform: the document
-        /// as it would be transferred. token: the token, with `expires_in` if given. get_session: the session, with `cookie_name` and `expires`
-        /// (seconds since 1970) if given. on_status and on_documents: null. Nil if the call failed.
+        /// Filters: a boolean. resolve: the resulting document, `{"_deleted": true}` for nightjar.delete. authenticate_password:
+        /// or authenticate_certificate: false, true or the principal. sync: what it assigned, or `{"rejected": reason}`. transform: the
+        /// document as it would travel. token: it, with `expires_in` where there is one. get_session: it,
+        /// with `cookie_name` and `expires` (seconds since 1970) where they are given. on_status and on_documents: null.
+        /// select_peer: a name, or null. Nil where the call failed.
         package var result: JSONValue?
         /// For resolve: local, remote, merged or delete. For sync: accepted or rejected.
         package var decision: String?
@@ -205,6 +208,8 @@ struct PreparedInput: Sendable {
     var login: (username: [UInt8], password: [UInt8])?
     /// For on_status and on_documents.
     var news: [UInt8]?
+    /// For select_peer.
+    var peers: [LuaValue]?
     /// The sides of a conflict as given.
     var sides: [String: JSONValue] = [:]
 
@@ -261,6 +266,12 @@ struct PreparedInput: Sendable {
             case .object(let members)?: news = LuaValue.array([.object(members)]).jsonBytes
             default: throw .init(description: "what happened is not a JSON array of documents")
             }
+        case (.selectPeer, .peers(let bytes)):
+            switch LuaValue(json: bytes) {
+            case .array(let items)? where items.allSatisfy({ $0["name"].text != nil }): peers = items
+            case .object(let members)? where LuaValue.object(members)["name"].text != nil: peers = [.object(members)]
+            default: throw .init(description: "the peers are not a JSON array of objects with a name")
+            }
         case (.authenticateCertificate, .chain(let bytes)):
             switch LuaValue(json: bytes) {
             case .array(let items)? where items.allSatisfy({ $0.typeName == "object" }): chain = .array(items)
@@ -276,6 +287,7 @@ struct PreparedInput: Sendable {
             case .token, .getSession: "no input"
             case .onStatus: "a status"
             case .onDocuments: "documents"
+            case .selectPeer: "peers"
             }
             throw .init(description: "\(hook.rawValue) needs \(wanted)")
         }

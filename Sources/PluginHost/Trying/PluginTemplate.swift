@@ -23,6 +23,7 @@ package enum PluginTemplate {
         case .getSession: (SessionTemplate.plugin(name), SessionTemplate.tests)
         case .onStatus: (ObserverTemplates.status(name), ObserverTemplates.statusTests)
         case .onDocuments: (ObserverTemplates.documents(name), ObserverTemplates.documentTests)
+        case .selectPeer: (PeerTemplate.plugin(name), PeerTemplate.tests)
         case .sync: (ListenerTemplates.sync(name), ListenerTemplates.syncTests)
         }
     }

@@ -60,7 +60,7 @@ final class Trial {
         switch request.hook {
         case .pushFilter, .transform: (context.direction, context.replicator) = ("push", "trial")
         case .pullFilter, .resolve: (context.direction, context.replicator) = ("pull", "trial")
-        case .token, .getSession, .onStatus, .onDocuments: context.replicator = "trial"
+        case .token, .getSession, .onStatus, .onDocuments, .selectPeer: context.replicator = "trial"
         default: context.listener = "trial"
         }
         do {
@@ -85,6 +85,8 @@ final class Trial {
             result["cookie_name"] = session.cookie.map { JSONValue.string($0) }
             result["expires"] = session.end.flatMap { JSONNumber($0) }.map { JSONValue.number($0) }
             report.result = .object(result)
+        } else if let peers = input.peers {
+            report.result = try lua.callSelectPeer(peers, use: use, limits: limits.authenticator).map { .string($0) } ?? .null
         } else if let news = input.news {
             try lua.callObserver(hook, news, use: use, limits: limits.resolver)
             report.result = .null

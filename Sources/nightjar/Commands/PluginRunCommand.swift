@@ -18,13 +18,13 @@ struct PluginRunCommand: AsyncParsableCommand {
 
     @OptionGroup var location: ConfigurationOptions
     @Argument(help: "The plugin's name.") var name: String
-    @Argument(help: "push_filter, pull_filter, transform, resolve, authenticate_password, authenticate_certificate, sync, token, get_session, on_status or on_documents.") var hook: LuaHook
+    @Argument(help: "push_filter, pull_filter, transform, resolve, authenticate_password, authenticate_certificate, sync, token, get_session, on_status, on_documents or select_peer.") var hook: LuaHook
     @Argument(help: "DB, DB.COLLECTION or DB.SCOPE.COLLECTION: for --last, and for nightjar.get.") var database: String?
     @Option(help: ArgumentHelp("For a filter: the last documents of a database.", valueName: "n")) var last: Int?
     @Option(
         help: ArgumentHelp(
             "The document of a filter, of transform or of sync, the chain (an array of certificates) of authenticate_certificate, the status of on_status, the documents "
-                + "(an array) of on_documents; - for standard input.",
+                + "(an array) of on_documents, the peers (an array) of select_peer; - for standard input.",
             valueName: "file"))
     var doc: String?
     @Option(help: ArgumentHelp("For sync: the revision that the document replaces.", valueName: "file")) var oldDoc: String?
@@ -50,7 +50,7 @@ struct PluginRunCommand: AsyncParsableCommand {
         }
         switch hook {
         case .pushFilter, .pullFilter: if doc == nil, last == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE, or --last N DB") }
-        case .sync, .transform, .authenticateCertificate, .onStatus, .onDocuments: if doc == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE") }
+        case .sync, .transform, .authenticateCertificate, .onStatus, .onDocuments, .selectPeer: if doc == nil { throw ValidationError("\(hook.rawValue) needs --doc FILE") }
         case .resolve: if conflict == nil { throw ValidationError("resolve needs --conflict FILE") }
         case .authenticatePassword:
             if username == nil || password == nil { throw ValidationError("authenticate_password needs --username and --password") }
@@ -125,6 +125,7 @@ struct PluginRunCommand: AsyncParsableCommand {
         if hook == .authenticatePassword { return .login(username: username ?? "", password: password ?? "") }
         if hook == .token || hook == .getSession { return .nothing }
         if hook == .onStatus || hook == .onDocuments { return .news(try bytes(doc ?? "-")) }
+        if hook == .selectPeer { return .peers(try bytes(doc ?? "-")) }
         if hook == .authenticateCertificate { return .chain(try bytes(doc ?? "-")) }
         return .document(try bytes(doc ?? "-"), old: try oldDoc.map { try bytes($0) })
     }
