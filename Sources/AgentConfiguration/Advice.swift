@@ -33,7 +33,7 @@ extension AgentSettings {
                 advice.append(
                     ConfigurationProblem(
                         at: target.position,
-                        "\(name): sends \(secret) in clear text to \(target.value.scheme == .discover ? "whoever announces this name" : target.value.host); anybody "
+                        "\(name): sends \(secret) in clear text to \(target.value.scheme == .discover ? "whoever announces this \(target.value.group == nil ? "name" : "group")" : target.value.host); anybody "
                             + "on the way can read it: use "
                             + target.value.scheme.withTLS))
             }

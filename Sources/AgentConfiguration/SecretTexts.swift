@@ -27,7 +27,7 @@ extension AgentSettings {
         var nodes: [ConfigurationNode?] = []
         for database in databases { plugins += [database.conflictResolver, database.validate] }
         for listener in listeners { plugins += [listener.authenticator, listener.pushFilter, listener.pullFilter, listener.sync] }
-        plugins += replicators.flatMap { [$0.authenticator?.plugin, $0.observer] }
+        plugins += replicators.flatMap { [$0.authenticator?.plugin, $0.observer, $0.selectPeer] }
         for collection in replicators.flatMap(\.collections) {
             plugins += [collection.pushFilter, collection.pullFilter, collection.pushTransform, collection.pullTransform, collection.conflictResolver]
             nodes += [collection.sourceFilter?.params, collection.selector]

@@ -95,4 +95,22 @@ public protocol TransportConnector: Sendable {
     ///
     /// - Throws: ``ReplicationError`` saying why the peer could not be reached or refused.
     func connect() async throws -> any MessageTransport
+
+    /// The same where one target leads to several remote databases.
+    ///
+    /// - Parameter remote: as an earlier connection named it: only this one, since the new connection stands beside that. Nil: any.
+    func reach(_ remote: String?) async throws -> ReachedRemote
+}
+
+extension TransportConnector {
+    public func reach(_ remote: String?) async throws -> ReachedRemote { ReachedRemote(transport: try await connect(), remote: nil) }
+}
+
+/// A connection, and where it leads to.
+public struct ReachedRemote: Sendable {
+    public var transport: any MessageTransport
+    /// What tells this remote database from others of the same target; nil where there are none.
+    public var remote: String?
+
+    public init(transport: any MessageTransport, remote: String?) { (self.transport, self.remote) = (transport, remote) }
 }

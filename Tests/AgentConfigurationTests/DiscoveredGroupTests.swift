@@ -24,4 +24,33 @@ struct DiscoveredGroupTests {
             "databases: { main: {} }\nlisteners: [ { name: door, databases: [ main ], endpoint: \"unix:/run/door\", advertise_group: hubs } ]")
         #expect(endpoint.contains { $0.message.contains("\"advertise_group\" is of listeners on a port") })
     }
+
+    @Test("a target is one listener by its name, or any of a group")
+    func targets() throws {
+        let target = try ReplicatorTarget(parsing: "discover:*?group=hubs&database=main&tls=off")
+        #expect(target.group == "hubs" && target.database == "main" && !target.usesTLS)
+        #expect(try ReplicatorTarget(parsing: "discover:plant-hub").group == nil)
+        for text in ["discover:*", "discover:plant-hub?group=hubs", "discover:*?group=", "discover:*?group=two words", "unix:/run/a?group=hubs"] {
+            #expect(throws: ReplicatorTarget.Invalid.self, "\(text)") { try ReplicatorTarget(parsing: text) }
+        }
+    }
+
+    private static func replicator(_ target: String, _ more: String = "", pin: Bool = true) -> [String] {
+        let pin = pin ? ", pinned_server_certificate: \"sha256/\(String(repeating: "A", count: 43))=\"" : ""
+        return problems("databases: { main: {} }\nreplicators: [ { name: hub, database: main, target: \"\(target)\"\(pin)\(more) } ]").map(\.message)
+    }
+
+    @Test("a group needs a pin as a name does, has no remote_id, and only it has something to choose from")
+    func replicators() throws {
+        let group = "discover:*?group=hubs"
+        #expect(Self.replicator(group).isEmpty && Self.replicator(group, ", select_peer: { plugin: nearest }").isEmpty)
+        #expect(Self.replicator(group, pin: false).first?.contains("can announce this group") == true)
+        #expect(Self.replicator(group, ", remote_id: plant").first?.contains("a group has several") == true)
+        #expect(Self.replicator("discover:plant-hub", ", select_peer: nearest").first?.contains("the target is none") == true)
+        #expect(Self.replicator("wss://hub/main", ", select_peer: nearest").first?.contains("the target is none") == true)
+        let settings = try settings(
+            "databases: { main: {} }\nreplicators: [ { name: hub, database: main, target: \"\(group)\", pinned_server_certificate: \"sha256/\(String(repeating: "A", count: 43))=\" } ]")
+        let replicator = try #require(settings.replicators.first)
+        #expect(replicator.knows(remote: "\(group) hub-a 0123") && replicator.knows(remote: group) && !replicator.knows(remote: "\(group)2 hub-a"))
+    }
 }

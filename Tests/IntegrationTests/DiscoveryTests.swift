@@ -148,4 +148,88 @@ struct DiscoveryTests {
         #expect(try await hub.stop().status == 0)
         withExtendedLifetime(avahi) {}
     }
+
+    /// Two hubs of a group on one machine, and the pins of both.
+    private static func startHubs(_ machine: LinkedMachine, seenBy other: LinkedMachine) async throws -> (hubs: [String: AgentProcess], pins: [String]) {
+        var hubs: [String: AgentProcess] = [:]
+        for name in ["hub-a", "hub-b"] { hubs[name] = try await machine.start(Self.hub(name, more: ", advertise_group: hubs")) }
+        let services = try await eventually("both are announced") {
+            let found = try await Self.found(other)
+            return found.count == 2 ? found : nil
+        }
+        return (hubs, services.compactMap { $0["pin"]?.asString })
+    }
+
+    private static func edge(ofGroup pins: [String], _ more: String = "") -> String {
+        """
+        data: data
+        databases: { main: {} }
+        listeners: []
+        replicators:
+          - { name: hub, database: main, target: "discover:*?group=hubs", continuous: true, max_attempt_wait_time: 1,
+              pinned_server_certificate: [ \(pins.map { "\"\($0)\"" }.joined(separator: ", ")) ]\(more) }
+        """
+    }
+
+    /// Which hub the replicator has; nil while there is no connection.
+    private static func hub(of edge: AgentProcess) async throws -> String? {
+        let status = try await edge.replicator("hub")
+        guard status["activity"]?.asString == "idle" else { return nil }
+        return status["remote"]?.asString?.split(separator: " ").dropFirst().first.map(String.init)
+    }
+
+    @Test("of a group any hub is taken, and when it is killed the replicator goes over to the other one, and sends that everything")
+    func groups() async throws {
+        let (one, other) = try await LinkedMachine.pair("hub", "edge")
+        let avahi = try await (one.startAvahi(), other.startAvahi())
+        let (hubs, pins) = try await Self.startHubs(one, seenBy: other)
+        let edge = try await other.start(Self.edge(ofGroup: pins))
+        try await edge.put("main", "first", "{}")
+        let name = try await eventually("it has one of them") { try await Self.hub(of: edge) }
+        let taken = try #require(hubs[name])
+        let spare = try #require(hubs[name == "hub-a" ? "hub-b" : "hub-a"])
+        try await eventually("the document arrives") { try await taken.get("main", "first").status == 200 }
+        #expect(try await spare.get("main", "first").status == 404)
+
+        let pid = try #require(try taken.folder.text("data/agent.lock").split(separator: "\n").first.flatMap { Int32($0) })
+        kill(pid, SIGKILL)
+        try await edge.put("main", "second", "{}")
+        try await eventually("the other one has both documents: it has a checkpoint of its own") {
+            try await spare.get("main", "second").status == 200 && spare.get("main", "first").status == 200
+        }
+        #expect(try await Self.hub(of: edge) != name)
+        #expect(try await edge.stop().status == 0)
+        #expect(try await spare.stop().status == 0)
+        withExtendedLifetime(avahi) {}
+    }
+
+    @Test("a plugin chooses; while it fails nobody is connected to, and status tells why")
+    func pluginChooses() async throws {
+        let (one, other) = try await LinkedMachine.pair("hub", "edge")
+        let avahi = try await (one.startAvahi(), other.startAvahi())
+        let (hubs, pins) = try await Self.startHubs(one, seenBy: other)
+        let broken = "return { select_peer = function(peers, ctx) error('no map') end }"
+        let edge = try await other.start(Self.edge(ofGroup: pins, ", select_peer: nearest"), files: ["plugins/nearest.lua": broken])
+        try await eventually("it says that the plugin fails") {
+            try await edge.replicator("hub")["error"]?["message"]?.asString?.contains("no map") == true
+        }
+        #expect(try await edge.replicator("hub")["remote"]?.isNull == true)
+        for name in ["hub-a", "hub-b"] {
+            try edge.folder.write(
+                "plugins/nearest.lua",
+                """
+                return { select_peer = function(peers)
+                  for _, peer in ipairs(peers) do
+                    if peer.name == '\(name)' and peer.group == 'hubs' and peer.pin and peer.peer_id then return peer.name end
+                  end
+                  return nil
+                end }
+                """)
+            if name == "hub-b" { #expect(try await hubs["hub-a"]?.stop().status == 0) }
+            try await eventually("it has the one that was chosen") { try await Self.hub(of: edge) == name }
+        }
+        #expect(try await edge.stop().status == 0)
+        #expect(try await hubs["hub-b"]?.stop().status == 0)
+        withExtendedLifetime(avahi) {}
+    }
 }

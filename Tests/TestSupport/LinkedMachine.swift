@@ -79,8 +79,9 @@ package final class LinkedMachine: Sendable {
     }
 
     /// Starts an agent on it.
-    package func start(_ configuration: String) async throws -> AgentProcess {
+    package func start(_ configuration: String, files: [String: String] = [:]) async throws -> AgentProcess {
         let folder = try TemporaryFolder()
+        for (path, text) in files { try folder.write(path, text) }
         let file = try folder.write("nightjar.yaml", configuration)
         let process = try Subprocess("/usr/bin/nsenter", arguments([try NightjarExecutable.path(), "run", "--config", file]), folder: folder.path)
         return AgentProcess(process: process, folder: folder, ready: try await process.line(containing: "ready"))

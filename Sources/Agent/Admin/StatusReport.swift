@@ -199,6 +199,8 @@ extension Agent {
             "database": .string(configuration.database.name),
             "target": .string(configuration.shownTarget),
             "remote_id": JSONOutput.text(configuration.remoteID),
+            // Of a target that is a group: which of its listeners it has, or had last.
+            "remote": JSONOutput.text(configuration.chosenRemote),
             "type": .string(configuration.type.rawValue),
             "continuous": .bool(configuration.isContinuous),
             "activity": .string(status.activity.rawValue),

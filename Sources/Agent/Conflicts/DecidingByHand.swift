@@ -139,7 +139,7 @@ package struct ConflictsByHand: Sendable {
         let database = place.database.name
         if let remote = place.remote {
             let replicator = settings.replicators.first {
-                $0.database.value.utf8.elementsEqual(database.utf8) && $0.remoteKey.utf8.elementsEqual(remote.utf8)
+                $0.database.value.utf8.elementsEqual(database.utf8) && $0.knows(remote: remote)
             }
             return PolicyContext(
                 database: database, collection: place.collection.name, direction: .pull, replicator: replicator?.name.value ?? "",

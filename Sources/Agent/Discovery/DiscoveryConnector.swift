@@ -6,14 +6,9 @@ import Transport
 /// Looks a listener up by its announced name for each connection, because its address may change.
 package struct DiscoveryConnector: TransportConnector {
     let name: String
-    /// The remote database; nil if it has only one.
-    let database: String?
-    let usesTLS: Bool
-    /// The URL in it is a placeholder.
-    let client: WebSocketClient.Configuration
+    let client: DiscoveredClient
     let group: any EventLoopGroup
-    /// Makes the same client for another address.
-    let makeClient: @Sendable (WebSocketClient.Configuration) -> WebSocketClient
+
 
     package func connect() async throws -> any MessageTransport {
         let service: FoundService
@@ -21,11 +16,26 @@ package struct DiscoveryConnector: TransportConnector {
             try Task.checkCancellation()
             throw ReplicationError(network: .unknownHost, message: "discover:\(name): \(error); \(error.remedy)")
         }
+        return try await client.connect(to: service)
+    }
+}
+
+/// Connects to what was found on the local network.
+struct DiscoveredClient: Sendable {
+    /// The remote database; nil for the only one.
+    let database: String?
+    let usesTLS: Bool
+    /// Its URL is a place holder.
+    var client: WebSocketClient.Configuration
+    /// The same client at another place.
+    let makeClient: @Sendable (WebSocketClient.Configuration) -> WebSocketClient
+
+    func connect(to service: FoundService) async throws -> any MessageTransport {
         let path = try remoteDatabase(service)
         // An announcement must not decide about encryption: a stranger could announce a listener without TLS.
         guard service.text.usesTLS == usesTLS else {
             let words = usesTLS ? "clear text, and the target asks for TLS (tls=off takes clear text)" : "TLS, and the target says tls=off"
-            throw ReplicationError(network: .unknownHost, message: "discover:\(name): \(service.host) announces \(words)")
+            throw ReplicationError(network: .unknownHost, message: "discover:\(service.name): \(service.host) announces \(words)")
         }
         var failure: (any Error)?
         for address in service.addresses {
@@ -35,7 +45,7 @@ package struct DiscoveryConnector: TransportConnector {
             place.url.path = "/\(path)"
             do { return try await makeClient(place).connect() } catch let error as ReplicationError where error.domain == .network { failure = error }
         }
-        throw failure ?? ReplicationError(network: .unknownHost, message: "discover:\(name): \(service.host) has no address")
+        throw failure ?? ReplicationError(network: .unknownHost, message: "discover:\(service.name): \(service.host) has no address")
     }
 
     private func remoteDatabase(_ service: FoundService) throws -> String {
@@ -44,7 +54,8 @@ package struct DiscoveryConnector: TransportConnector {
             let names = service.text.databases.joined(separator: ", ")
             throw ReplicationError(
                 network: .invalidURL,
-                message: "discover:\(name) has \(names.isEmpty ? "no database that it names" : "the databases \(names)"): write discover:\(name)?database=NAME")
+                message: "discover:\(service.name) has \(names.isEmpty ? "no database that it names" : "the databases \(names)"): "
+                    + "name one with database=NAME behind the question mark of the target")
         }
         return only
     }

@@ -4,7 +4,7 @@ import Glibc
 
 /// Distinguishes this agent from others on the local network: generated randomly once, and kept in the data folder. It proves nothing.
 package enum PeerIdentifier {
-    private static let digits = 32
+    static let digits = 32
 
     /// - Returns: nil if it can neither be read nor created; the announcement then goes without it.
     static func current(data: String, _ random: any RandomSource) -> String? {

@@ -146,6 +146,7 @@ package enum ConfigurationCheck {
         for replicator in settings.replicators {
             let name = "replicator \(replicator.name.value)"
             if let reference = replicator.authenticator?.plugin { uses.append((reference, reference.listing(plugins)?.loginHook ?? .token, "\(name) authenticator")) }
+            if let reference = replicator.selectPeer { uses.append((reference, .selectPeer, "\(name) select_peer")) }
             if let reference = replicator.observer { uses.append((reference, reference.listing(plugins)?.observerHook ?? .onStatus, "\(name) observer")) }
             for collection in replicator.collections {
                 if let reference = collection.pushFilter { uses += judges(reference, .pushFilter, "\(name) push_filter") }

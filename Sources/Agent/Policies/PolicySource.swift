@@ -91,6 +91,12 @@ package struct PolicySource: Sendable {
         }
     }
 
+    func peerSelector(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> any PeerSelector {
+        try at(reference) { host, params throws(PluginError) in
+            try host.peerSelector(plugin: reference.plugin.value, params: params, usedBy: usedBy)
+        }
+    }
+
     func observer(_ reference: PluginReference, usedBy: String) throws(ConfigurationProblem) -> PluginObserver {
         try at(reference) { host, params throws(PluginError) in
             try host.observer(plugin: reference.plugin.value, params: params, usedBy: usedBy)

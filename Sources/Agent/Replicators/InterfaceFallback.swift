@@ -13,13 +13,15 @@ struct InterfaceFallback: TransportConnector {
     let ways: [Way]
     let logger: Logger
 
-    func connect() async throws -> any MessageTransport {
+    func connect() async throws -> any MessageTransport { try await reach(nil).transport }
+
+    func reach(_ remote: String?) async throws -> ReachedRemote {
         var failures: [ReplicationError] = []
         for way in ways {
             do {
-                let transport = try await way.connector.connect()
+                let reached = try await way.connector.reach(remote)
                 if !failures.isEmpty { logger.notice("connected over \(way.interface): the other side cannot be reached over the interfaces listed before it") }
-                return transport
+                return reached
             } catch let error as ReplicationError where error.domain == .network {
                 // An answer, even a refusal, means that the other side was reached.
                 try Task.checkCancellation()

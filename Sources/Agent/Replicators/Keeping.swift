@@ -39,6 +39,14 @@ extension Agent {
         return validations
     }
 
+    /// Of a target that is a group: those of its remote databases that were reached before.
+    private static func remotes(of replicator: ReplicatorSettings, _ transaction: WriteTransaction) throws(StoreError) -> [RemoteID] {
+        guard replicator.target.value.group != nil else { return [try transaction.remoteID(for: replicator.remoteKey)] }
+        var remotes: [RemoteID] = []
+        for key in try transaction.remoteKeys(prefix: "\(replicator.target.value.text) ") { remotes.append(try transaction.remoteID(for: key)) }
+        return remotes
+    }
+
     /// One keeper for each collection that a replicator pulls, with its resolver, and one for each collection of a database: for conflicts that peers
     /// pushed, and for those pulled from remotes that are no longer configured.
     func makeKeepers(_ settings: AgentSettings) async -> [ConflictKeeper] {
@@ -48,17 +56,17 @@ extension Agent {
         for replicator in settings.replicators where replicator.direction.pulls {
             guard let database = database(replicator.database.value) else { continue }
             let target = replicator.target.value.shown
-            guard let remote = try? await database.write({ try $0.remoteID(for: replicator.remoteKey) }) else { continue }
+            guard let known = try? await database.write({ try Self.remotes(of: replicator, $0) }) else { continue }
             for wanted in replicator.collections {
                 guard let collection = database.collection(CollectionName(wanted.collection.value)) else { continue }
-                remotes["\(database.name).\(collection.name)", default: []].insert(remote)
+                remotes["\(database.name).\(collection.name)", default: []].formUnion(known)
                 let reference = wanted.conflictResolver ?? settings.database(named: replicator.database.value)?.conflictResolver
                 let usedBy = "replicator \(replicator.name.value) pending conflicts"
                 guard let policy = try? source.conflictPolicy(reference, database: database, usedBy: usedBy) else { continue }
                 let context = PolicyContext(
                     database: database.name, collection: collection.name, direction: .pull, replicator: replicator.name.value,
                     remote: target)
-                keepers.append(keeper(database, collection, policy, context, .remote(remote)))
+                for remote in known { keepers.append(keeper(database, collection, policy, context, .remote(remote))) }
             }
         }
         for database in databases {
@@ -139,7 +147,19 @@ extension Agent {
 extension Agent {
     /// Retries pending conflicts: a plugin changed, or the operator asked for it.
     package func retryConflicts() async {
+        await keepForReached()
         for keeper in keepers { await keeper.retry() }
+    }
+
+    /// Which remote databases a group has shows as they are reached: each needs a keeper with its replicator's resolver, or its conflicts
+    /// would go by the rule for remotes that are gone.
+    private func keepForReached() async {
+        guard !isStopping, !keepers.isEmpty, settings.replicators.contains(where: { $0.target.value.group != nil && $0.direction.pulls }) else { return }
+        let made = await makeKeepers(settings)
+        guard !isStopping, !keepers.isEmpty else { return }
+        let old = keepers
+        keepers = made
+        for keeper in old { await keeper.stop() }
     }
 }
 

@@ -1,4 +1,5 @@
 import AgentConfiguration
+import Discovery
 import Documents
 import DocumentStore
 import Environment
@@ -81,6 +82,12 @@ package enum ReplicatorBuilding {
             } else {
                 try networkConnector(
                     settings, security, group: group, environment, logger,
+                    ownPeer: target.group.flatMap { _ in PeerIdentifier.current(data: policies.settings.data.value, environment.random) },
+                    choice: try settings.selectPeer.map { reference in
+                        PeerChoice(
+                            selector: try policies.peerSelector(reference, usedBy: "replicator \(settings.name.value) select_peer"), database: database.name,
+                            replicator: settings.name.value, target: target.shown)
+                    },
                     tokens: try settings.authenticator?.plugin.map { try policies.tokenSource($0, usedBy: "replicator \(settings.name.value) authenticator") }
                 ) { database.hasVersions }
             }
@@ -90,21 +97,24 @@ package enum ReplicatorBuilding {
     /// For `ws:`, `wss:`, `http:`, `https:` and `discover:`.
     ///
     /// - Parameters:
+    ///   - ownPeer: this agent's id on the local network; for a target that is a group.
+    ///   - choice: says which listener of a group it is, where a plugin does.
     ///   - tokens: makes the tokens or sessions to log in with, if a plugin does.
     ///   - mayOpenSessions: false for a single connection, so that no session is left at the server.
     ///   - prefersVersions: whether the database already has version vectors.
     package static func networkConnector(
         _ settings: ReplicatorSettings, _ security: ReplicatorSecurity?, group: any EventLoopGroup, _ environment: Environment, _ logger: Logger,
-        tokens: (any TokenSource)? = nil, mayOpenSessions: Bool = true, prefersVersions: @escaping @Sendable () -> Bool = { false }
+        ownPeer: String?, choice: PeerChoice?, tokens: (any TokenSource)? = nil, mayOpenSessions: Bool = true, prefersVersions: @escaping @Sendable () -> Bool = { false }
     ) throws -> any TransportConnector {
         let interfaces = settings.networkInterfaces.map(\.value)
         // Sessions belong to the server, whichever interface reaches it.
         let common = try client(settings, security, environment, tokens: tokens, mayOpenSessions: mayOpenSessions)
+        let peers = groupPeers(settings, ownPeer, environment)
         func connector(_ interface: String?) throws -> any TransportConnector {
             var client = common
             client.networkInterface = interface
             switch settings.target.value.scheme {
-            case .discover: return try discovering(settings, client, group: group, environment, prefersVersions)
+            case .discover: return discovering(settings, client, peers, choice, group: group, environment, prefersVersions)
             case .http, .https: return try databaseClient(settings, client, security, group: group, environment)
             default:
                 client.prefersVersions = prefersVersions
@@ -137,17 +147,29 @@ package enum ReplicatorBuilding {
         return offer
     }
 
-    /// A listener that is found on the local network by its name.
+    /// A listener that the local network knows by its name, or any of a group.
     private static func discovering(
-        _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, group: any EventLoopGroup, _ environment: Environment,
-        _ prefersVersions: @escaping @Sendable () -> Bool
-    ) throws -> any TransportConnector {
+        _ settings: ReplicatorSettings, _ client: WebSocketClient.Configuration, _ peers: GroupPeers?, _ choice: PeerChoice?, group: any EventLoopGroup,
+        _ environment: Environment, _ prefersVersions: @escaping @Sendable () -> Bool
+    ) -> any TransportConnector {
         let target = settings.target.value
         var client = client
         client.prefersVersions = prefersVersions
-        return DiscoveryConnector(
-            name: target.path, database: target.database, usesTLS: target.usesTLS, client: client, group: group
-        ) { WebSocketClient($0, group: group, environment: environment) }
+        let found = DiscoveredClient(database: target.database, usesTLS: target.usesTLS, client: client) {
+            WebSocketClient($0, group: group, environment: environment)
+        }
+        guard let peers else { return DiscoveryConnector(name: target.path, client: found, group: group) }
+        return GroupConnector(peers: peers, client: found, choice: choice) { () async throws(DiscoveryError) in
+            try await ServiceLookup.browse(seconds: GroupConnector.lookSeconds, group: group, time: environment.time)
+        }
+    }
+
+    /// What a replicator keeps of a group, by whatever interface it is reached; nil where the target is none.
+    private static func groupPeers(_ settings: ReplicatorSettings, _ own: String?, _ environment: Environment) -> GroupPeers? {
+        let target = settings.target.value
+        guard let group = target.group else { return nil }
+        let pins = settings.pinnedServerCertificates.compactMap { pin in if case .publicKey(let text) = pin { text.value } else { nil } }
+        return GroupPeers(target: target.text, group: group, usesTLS: target.usesTLS, own: own, pins: Set(pins), time: environment.time)
     }
 
     /// A CouchDB database, or one behind a server that speaks its protocol.

@@ -123,10 +123,12 @@ package final class ReplicatorSecurity: Sendable {
         let connector: any TransportConnector
         let security: ReplicatorSecurity
 
-        func connect() async throws -> any MessageTransport {
-            let transport = try await connector.connect()
-            if let peer = (transport as? any SecuredTransport)?.securePeer { security.note(peer) }
-            return transport
+        func connect() async throws -> any MessageTransport { try await reach(nil).transport }
+
+        func reach(_ remote: String?) async throws -> ReachedRemote {
+            let reached = try await connector.reach(remote)
+            if let peer = (reached.transport as? any SecuredTransport)?.securePeer { security.note(peer) }
+            return reached
         }
     }
 

@@ -6,6 +6,8 @@ struct EndpointOptions: Sendable, Hashable {
     var database: String?
     /// discover: false for a listener without TLS. Never determined by the announcement, because anybody can announce anything.
     var usesTLS = true
+    /// discover: any listener that is announced as one of this group.
+    var group: String?
 
     static let speeds = [
         300, 600, 1200, 2400, 4800, 9600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 500_000, 576_000, 921_600, 1_000_000, 1_500_000,
@@ -37,8 +39,13 @@ struct EndpointOptions: Sendable, Hashable {
                     throw ReplicatorTarget.Invalid(description: "tls is on or off, not \(ValueQuoting.quoted(pair[1]))")
                 }
                 usesTLS = pair[1] == "on"
+            case "group" where scheme == .discover && pair.count == 2:
+                guard TextSyntax.name.accepts(pair[1]) else {
+                    throw ReplicatorTarget.Invalid(description: "group: expected \(TextSyntax.name.expected), found \(ValueQuoting.quoted(pair[1]))")
+                }
+                group = pair[1]
             default:
-                let known = scheme == .serial ? "speed=BITS and database=NAME" : scheme == .discover ? "database=NAME and tls=off" : "database=NAME"
+                let known = scheme == .serial ? "speed=BITS and database=NAME" : scheme == .discover ? "group=NAME, database=NAME and tls=off" : "database=NAME"
                 throw ReplicatorTarget.Invalid(description: "unknown option \(ValueQuoting.quoted(String(part))) of a \(scheme.rawValue): target; known: \(known)")
             }
         }

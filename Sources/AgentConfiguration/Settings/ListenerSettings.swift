@@ -121,7 +121,7 @@ package struct ListenerSettings: Sendable, ConfigurationSection {
         Key("advertise", \.advertise, Form<AdvertisedName>.advertisedName.located,
             "Announce it on the local network through the system's Avahi (DNS-SD), under this name or, with true, LISTENER-MACHINE. Absent: not announced."),
         Key("advertise_group", optional: \.advertiseGroup, Form.text(.name).located,
-            "Announce it as one of this group of listeners, which do the same work. Absent: of none."),
+            "Announce it as one of this group: a replicator with the target discover:*?group=GROUP takes any of them. Absent: of none."),
         Key("heartbeat", \.heartbeat, Form<Int>.seconds(1...Limits.seconds),
             "Seconds of silence after which a peer is pinged; set it below the idle timeout of a proxy in front."),
         Key("pong_time", \.pongTime, Form<Int>.seconds(1...Limits.seconds), Form<Int>.pongTimeWords),

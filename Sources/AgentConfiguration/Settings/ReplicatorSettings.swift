@@ -71,6 +71,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
     package var compression = Located(3)
     /// The bandwidth of its connections. Default: nil, unlimited.
     package var bandwidth: BandwidthSettings?
+    /// The plugin that says to which listener of a group it connects. Default: nil, the agent does.
+    package var selectPeer: PluginReference?
     /// A plugin that observes it. Default: nil, none.
     package var observer: PluginReference?
     package internal(set) var position = SourcePosition.none
@@ -79,6 +81,11 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
 
     /// The remote database's identity: in checkpoints, in the store, and for resolvers.
     package var remoteKey: String { remoteID?.value ?? target.value.text }
+
+    /// Whether its remote database, or one of them where its target is a group, is known by this.
+    package func knows(remote key: String) -> Bool {
+        key.utf8.elementsEqual(remoteKey.utf8) || target.value.group != nil && key.utf8.starts(with: "\(target.value.text) ".utf8)
+    }
 
     static let sectionName = "replicator"
     static let keys: [Key<ReplicatorSettings>] = [
@@ -137,6 +144,8 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         Key("compression", \.compression, Form<Int>.compression.located, Form<Int>.compressionWords),
         Key("bandwidth", optional: \.bandwidth, Form<BandwidthSettings>.section,
             "Bytes per second that its connections together may use. Absent: no limit."),
+        Key("select_peer", optional: \.selectPeer, .plugin,
+            "Plugin whose select_peer hook says to which listener of a group it connects (target discover:*?group=GROUP). Absent: the agent chooses."),
         Key("observer", optional: \.observer, .plugin, "Plugin whose on_status and on_documents hooks are told what the replicator does."),
     ]
 
@@ -234,7 +243,17 @@ package struct ReplicatorSettings: Sendable, ConfigurationSection {
         }
         if scheme == .discover {
             if let proxy { refuse("proxy", at: proxy.position, "leads out of the local network", &reading) }
+            if target.value.group != nil, let remoteID {
+                reading.within(key: "remote_id") {
+                    $0.report(at: remoteID.position, "names one remote database, and a group has several: what one has sent would count as known to the others")
+                }
+            }
             checkTrustInDiscovered(&reading)
+        }
+        if let selectPeer, target.value.group == nil {
+            reading.within(key: "select_peer") {
+                $0.report(at: selectPeer.position, "chooses among the listeners of a group, and the target is none: discover:*?group=GROUP is one")
+            }
         }
         if !scheme.isNetwork, let bandwidth {
             refuse("bandwidth", at: bandwidth.position, "needs a network target (ws, wss, http or https)", &reading)
@@ -265,7 +284,7 @@ extension ReplicatorSettings {
         else { return }
         reading.report(
             at: target.position,
-            "anybody on the local network can announce this name: set \"pinned_server_certificate\" to say whose it is (nightjar identity show prints the pin at the peer; "
+            "anybody on the local network can announce this \(target.value.group == nil ? "name" : "group"): set \"pinned_server_certificate\" to say whose it is (nightjar identity show prints the pin at the peer; "
                 + "nightjar discover shows the one that is announced, to be compared)")
     }
 }

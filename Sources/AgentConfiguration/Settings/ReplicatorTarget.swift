@@ -30,6 +30,9 @@ package struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
     /// serial: bits per second.
     package var speed: Int { options.speed }
 
+    /// discover: any listener of this group; nil: the one of the name in ``path``.
+    package var group: String? { options.group }
+
     /// The remote database: for a network target the last component of the path; for others the one that is named, nil if it has only one.
     package var database: String? {
         if scheme == .local { return path }
@@ -101,6 +104,11 @@ package struct ReplicatorTarget: Sendable, Hashable, CustomStringConvertible {
             let options = try EndpointOptions(removedFrom: &name, scheme)
             guard TextSyntax.serviceName.accepts(String(name)) else {
                 throw Invalid(description: "discover: needs \(TextSyntax.serviceName.expected) after it")
+            }
+            guard (name == "*") == (options.group != nil) else {
+                throw Invalid(
+                    description: "discover: finds one listener by its name (discover:NAME), or any of a group (discover:*?group=GROUP): "
+                        + "\(name == "*" ? "the group is missing" : "a name and a group are too much")")
             }
             self.init(scheme: scheme, text: text, host: "", port: 0, path: String(name), options: options)
         case .ws, .wss, .http, .https:

@@ -22,12 +22,13 @@ extension Replicator {
     }
 
     private func fetch(_ missing: MissingRevisions.Wanted) async -> Bool {
-        guard let transport = try? await connector.connect() else { return false }
+        guard let reached = try? await connector.reach(configuration.chosen.key) else { return false }
+        let transport = reached.transport
         guard !isStopping else {
             transport.drop()
             return false
         }
-        var only = configuration
+        var only = configuration.at(reached.remote)
         (only.type, only.isContinuous) = (.pull, false)
         only.collections = configuration.collections.compactMap { wanted in
             if missing.rereadings[wanted.collection] != nil { return wanted }

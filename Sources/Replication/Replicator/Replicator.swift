@@ -311,15 +311,17 @@ public actor Replicator {
     }
 
     private func runOnce(resets: Bool) async -> SessionEnd {
-        let transport: any MessageTransport
+        let reached: ReachedRemote
         shared.withLock { $0.setback.count = 0 }
-        do { transport = try await connector.connect() } catch {
+        do { reached = try await connector.reach(nil) } catch {
             return SessionEnd(error: error as? ReplicationError ?? ReplicationError(network: .notConnected, message: "\(error)"))
         }
+        let transport = reached.transport
         guard !isStopping, !isSuspended else {
             transport.drop()
             return SessionEnd(error: nil)
         }
+        choose(reached.remote)
         pause.forget()
         let correlation = transport.correlationID
         waiting.connected()
@@ -331,7 +333,8 @@ public actor Replicator {
             metadata: ["peer": "\(transport.peerDescription)", "protocol": "\(peerProtocol)"])
         update { ($0.error, $0.refusals) = (nil, PeerRefusals()) }
         update { $0.activity = .busy }
-        var active = ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere)
+        var active = ActiveConfiguration(
+            replicator: configuration.at(reached.remote), resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere)
         active.comebacks = comebacks
         let end = await replicate(
             over: transport, active,
@@ -358,6 +361,13 @@ public actor Replicator {
         // Data that flowed without a checkpoint will flow again each time: that is no progress.
         if !end.savedNoCheckpoint, shared.withLock({ $0.hasFlowed }) { retry.flowed() }
         return end
+    }
+
+    /// What was found out about another remote database of the target says nothing of this one.
+    private func choose(_ remote: String?) {
+        guard configuration.chosen.choose(remote) else { return }
+        (speaksLegacy, picksHere, comebacks) = (false, false, 0)
+        shared.withLock { $0.missing = MissingRevisions() }
     }
 
     /// Runs one session from start to end.

@@ -1,6 +1,7 @@
 import Documents
 import DocumentStore
 import Interfaces
+import Synchronization
 
 /// The directions in which a replicator moves documents.
 public enum ReplicatorType: String, Sendable {
@@ -73,6 +74,8 @@ public struct ReplicatorConfiguration: Sendable {
     package var purgeObserver: @Sendable (CollectionName, Int) -> Void = { _, _ in }
     /// Records what crosses the wire.
     public var wireLog: WireLog?
+    /// Of a target that leads to several remote databases: which one it is.
+    let chosen = ChosenRemote()
     /// The peer's use of blob proofs, over all connections.
     let proofs: ProofAccounts
     public var limits: ReplicationLimits
@@ -104,5 +107,31 @@ public struct ReplicatorConfiguration: Sendable {
 
     /// Identifies the remote in checkpoints, and in the store's notes on the remote's documents. Ids and targets are not distinguished by a prefix:
     /// with the old target as id, a replicator continues from what was recorded under it.
-    var remoteKey: String { remoteID ?? target }
+    var remoteKey: String { remoteID ?? chosen.key ?? target }
+
+    /// Of a target that leads to several remote databases: which one was reached last; nil before the first, and of other targets.
+    package var chosenRemote: String? { chosen.key }
+
+    /// For a connection to this remote database, whatever is chosen later.
+    func at(_ remote: String?) -> ReplicatorConfiguration {
+        guard let remote else { return self }
+        var copy = self
+        copy.remoteID = remote
+        return copy
+    }
+}
+
+/// The remote database that was reached last, of a target that leads to several.
+final class ChosenRemote: Sendable {
+    private let state = Mutex<String?>(nil)
+
+    var key: String? { state.withLock { $0 } }
+
+    /// - Returns: whether it is another one than before.
+    func choose(_ key: String?) -> Bool {
+        state.withLock { state in
+            defer { state = key }
+            return state != nil && state != key
+        }
+    }
 }

@@ -38,12 +38,13 @@ extension Replicator {
 
     /// Counts what the peer has after these sequences that is not here, without accepting any of it; nil if that could not be determined.
     private func ask(since: [RemoteSequence?]) async -> UInt64? {
-        guard let transport = try? await connector.connect() else { return nil }
+        guard let reached = try? await connector.reach(configuration.chosen.key) else { return nil }
+        let transport = reached.transport
         guard !isStopping, !isSuspended else {
             transport.drop()
             return nil
         }
-        var only = configuration
+        var only = configuration.at(reached.remote)
         (only.type, only.isContinuous) = (.pull, false)
         let counters = ReplicationCounters()
         var active = ActiveConfiguration(replicator: only, startsLegacy: speaksLegacy, savesCheckpoint: false)

@@ -20,6 +20,8 @@ extension Doctor {
         case .local: return []
         case .exec: return [program(target, name)]
         case .unix, .serial: return [endpoint(target, name)]
+        case .discover where replicator.selectPeer != nil:
+            return [Finding("peer", .ok, "\(name): its plugin says which listener of \(target) it is; it was not asked, and nobody was connected to")]
         case .discover: return await connection(replicator, name)
         case .ws, .wss, .http, .https: break
         }
@@ -45,7 +47,8 @@ extension Doctor {
         do {
             let security = try ReplicatorBuilding.security(replicator, dataFolder: settings.data.value, environment: environment, logger: silent)
             // A session would remain at the server for a day.
-            let connector = try ReplicatorBuilding.networkConnector(replicator, security, group: group, environment, silent, mayOpenSessions: false)
+            let connector = try ReplicatorBuilding.networkConnector(
+                replicator, security, group: group, environment, silent, ownPeer: PeerIdentifier.made(data: settings.data.value), choice: nil, mayOpenSessions: false)
             let transport = try await connector.connect()
             transport.close(code: 1000, reason: "nightjar doctor")
             var findings = [Finding("peer", .ok, "\(name): \(target) answers and lets us in")]

@@ -121,7 +121,8 @@ extension Explanation {
             + "which side replicates, and the peer's version."),
         Explanation("litecore/other", "The peer's own error, in Couchbase Lite's numbering; the message quotes it.", "Check the peer's log."),
         Explanation("plugin/409", "A conflict waits, because the resolver failed.", "nightjar conflicts list --pending; fix the plugin."),
-        Explanation("plugin/503", "A plugin failed on the document, which is held.", "nightjar replicator NAME held has file and line; fix the plugin."),
+        Explanation("plugin/503", "A plugin failed on the document, which is held; or on the choice of a peer (select_peer), and the replicator waits.",
+            "nightjar replicator NAME held, or its status, has file and line; fix the plugin."),
         Explanation("store/404", "The configuration names a collection that the database does not have.", "Add it to collections of the database."),
         Explanation(
             "store/410", "A blob that the document names is gone or damaged here, so that no peer can get the document.",

@@ -1,0 +1,109 @@
+import Discovery
+import Encodings
+import Interfaces
+import Transport
+
+/// Looks for the listeners of a group, anew for each connection, and connects to one of them. Where one is not reached the next one is tried.
+struct GroupConnector: TransportConnector {
+    /// `discover_wait`: seconds that the network has to tell who is there.
+    static let lookSeconds = 2
+
+    let peers: GroupPeers
+    let client: DiscoveredClient
+    /// Nil: the first that is reached.
+    let choice: PeerChoice?
+    /// Who is announced.
+    let look: @Sendable () async throws(DiscoveryError) -> [FoundService]
+
+    func connect() async throws -> any MessageTransport { try await reach(nil).transport }
+
+    func reach(_ remote: String?) async throws -> ReachedRemote {
+        let found: [FoundService]
+        do throws(DiscoveryError) { found = try await look() } catch {
+            try Task.checkCancellation()
+            throw ReplicationError(network: .unknownHost, message: "\(peers.target): \(error); \(error.remedy)")
+        }
+        try Task.checkCancellation()
+        var candidates = peers.candidates(found)
+        if let remote { candidates.removeAll { $0.key != remote } }
+        guard !candidates.isEmpty else {
+            throw ReplicationError(
+                network: .unknownHost,
+                message: "\(peers.target): nobody else on the local network announces a listener of the group \(peers.group) "
+                    + "\(client.usesTLS ? "with TLS (tls=off takes clear text)" : "in clear text, as tls=off asks for"); nightjar discover shows who is there")
+        }
+        var failures: [(name: String, error: ReplicationError)] = []
+        while let peer = try await next(candidates, failures.map(\.name), isFree: remote == nil) {
+            do { return try await connect(to: peer) } catch let error as ReplicationError {
+                try Task.checkCancellation()
+                failures.append((peer.service.name, error))
+                candidates = peers.candidates(found)
+                if let remote { candidates.removeAll { $0.key != remote } }
+            }
+        }
+        throw Self.error(failures)
+    }
+
+    /// - Parameters:
+    ///   - tried: names of those that were not reached.
+    ///   - isFree: false beside a connection that is there: which one it is is decided.
+    /// - Returns: nil where nobody is left, or the one that was chosen was tried.
+    private func next(_ candidates: [GroupPeers.Peer], _ tried: [String], isFree: Bool) async throws -> GroupPeers.Peer? {
+        let left = candidates.filter { !tried.contains($0.service.name) }
+        guard let choice, isFree else { return left.first }
+        let chosen = try await choice.name(among: candidates, of: peers.group)
+        if chosen == nil, tried.isEmpty {
+            throw ReplicationError(
+                network: .unknownHost,
+                message: "\(peers.target): the plugin \(choice.selector.pluginName) chose none of \(Plural.count(candidates.count, "listener")); it is asked again")
+        }
+        return left.first { $0.service.name == chosen }
+    }
+
+    private func connect(to peer: GroupPeers.Peer) async throws -> ReachedRemote {
+        var client = client
+        if client.client.sessions != nil { client.client.sessions = peers.sessions(of: peer) }
+        do {
+            let transport = try await client.connect(to: peer.service)
+            peers.connected(to: peer)
+            return ReachedRemote(transport: transport, remote: peer.key)
+        } catch let error as ReplicationError {
+            peers.failed(peer, "\(error)")
+            throw error
+        }
+    }
+
+    /// What passes by itself is soon tried again, whatever is wrong with the others: one stranger in the group holds nobody up.
+    private static func error(_ failures: [(name: String, error: ReplicationError)]) -> ReplicationError {
+        let errors = failures.map(\.error)
+        guard var error = errors.first(where: \.isTransient) ?? errors.first else { return ReplicationError(network: .unknownHost, message: "nobody was tried") }
+        if failures.count > 1 { error.message = failures.map { "\($0.name): \($0.error.message)" }.joined(separator: "; ") }
+        return error
+    }
+}
+
+/// A plugin that chooses for one replicator.
+package struct PeerChoice: Sendable {
+    let selector: any PeerSelector
+    let database: String
+    let replicator: String
+    let target: String
+
+    /// - Throws: where the plugin fails, which chooses nobody.
+    func name(among peers: [GroupPeers.Peer], of group: String) async throws(ReplicationError) -> String? {
+        let offered = peers.map { peer in
+            OfferedPeer(
+                name: peer.service.name, group: group, peerID: peer.service.text.peer, pin: peer.service.text.pin, host: peer.service.host,
+                port: peer.service.port, lastError: peer.lastError, lastSuccess: peer.lastSuccess)
+        }
+        switch await selector.select(offered, database: database, replicator: replicator, remote: target) {
+        case .success(let name): return name
+        case .failure(let failure):
+            var error = ReplicationError(
+                domain: .plugin, code: 503, message: "\(target): the plugin \(failure.plugin) chose no peer: \(failure.kind): \(failure.message)")
+            error.isTransient = true
+            error.ownRemedy = "mend the plugin: nightjar plugin run \(failure.plugin) select_peer shows what it returns"
+            throw error
+        }
+    }
+}
