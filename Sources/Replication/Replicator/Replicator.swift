@@ -52,9 +52,9 @@ public actor Replicator {
     /// Set if it was started while stopping; the value says whether with a reset.
     private var startsAgain: Bool?
     var speaksLegacy = false
-    private var picksHere = false
+    var picksHere = false
     /// Number of consecutive sessions that ended in order to request again what the peer could not send.
-    private var comebacks = 0
+    var comebacks = 0
     var retry: RetryMachine
     nonisolated let pause = RetryPause()
     /// Documents that wait although there is a connection.
@@ -333,12 +333,11 @@ public actor Replicator {
             metadata: ["peer": "\(transport.peerDescription)", "protocol": "\(peerProtocol)"])
         update { ($0.error, $0.refusals) = (nil, PeerRefusals()) }
         update { $0.activity = .busy }
-        var active = ActiveConfiguration(
-            replicator: configuration.at(reached.remote), resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere)
+        let configuration = configuration.at(reached.remote)
+        var active = ActiveConfiguration(replicator: configuration, resets: resets, startsLegacy: speaksLegacy, picksHere: picksHere)
         active.comebacks = comebacks
         let end = await replicate(
-            over: transport, active,
-            shared.withLock { $0.counters }, correlation: correlation, watchesForSilence: true
+            over: transport, active, shared.withLock { $0.counters }, correlation: correlation, watchesForSilence: true
         ) { [weak self, environment] level in
             guard level != .stopped else { return }
             if level == .idle {
@@ -361,13 +360,6 @@ public actor Replicator {
         // Data that flowed without a checkpoint will flow again each time: that is no progress.
         if !end.savedNoCheckpoint, shared.withLock({ $0.hasFlowed }) { retry.flowed() }
         return end
-    }
-
-    /// What was found out about another remote database of the target says nothing of this one.
-    private func choose(_ remote: String?) {
-        guard configuration.chosen.choose(remote) else { return }
-        (speaksLegacy, picksHere, comebacks) = (false, false, 0)
-        shared.withLock { $0.missing = MissingRevisions() }
     }
 
     /// Runs one session from start to end.

@@ -1,7 +1,6 @@
 import Documents
 import DocumentStore
 import Interfaces
-import Synchronization
 
 /// The directions in which a replicator moves documents.
 public enum ReplicatorType: String, Sendable {
@@ -118,20 +117,5 @@ public struct ReplicatorConfiguration: Sendable {
         var copy = self
         copy.remoteID = remote
         return copy
-    }
-}
-
-/// The remote database that was reached last, of a target that leads to several.
-final class ChosenRemote: Sendable {
-    private let state = Mutex<String?>(nil)
-
-    var key: String? { state.withLock { $0 } }
-
-    /// - Returns: whether it is another one than before.
-    func choose(_ key: String?) -> Bool {
-        state.withLock { state in
-            defer { state = key }
-            return state != nil && state != key
-        }
     }
 }

@@ -1,0 +1,25 @@
+import Synchronization
+
+/// The remote database that was reached last, of a target that leads to several.
+final class ChosenRemote: Sendable {
+    private let state = Mutex<String?>(nil)
+
+    var key: String? { state.withLock { $0 } }
+
+    /// - Returns: whether it is another one than before.
+    func choose(_ key: String?) -> Bool {
+        state.withLock { state in
+            defer { state = key }
+            return state != nil && state != key
+        }
+    }
+}
+
+extension Replicator {
+    /// What was found out about another remote database of the target says nothing of this one.
+    func choose(_ remote: String?) {
+        guard configuration.chosen.choose(remote) else { return }
+        (speaksLegacy, picksHere, comebacks) = (false, false, 0)
+        shared.withLock { $0.missing = MissingRevisions() }
+    }
+}
